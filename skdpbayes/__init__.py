@@ -1,0 +1,7 @@
+"""skdpbayes: differentially private Bayesian estimators for scikit-learn."""
+
+from .linear_model import DPBayesianLogisticRegression
+
+__version__ = "0.1.0"
+
+__all__ = ["DPBayesianLogisticRegression", "__version__"]

@@ -1,0 +1,173 @@
+"""What the private posterior estimators share.
+
+    validate, clip  ->  plan (public quantities only)  ->  sample (reserves the plan's cost, then reads)
+    ->  draws, and everything else from the draws
+"""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .exceptions import PrivacyWarning
+from .privacy.cost import NEIGHBORING_RELATIONS
+from .privacy.langevin import LangevinOptions, plan_langevin
+from .privacy.plan import Budget, default_delta
+from .samplers import sample
+
+_AUTO = StrOptions({"auto"})
+
+# Every sampler by its name: how a plan for it is made.
+PLANNERS = {"sgld": plan_langevin}
+
+POSTERIOR_CONSTRAINTS = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [None, Interval(Real, 0, 1, closed="left")],
+    "sampler": [StrOptions(set(PLANNERS))],
+    "data_norm": [None, Interval(Real, 0, None, closed="neither")],
+    "temperature": [_AUTO, Interval(Real, 1, None, closed="left")],
+    "batch_size": [None, Interval(Integral, 1, None, closed="left")],
+    "step_size": [_AUTO, Interval(Real, 0, None, closed="neither")],
+    "step_decay": [Interval(Real, 0, 1, closed="left")],
+    "n_steps": [_AUTO, Interval(Integral, 1, None, closed="left")],
+    "burn_in": [_AUTO, Interval(Real, 0, 1, closed="left")],
+    "n_draws": [_AUTO, Interval(Integral, 1, None, closed="left")],
+    "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
+    "public_size": [None, Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state", np.random.Generator],
+    "verbose": ["verbose"],
+}
+
+
+class PrivatePosteriorMixin:
+    """Budget, plan, privacy attributes and draws of a private posterior."""
+
+    def _public_size(self, n_samples):
+        """Return the size of the table that plans may use."""
+        if self.neighboring_relation == "add_or_remove_one":
+            if self.public_size is None:
+                raise ValueError(
+                    "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
+                    "declare a public one, e.g. public_size=10_000, that does not come from the data."
+                )
+            return int(self.public_size)
+        if self.public_size is not None:
+            raise ValueError(
+                f"public_size={self.public_size} is for neighboring_relation='add_or_remove_one'; "
+                "under 'replace_one' the size of the table is public: leave public_size=None."
+            )
+        return int(n_samples)
+
+    def _make_plan(self, bounds, n_samples):
+        delta = default_delta(n_samples) if self.delta is None else float(self.delta)
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
+
+        def chosen(name, kind):
+            value = getattr(self, name)
+            return None if value is None or isinstance(value, str) else kind(value)
+
+        options = LangevinOptions(
+            temperature=chosen("temperature", float),
+            step_size=chosen("step_size", float),
+            step_decay=float(self.step_decay),
+            n_steps=chosen("n_steps", int),
+            burn_in=chosen("burn_in", float),
+            n_draws=chosen("n_draws", int),
+            batch_size=chosen("batch_size", int),
+        )
+        return PLANNERS[self.sampler](bounds, n_samples, budget, options)
+
+    def _draw(self, target, plan):
+        """Spend the plan, set what is public of it, and return the draws."""
+        for note in plan.notes:
+            warnings.warn(note, PrivacyWarning, stacklevel=3)
+        draws = sample(target, plan, random_state=self.random_state, verbose=self.verbose)
+        self.plan_ = plan
+        self.privacy_cost_ = plan.cost
+        self.spent_epsilon_ = plan.epsilon
+        self.spent_delta_ = plan.delta
+        self.temperature_ = plan.temperature
+        self.n_iter_ = plan.n_steps
+        return draws
+
+    def sample_posterior(self, n_draws=None, random_state=None):
+        """Draws from the posterior; post-processing, so it may be repeated for free.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            How many, without replacement. None returns all of ``posterior_samples_``.
+        random_state : None, int or RandomState, default=None
+            Which ones. It need not be secret: the draws are public.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_draws, ...)
+            Rows of ``posterior_samples_``, in their order along the chain.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer draws than asked for.
+        """
+        check_is_fitted(self)
+        kept = self.posterior_samples_.shape[0]
+        if n_draws is None:
+            return self.posterior_samples_.copy()
+        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+            raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
+        if n_draws > kept:
+            raise ValueError(
+                f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
+                f"cannot be had without spending more budget. Fit with n_draws={n_draws}."
+            )
+        chosen = check_random_state(random_state).choice(kept, size=n_draws, replace=False)
+        return self.posterior_samples_[np.sort(chosen)]
+
+
+def validate_table(estimator, X, y="no_validation", *, reset):
+    """Validate a table by scikit-learn's means, without quoting cells of it in an error.
+
+    Raises
+    ------
+    ValueError
+        If the table is not one of finite numbers.
+    """
+    _refuse_text_columns(X)
+    try:
+        return validate_data(
+            estimator,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+        )
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+    # Outside the handler, so that the quoted cell is not chained to the error either.
+    raise ValueError(
+        "X holds text where numbers are expected: encode categories by a public list of them, e.g. "
+        "OneHotEncoder(categories=[...], handle_unknown='ignore')."
+    )
+
+
+def _refuse_text_columns(X):
+    if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
+        return
+    kinds = (str(kind).lower() for kind in X.dtypes)
+    text = [
+        str(name)
+        for name, kind in zip(X.columns, kinds, strict=True)
+        if kind.startswith(("str", "utf8", "category", "categorical", "enum", "datetime", "date"))
+    ]
+    if text:
+        raise ValueError(
+            f"columns {text} are not numeric: encode categories by a public list of them, e.g. "
+            "OneHotEncoder(categories=[...], handle_unknown='ignore'), in a ColumnTransformer."
+        )

@@ -1,0 +1,9 @@
+"""Warnings that concern the privacy guarantee itself."""
+
+
+class PrivacyWarning(UserWarning):
+    """Something that the user does, or that happened, weakens or spends the guarantee."""
+
+
+class BudgetExceededError(RuntimeError):
+    """A plan would spend more than the active :class:`~skdpbayes.privacy.PrivacyLedger` allows."""

@@ -1,0 +1,449 @@
+"""Private Bayesian logistic regression.
+
+    p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
+    p(y | x, data)  = mean over draws of p(y | x, theta)
+"""
+
+from functools import partial
+from numbers import Real
+
+import numpy as np
+from scipy.special import log_expit, log_softmax, logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
+from .preprocessing import clip_rows
+from .targets import logistic_bounds, logistic_prior_precision, make_logistic
+
+# Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
+LOGIT_SCALE = 2.5
+INTERCEPT_SCALE = 1.25
+_CHUNK_ENTRIES = 2**22
+
+
+class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseEstimator):
+    """Differentially private Bayesian logistic regression.
+
+    Draws from the posterior of binary or multinomial (softmax) logistic regression are released under
+    differential privacy, with the budget fixed before the data are read; predictions average over the
+    draws.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
+        privacy and samples the true posterior.
+    delta : float or None, default=None
+        Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
+    sampler : {"sgld"}, default="sgld"
+        The algorithm.
+    data_norm : float or None, default=None
+        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, right for columns
+        of unit scale.
+    prior_scale : float or None, default=None
+        Prior standard deviation of the coefficients, and of the intercept unless
+        ``intercept_prior_scale`` is given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for
+        the intercept: a row at the norm bound then has a logit of prior deviation 2.5.
+    intercept_prior_scale : float or None, default=None
+        Prior standard deviation of the intercept, if it is to differ from ``prior_scale``.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scaling : float or None, default=None
+        Size ``b`` of the constant column by which the intercept is sampled. It changes no posterior, but
+        the norm bound is ``sqrt(data_norm^2 + b^2)``, and a larger column moves the intercept faster.
+        None is the intercept's prior scale over the coefficients' (``data_norm / 2`` by default), which
+        gives all coordinates the same prior precision.
+    classes : array-like or None, default=None
+        The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+    temperature : float or "auto", default="auto"
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. The plan takes
+        the lowest value from 1 on that the budget affords.
+    batch_size : int or None, default=None
+        Expected size of a Poisson batch; None takes the full table at every step, which is best unless
+        the table is huge.
+    step_size : float or "auto", default="auto"
+        (First) step size.
+    step_decay : float, default=0.0
+        Step ``k`` has size ``step_size * k ** -step_decay``.
+    n_steps : int or "auto", default="auto"
+        Number of updates.
+    burn_in : float or "auto", default="auto"
+        Fraction of the updates before the first draw; "auto" is 0.5.
+    n_draws : int or "auto", default="auto"
+        Number of draws that are kept; "auto" is 100.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What the guarantee compares: tables that differ in one row's content, the size being public, or
+        in one row's presence.
+    public_size : int or None, default=None
+        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness from the operating system. A known or repeated seed voids
+        the guarantee.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1 or n_classes, n_features)
+        Posterior means of the coefficients.
+    intercept_ : ndarray of shape (1 or n_classes,)
+        Posterior means of the intercepts; zeros without one.
+    posterior_samples_ : ndarray of shape (n_draws, 1 or n_classes, n_features + fit_intercept)
+        The draws, the intercept last.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    spent_epsilon_, spent_delta_ : float
+        What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
+    privacy_cost_ : PrivacyCost
+        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+    plan_ : Plan
+        What was done; it prints readably.
+    temperature_ : float
+        Temperature of the draws.
+    n_iter_ : int
+        Number of updates.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Warns
+    -----
+    PrivacyWarning
+        If ``random_state`` is given (once per process), if the plan has something to say, or if a fit is
+        interrupted: its whole plan is spent then.
+
+    See Also
+    --------
+    skdpbayes.preprocessing.BoundedScaler : Scaling that spends no budget.
+    skdpbayes.privacy.PrivacyLedger : A budget for several fits.
+
+    Notes
+    -----
+    The sampler is stochastic gradient Langevin dynamics, whole path released [1]_, with the temperature
+    and the schedule from public quantities alone; the theory page of the documentation has the proofs.
+    Fitting a scaler, an imputer or an encoder on the same private rows is a leak that this class cannot
+    see.
+
+    References
+    ----------
+    .. [1] Y.-X. Wang, S. E. Fienberg and A. Smola, "Privacy for free: posterior sampling and stochastic
+       gradient Monte Carlo", ICML 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+    >>> X, y = make_classification(5000, 10, n_redundant=0, random_state=0)
+    >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+    >>> clf.spent_epsilon_ <= 1.0
+    True
+    >>> clf.predict_proba(X[:2]).shape
+    (2, 2)
+    >>> clf.sample_posterior(10).shape
+    (10, 1, 11)
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **POSTERIOR_CONSTRAINTS,
+        "prior_scale": [None, Interval(Real, 0, None, closed="neither")],
+        "intercept_prior_scale": [None, Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
+        "classes": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        epsilon=1.0,
+        delta=None,
+        *,
+        sampler="sgld",
+        data_norm=None,
+        prior_scale=None,
+        intercept_prior_scale=None,
+        fit_intercept=True,
+        intercept_scaling=None,
+        classes=None,
+        temperature="auto",
+        batch_size=None,
+        step_size="auto",
+        step_decay=0.0,
+        n_steps="auto",
+        burn_in="auto",
+        n_draws="auto",
+        neighboring_relation="replace_one",
+        public_size=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.sampler = sampler
+        self.data_norm = data_norm
+        self.prior_scale = prior_scale
+        self.intercept_prior_scale = intercept_prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.classes = classes
+        self.temperature = temperature
+        self.batch_size = batch_size
+        self.step_size = step_size
+        self.step_decay = step_decay
+        self.n_steps = n_steps
+        self.burn_in = burn_in
+        self.n_draws = n_draws
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
+        tags.classifier_tags.poor_score = not np.isinf(self.epsilon)
+        return tags
+
+    # From public quantities
+
+    def _norm(self, n_features):
+        return np.sqrt(n_features) if self.data_norm is None else float(self.data_norm)
+
+    def _scales(self, n_features):
+        """Return (coefficients' prior scale, intercept's prior scale, constant column)."""
+        given = self.prior_scale
+        scale = LOGIT_SCALE / self._norm(n_features) if given is None else float(given)
+        intercept_scale = INTERCEPT_SCALE if given is None else scale
+        if self.intercept_prior_scale is not None:
+            intercept_scale = float(self.intercept_prior_scale)
+        if not self.fit_intercept:
+            return scale, intercept_scale, 0.0
+        if self.intercept_scaling is not None:
+            return scale, intercept_scale, float(self.intercept_scaling)
+        return scale, intercept_scale, intercept_scale / scale
+
+    def _prior_precision(self, n_features, n_classes):
+        return logistic_prior_precision(n_features, n_classes, *self._scales(n_features))
+
+    def _plan(self, n_samples, n_features, n_classes):
+        constant = self._scales(n_features)[-1]
+        bounds = logistic_bounds(
+            float(np.hypot(self._norm(n_features), constant)),
+            n_classes,
+            self._prior_precision(n_features, n_classes),
+        )
+        return self._make_plan(bounds, self._public_size(n_samples))
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        """What a fit would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
+            ``public_size`` instead.
+        n_features : int
+            Columns of the table.
+        n_classes : int, default=2
+            Number of labels; ``classes`` decides if it is given.
+
+        Returns
+        -------
+        plan : Plan
+            Prints readably; its attributes are public numbers.
+
+        Raises
+        ------
+        ValueError
+            If the options cannot all hold.
+
+        Examples
+        --------
+        >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+        >>> plan = DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(50_000, 20)
+        >>> plan.n_draws
+        100
+        """
+        self._validate_params()
+        if self.classes is not None:
+            n_classes = _label_set(self.classes).size
+        for name, value, least in (
+            ("n_samples", n_samples, 1),
+            ("n_features", n_features, 1),
+            ("n_classes", n_classes, 2),
+        ):
+            if value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}.")
+        return self._plan(n_samples, n_features, n_classes)
+
+    # From the table
+
+    def fit(self, X, y):
+        """Draw from the posterior, within the budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows beyond ``data_norm`` are clipped to it. CSR stays sparse, float32 stays float32, and a
+            memory-mapped array is read in place.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self : DPBayesianLogisticRegression
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
+            then.
+        BudgetExceededError
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
+        """
+        self._validate_params()
+        X, y = validate_table(self, X, y, reset=True)
+        check_classification_targets(y)
+        classes, labels = _encode(y, self.classes)
+        n_samples, n_features = X.shape
+        plan = self._plan(n_samples, n_features, classes.size)
+        constant = self._scales(n_features)[-1]
+        X, scale = clip_rows(X, self._norm(n_features))
+        target = make_logistic(
+            X,
+            scale,
+            labels,
+            classes.size,
+            constant,
+            self._prior_precision(n_features, classes.size),
+            plan.bounds,
+        )
+        draws = self._draw(target, plan)
+        draws = draws.reshape(draws.shape[0], -1, n_features + bool(self.fit_intercept))
+        if self.fit_intercept:
+            draws[:, :, -1] *= constant
+        self.classes_ = classes
+        self.posterior_samples_ = draws
+        mean = draws.mean(axis=0)
+        self.coef_ = mean[:, :n_features].copy()
+        self.intercept_ = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
+        return self
+
+    # From the draws
+
+    def _log_proba(self, X):
+        """Log of the posterior predictive, of shape (n_samples, n_classes)."""
+        check_is_fitted(self)
+        X = validate_table(self, X, reset=False)
+        n_features = X.shape[1]
+        X, scale = clip_rows(X, self._norm(n_features))
+        draws = self.posterior_samples_
+        n_draws, n_blocks, _ = draws.shape
+        weights = draws[:, :, :n_features].reshape(-1, n_features).T
+        offsets = draws[:, :, -1].ravel() if self.fit_intercept else 0.0
+        average = _average_binary if n_blocks == 1 else partial(_average_softmax, n_blocks)
+        size = max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))
+        chunks = [
+            average(scale[i : i + size, None] * (X[i : i + size] @ weights) + offsets)
+            for i in range(0, X.shape[0], size)
+        ]
+        return np.vstack(chunks)
+
+    def predict_log_proba(self, X):
+        """Log of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return self._log_proba(X)
+
+    def predict_proba(self, X):
+        """Class probabilities, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows beyond ``data_norm`` are clipped, as in `fit`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return np.exp(self._log_proba(X))
+
+    def decision_function(self, X):
+        """Logit of the averaged probability; for several classes its log.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        log_proba = self._log_proba(X)
+        return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
+
+    def predict(self, X):
+        """The most probable label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        return self.classes_[np.argmax(self._log_proba(X), axis=1)]
+
+
+def _average_binary(logits):
+    log_draws = np.log(logits.shape[1])
+    sides = [logsumexp(log_expit(sign * logits), axis=1) - log_draws for sign in (-1.0, 1.0)]
+    return np.column_stack(sides)
+
+
+def _average_softmax(n_classes, logits):
+    logits = logits.reshape(logits.shape[0], -1, n_classes)
+    return logsumexp(log_softmax(logits, axis=2), axis=1) - np.log(logits.shape[1])
+
+
+def _label_set(classes):
+    labels = np.asarray(classes)
+    unique = np.unique(labels)
+    if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
+        raise ValueError(
+            f"classes must list at least two different labels, each once, got {classes!r}."
+        )
+    return unique
+
+
+def _encode(y, classes):
+    """Return the sorted labels, and the number of every row's label."""
+    if classes is None:
+        labels, codes = np.unique(y, return_inverse=True)
+        if labels.size < 2:
+            raise ValueError(
+                "y holds one class only, and a classifier needs two: name the labels that can occur, "
+                "e.g. classes=[0, 1], if the other is merely absent."
+            )
+        return labels, codes
+    labels = _label_set(classes)
+    codes = np.searchsorted(labels, y)
+    codes[codes == labels.size] = 0
+    if not np.array_equal(labels[codes], y):
+        raise ValueError("y holds labels that are not in classes: list all that can occur.")
+    return labels, codes

@@ -1,0 +1,321 @@
+"""Scaling that spends no budget: by bounds that are known beforehand, never learnt from the data.
+
+    BoundedScaler:   x_j -> a + (b - a) (clip(x_j, lower_j, upper_j) - lower_j) / (upper_j - lower_j)
+    RowNormClipper:  x   -> x min(1, R / ||x||)
+
+A `StandardScaler`, an imputer or an encoder that is fitted on private rows publishes their statistics
+without noise. These two look at nothing but the number of columns when they are fitted.
+"""
+
+import math
+from numbers import Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import FLOAT_DTYPES, check_is_fitted, validate_data
+
+# Beyond this a row's products with moderate coefficients could overflow before they are scaled.
+_EXTREME_NORM = 1e150
+
+
+def row_scales(X, norm):
+    """Return the factors ``min(1, norm / ||x_i||)`` that bring every row into a ball.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        Finite numbers.
+    norm : float
+        Radius of the ball.
+
+    Returns
+    -------
+    scale : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.preprocessing import row_scales
+    >>> row_scales(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
+    array([0.2, 1. ])
+    """
+    norms = _row_norms(X)
+    return np.minimum(1.0, norm / np.maximum(norms, norm))
+
+
+def clip_rows(X, norm):
+    """Return ``(X, scale)`` such that ``scale_i X_i`` has at most the norm, in finite arithmetic.
+
+    ``X`` is copied only if it holds absurdly long rows, whose products could overflow.
+    """
+    scale = row_scales(X, norm)
+    if scale.size and norm / scale.min() > _EXTREME_NORM:
+        return _scaled(X, scale), np.ones_like(scale)
+    return X, scale
+
+
+def _row_norms(X):
+    """Euclidean norms in double precision, without overflow."""
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            squares = sp.csr_array(
+                (np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape
+            )
+            norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        else:
+            norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    for i in np.flatnonzero(np.isinf(norms)):
+        row = X.data[X.indptr[i] : X.indptr[i + 1]] if sp.issparse(X) else X[i]
+        largest = np.abs(row).max()
+        # The norm itself may be beyond the largest double: a bound on the ratio is all we need.
+        norms[i] = min(largest * math.sqrt(np.sum(np.square(row / largest))), 1.7e308)
+    return norms
+
+
+def _scaled(X, scale):
+    if not sp.issparse(X):
+        return X * scale[:, None].astype(X.dtype)
+    X = X.copy()
+    X.data = X.data * np.repeat(scale, np.diff(X.indptr)).astype(X.dtype)
+    return X
+
+
+class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Shorten rows to a norm; spends no budget.
+
+    Rows within the ball are left alone. The estimators clip by themselves; this transformer is for
+    looking at what clipping does to public data, and for steps of your own.
+
+    Parameters
+    ----------
+    norm : float, default=1.0
+        Largest Euclidean norm of a row: a public number.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Examples
+    --------
+    >>> from skdpbayes.preprocessing import RowNormClipper
+    >>> RowNormClipper(norm=1.0).fit_transform([[3.0, 4.0], [0.3, 0.4]])
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
+    """
+
+    _parameter_constraints = {"norm": [Interval(Real, 0, None, closed="neither")]}  # noqa: RUF012
+
+    def __init__(self, norm=1.0):
+        self.norm = norm
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X, y=None):
+        """Check the number of columns; nothing is learnt from the rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self : RowNormClipper
+        """
+        self._validate_params()
+        validate_data(self, X, accept_sparse="csr", dtype=FLOAT_DTYPES)
+        return self
+
+    def transform(self, X):
+        """Shorten the rows that are longer than ``norm``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOAT_DTYPES)
+        return _scaled(X, row_scales(X, self.norm))
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "n_features_in_")
+
+
+class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Scale columns by bounds that are known beforehand; spends no budget.
+
+    What lies outside the bounds is clipped to them. Take bounds from the meaning of a column (ages from
+    0 to 110, a percentage from 0 to 100), never from the private rows.
+
+    Parameters
+    ----------
+    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
+        Public bounds of the columns.
+    feature_range : tuple of (float, float), default=(-1.0, 1.0)
+        Where ``lower`` and ``upper`` go.
+
+    Attributes
+    ----------
+    scale_, min_ : ndarray of shape (n_features_in_,)
+        ``X`` within the bounds becomes ``X * scale_ + min_``.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Examples
+    --------
+    >>> from skdpbayes.preprocessing import BoundedScaler
+    >>> ages_and_hours = [[17, 40], [90, 99], [200, 0]]
+    >>> BoundedScaler(lower=[17, 0], upper=[90, 100]).fit_transform(ages_and_hours)
+    array([[-1.  , -0.2 ],
+           [ 1.  ,  0.98],
+           [ 1.  , -1.  ]])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        "lower": [Real, "array-like"],
+        "upper": [Real, "array-like"],
+        "feature_range": [tuple, list],
+    }
+
+    def __init__(self, lower=-1.0, upper=1.0, *, feature_range=(-1.0, 1.0)):
+        self.lower = lower
+        self.upper = upper
+        self.feature_range = feature_range
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._keeps_zero()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _bounds(self):
+        bounds = {}
+        for name in ("lower", "upper"):
+            try:
+                bounds[name] = np.asarray(getattr(self, name), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} must hold numbers, one for all columns or one each.") from None
+            if bounds[name].ndim > 1 or not np.isfinite(bounds[name]).all():
+                raise ValueError(f"{name} must be a finite number, or a list of them.")
+        lower, upper = bounds["lower"], bounds["upper"]
+        if lower.ndim and upper.ndim and lower.size != upper.size:
+            raise ValueError(f"lower has {lower.size} entries and upper has {upper.size}.")
+        if not (lower < upper).all():
+            raise ValueError("lower must be below upper in every column.")
+        return lower, upper
+
+    def _scale_and_min(self):
+        lower, upper = self._bounds()
+        if len(self.feature_range) != 2 or not self.feature_range[0] < self.feature_range[1]:
+            raise ValueError(
+                f"feature_range must be (low, high) with low < high, got {self.feature_range!r}."
+            )
+        low, high = self.feature_range
+        scale = (high - low) / (upper - lower)
+        return scale, low - lower * scale
+
+    def _keeps_zero(self):
+        try:
+            lower, upper = self._bounds()
+            moved = self._scale_and_min()[1]
+        except (TypeError, ValueError):
+            return False
+        return bool(np.all(moved == 0) and np.all(lower <= 0) and np.all(upper >= 0))
+
+    def _validate(self, X, reset):
+        if sp.issparse(X) and not self._keeps_zero():
+            raise ValueError(
+                "these bounds move zero, which would fill a sparse matrix: take lower=-upper with a "
+                "feature_range around 0, or lower=0 with feature_range=(0, 1), or pass a dense array."
+            )
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOAT_DTYPES)
+
+    def fit(self, X, y=None):
+        """Check the number of columns against the bounds; nothing is learnt from the rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Sparse only where zero stays zero.
+        y : ignored
+
+        Returns
+        -------
+        self : BoundedScaler
+
+        Raises
+        ------
+        ValueError
+            If the bounds are not bounds, or do not fit the number of columns.
+        """
+        self._validate_params()
+        scale, minimum = self._scale_and_min()
+        X = self._validate(X, reset=True)
+        if scale.ndim and scale.size != X.shape[1]:
+            raise ValueError(
+                f"lower and upper have {scale.size} entries, but X has {X.shape[1]} columns: give "
+                "one bound for each column, or one number for all of them."
+            )
+        self.scale_ = np.broadcast_to(scale, X.shape[1]).copy()
+        self.min_ = np.broadcast_to(minimum, X.shape[1]).copy()
+        return self
+
+    def transform(self, X):
+        """Clip to the bounds and scale.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        lower, upper = (np.broadcast_to(b, X.shape[1]).astype(X.dtype) for b in self._bounds())
+        if sp.issparse(X):
+            X = X.copy()
+            columns = X.indices
+            X.data = np.clip(X.data, lower[columns], upper[columns])
+            X.data *= self.scale_[columns].astype(X.dtype)
+            return X
+        X = np.clip(X, lower, upper)
+        X *= self.scale_.astype(X.dtype)
+        X += self.min_.astype(X.dtype)
+        return X
+
+    def inverse_transform(self, X):
+        """Undo the scaling (not the clipping).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False).copy()
+        if sp.issparse(X):
+            X.data /= self.scale_[X.indices].astype(X.dtype)
+            return X
+        X -= self.min_.astype(X.dtype)
+        X /= self.scale_.astype(X.dtype)
+        return X

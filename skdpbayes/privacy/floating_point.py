@@ -1,0 +1,44 @@
+"""What doubles do to a Gaussian mechanism, and why the claims hold all the same.
+
+An update is ``theta - drift + noise``. Computed naively it leaks twice: the low bits of the result
+tell which sums of a double and a noise value are possible at all (Mironov 2012; for the Gaussian,
+Holohan and Braghin 2021), and a sum over records, rounded at every addition, can move by more than
+its mathematical sensitivity when one record changes (Casacuberta et al. 2022). The answer:
+
+- ``theta``, the drift and the noise are rounded to one lattice, of spacing ``2^-24`` times the noise's
+  standard deviation (rounded down to a power of two). Sums of lattice points are exact, so the update
+  is a lattice Gaussian shifted by a lattice vector: rounding, applied to an ideal Gaussian mechanism,
+  and so post-processing. A cell near the centre collects some ``2^28`` outputs of the normal generator.
+- rounding the drift moves it by at most one spacing per coordinate more than the records do, and the
+  sum over records errs by at most ``gamma n G`` with ``gamma`` the longest chain of additions times the
+  unit roundoff. Both enlarge the sensitivity that is accounted for, by the factors below.
+"""
+
+import math
+
+LATTICE_BITS = 24
+MAX_CHUNKS = 64
+RECORDS_PER_CHUNK = 256
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+def n_chunks(expected_records):
+    """Return into how many parts a sum over records is cut: fixed by public sizes alone."""
+    return int(min(MAX_CHUNKS, max(1, expected_records // RECORDS_PER_CHUNK)))
+
+
+def lattice_spacing(noise_scale):
+    """Return the spacing of the lattice for the smallest noise of a run."""
+    return 2.0 ** (math.floor(math.log2(noise_scale)) - LATTICE_BITS)
+
+
+def sum_inflation(n_samples, n_parameters):
+    """Return the factor by which rounding can enlarge the sensitivity of a sum over records."""
+    chunk = n_samples / n_chunks(n_samples)
+    chain = chunk + MAX_CHUNKS + n_parameters + 8
+    return 1.0 + 2.0 * _UNIT_ROUNDOFF * chain * n_samples
+
+
+def rounding_shift(n_parameters, smallest_noise_scale):
+    """Return how far rounding the drift can move it beyond what the records do."""
+    return math.sqrt(n_parameters) * lattice_spacing(smallest_noise_scale)

@@ -1,0 +1,68 @@
+"""The generator: AES-128 in counter mode, keyed by the operating system.
+
+Privacy noise that can be predicted is no noise. A Mersenne twister or a PCG can be reconstructed from
+its outputs; a block cipher in counter mode cannot, and costs no more (``randomgen.AESCounter``). A seed
+makes runs repeatable and voids the guarantee: whoever knows it can subtract the noise, and two fits
+with the same seed on neighbouring tables differ by the record alone.
+"""
+
+import secrets
+import warnings
+
+import numpy as np
+from randomgen import AESCounter
+from sklearn.utils import check_random_state
+
+from .exceptions import PrivacyWarning
+
+_warned = False
+
+
+def private_generator(random_state=None):
+    """Return a generator for privacy noise.
+
+    Parameters
+    ----------
+    random_state : None, int, RandomState or Generator, default=None
+        None takes a fresh 128-bit key from the operating system, which the guarantee needs. Anything
+        else makes the draws reproducible, on any number of cores, and voids the guarantee where it
+        is known or used again.
+
+    Returns
+    -------
+    generator : numpy.random.Generator
+
+    Warns
+    -----
+    PrivacyWarning
+        Once per process, if ``random_state`` is given.
+
+    Examples
+    --------
+    >>> from skdpbayes.random import private_generator
+    >>> noise = private_generator().standard_normal(3)
+    """
+    if random_state is None:
+        return np.random.Generator(AESCounter(key=secrets.randbits(128)))
+    _warn_once()
+    if isinstance(random_state, np.random.Generator):
+        words = random_state.integers(2**32, size=4, dtype=np.uint32)
+    elif isinstance(random_state, int | np.integer):
+        check_random_state(random_state)  # Raises on a negative seed.
+        words = int(random_state)
+    else:
+        words = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
+    return np.random.Generator(AESCounter(np.random.SeedSequence(words)))
+
+
+def _warn_once():
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "A seeded random_state is for tests and repeatable experiments: whoever knows the seed "
+            "can remove the noise, and a seed used for two fits reveals what differs between their "
+            "tables. For a release, leave random_state=None.",
+            PrivacyWarning,
+            stacklevel=4,
+        )

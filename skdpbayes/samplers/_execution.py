@@ -1,0 +1,123 @@
+"""Running compiled chains: on how many cores, in blocks, with progress, interruptible.
+
+numba's threads have two traps. Forking after GNU OpenMP was used aborts the child, and the workqueue
+layer aborts the process when two threads use it at once. So a forked child never runs in parallel, and
+one thread at a time may; everyone else computes the same sums on one core, with the same result.
+"""
+
+import os
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+
+import numba
+
+from ..exceptions import PrivacyWarning
+
+# Multiply-adds below which starting threads costs more than it saves.
+_WORTH_THREADS = 300_000
+_BLOCK_SECONDS = 0.2
+
+_forked = False
+_threads_in_use = threading.Lock()
+
+
+def _after_fork():
+    global _forked, _threads_in_use
+    _forked = True
+    _threads_in_use = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def cores(multiply_adds):
+    """Yield whether a sum of so many multiply-adds may and should use several cores."""
+    wanted = multiply_adds >= _WORTH_THREADS and not _forked and numba.get_num_threads() > 1
+    # The workqueue layer cannot tell threads apart, ours or another library's.
+    alone = threading.current_thread() is threading.main_thread() or _layer_is_thread_safe()
+    if not (wanted and alone and _threads_in_use.acquire(blocking=False)):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        _threads_in_use.release()
+
+
+def _layer_is_thread_safe():
+    try:
+        return numba.threading_layer() in ("omp", "tbb")
+    except ValueError:  # No layer was started yet.
+        return False
+
+
+def run_in_blocks(advance, plan, verbose, label):
+    """Run ``advance(first, stop)`` over all steps of a plan.
+
+    Returns to Python several times a second, so that progress shows and Ctrl-C is answered.
+
+    Parameters
+    ----------
+    advance : callable
+        Performs the steps ``first`` to ``stop - 1``.
+    plan : Plan
+        Says how many steps, and roughly how long they take.
+    verbose : int
+        Show progress if positive.
+    label : str
+        What is running.
+
+    Warns
+    -----
+    PrivacyWarning
+        If interrupted: the whole plan is spent all the same.
+    """
+    size = int(min(max(1, _BLOCK_SECONDS * plan.n_steps / plan.estimated_seconds), 10_000))
+    progress = _Progress(plan.n_steps, label) if verbose else None
+    try:
+        for first in range(0, plan.n_steps, size):
+            stop = min(first + size, plan.n_steps)
+            advance(first, stop)
+            if progress:
+                progress.to(stop)
+    except KeyboardInterrupt:
+        warnings.warn(
+            f"The fit was interrupted. Its whole plan is spent all the same: epsilon = "
+            f"{plan.epsilon:.6g} at delta = {plan.delta:.3g}.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+        raise
+    finally:
+        if progress:
+            progress.close()
+
+
+class _Progress:
+    """A progress bar by tqdm where it is installed, else a line now and then."""
+
+    def __init__(self, total, label):
+        self.total, self.label, self.done = total, label, 0
+        self.last_line = time.monotonic()
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self.bar = None
+        else:
+            self.bar = tqdm(total=total, desc=label, unit="step")
+
+    def to(self, done):
+        if self.bar is not None:
+            self.bar.update(done - self.done)
+        elif done == self.total or time.monotonic() - self.last_line > 2.0:
+            print(f"{self.label}: step {done:,} of {self.total:,}", flush=True)
+            self.last_line = time.monotonic()
+        self.done = done
+
+    def close(self):
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,85 @@
+"""Sums of gradients over the table, or over a Poisson batch of it.
+
+    full batch:     g(theta) = sum_i grad ell_i(theta)
+    Poisson batch:  g(theta) = (1/q) sum_{i in S} grad ell_i(theta),   each i in S with probability q
+
+A sum is cut into parts whose number depends on public sizes only and which are added up in order, so
+the result is the same on any number of cores.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange, types
+from numba.extending import overload
+
+from ..targets import add_gradient, n_examples, selected_from
+
+
+@njit(error_model="numpy")
+def _sum_in_order(target, theta, selection, count, parts):
+    for part in range(parts.shape[0]):
+        parts[part, :] = 0.0
+        start = count * part // parts.shape[0]
+        size = count * (part + 1) // parts.shape[0] - start
+        add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
+
+
+@njit(error_model="numpy", parallel=True)
+def _sum_at_once(target, theta, selection, count, parts):
+    for part in prange(parts.shape[0]):
+        parts[part, :] = 0.0
+        start = count * part // parts.shape[0]
+        size = count * (part + 1) // parts.shape[0] - start
+        add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
+
+
+@njit(error_model="numpy")
+def gradient_sum(target, theta, selection, count, parts, parallel, out):
+    """Write the sum of the selected records' gradients to ``out``."""
+    if parallel:
+        _sum_at_once(target, theta, selection, count, parts)
+    else:
+        _sum_in_order(target, theta, selection, count, parts)
+    out[:] = 0.0
+    for part in range(parts.shape[0]):
+        for j in range(out.size):
+            out[j] += parts[part, j]
+
+
+@njit(error_model="numpy")
+def poisson_batch(generator, n, rate, batch):
+    """Write the numbers of a Poisson batch to ``batch`` (length n), and return how many they are.
+
+    Gaps between members are geometric: ``floor(E / -log(1 - q))`` with ``E`` a unit exponential.
+    """
+    decay = -math.log1p(-rate)
+    count = 0
+    i = math.floor(generator.standard_exponential() / decay)
+    while i < n:
+        batch[count] = np.int64(i)
+        count += 1
+        i += 1.0 + math.floor(generator.standard_exponential() / decay)
+    return count
+
+
+def estimate_gradient(target, generator, theta, rate, batch, parts, parallel, out):
+    """Write the gradient of the negative log likelihood to ``out`` (generic, compiled).
+
+    Over the full table if ``batch`` is None; else ``batch`` is scratch space for a Poisson batch.
+    """
+    raise NotImplementedError("estimate_gradient is a generic of compiled code.")
+
+
+@overload(estimate_gradient, jit_options={"error_model": "numpy"})
+def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, out):
+    def full(target, generator, theta, rate, batch, parts, parallel, out):
+        gradient_sum(target, theta, 0, n_examples(target), parts, parallel, out)
+
+    def poisson(target, generator, theta, rate, batch, parts, parallel, out):
+        count = poisson_batch(generator, n_examples(target), rate, batch)
+        gradient_sum(target, theta, batch, count, parts, parallel, out)
+        for j in range(out.size):
+            out[j] /= rate
+
+    return full if isinstance(batch, types.NoneType) else poisson

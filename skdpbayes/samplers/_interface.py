@@ -1,0 +1,122 @@
+"""What a sampler must offer: a compiled core, and `run` for its kind of plan.
+
+    draws = sample(target, plan)
+
+A sampler knows targets by their generic functions only, and a plan tells it what to do: `sample` finds
+the algorithm by the plan's class.
+"""
+
+import hashlib
+from functools import cache, singledispatch
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from ..privacy.ledger import reserve
+from ..random import private_generator
+from ..targets import n_examples
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@cache
+def _fingerprint():
+    """Return a hash of the sources that end up in compiled cores."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for folder in ("samplers", "targets"):
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class CompiledCore:
+    """A compiled function of a target: cached on disk for this package's targets only.
+
+    numba looks at a core's own file to tell whether its cache is stale, and not at the files of what
+    the core calls. A cached core is therefore filed under a hash of all sources. A target of the
+    user's may change without this package noticing, so it is compiled once per process.
+
+    Parameters
+    ----------
+    function : callable
+        Its first argument is a target.
+    """
+
+    def __init__(self, function):
+        options = {"error_model": "numpy", "nogil": True}
+        self._fresh = njit(**options)(function)
+        function.__qualname__ += f"_{_fingerprint()}"
+        self._cached = njit(cache=True, **options)(function)
+
+    def __call__(self, target, *args):
+        ours = type(target).__module__.partition(".")[0] == _PACKAGE
+        return (self._cached if ours else self._fresh)(target, *args)
+
+
+@CompiledCore
+def count_examples(target):
+    """Return a target's number of records."""
+    return n_examples(target)
+
+
+@singledispatch
+def run(plan, target, generator, verbose):
+    """Carry out a plan; each sampler registers itself for its class of plans."""
+    raise TypeError(f"no sampler carries out a {type(plan).__name__}.")
+
+
+def sample(target, plan, *, random_state=None, verbose=0):
+    """Draw from a target's posterior by a plan.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A target of `skdpbayes.targets`, or your own.
+    plan : Plan
+        Made for the target's bounds; its cost is spent when this is called, whatever happens then.
+    random_state : None, int, RandomState or Generator, default=None
+        None for privacy; see `skdpbayes.random.private_generator`.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Returns
+    -------
+    draws : ndarray of shape (n_draws, n_parameters)
+
+    Raises
+    ------
+    ValueError
+        If the plan was made for another target or another number of records.
+    BudgetExceededError
+        If an active ledger does not allow the plan; nothing is read then.
+    """
+    _check_made_for(plan, target)
+    reserve(plan)
+    return run(plan, target, private_generator(random_state), verbose)
+
+
+def _check_made_for(plan, target):
+    bounds = plan.bounds
+    if target.gradient_bound > bounds.gradient_bound:
+        raise ValueError(
+            f"the plan assumes gradient_bound={bounds.gradient_bound:g}, but the target's is "
+            f"{target.gradient_bound:g}: make the plan from the target's own bounds."
+        )
+    precision = getattr(target, "prior_precision", None)
+    if precision is not None:
+        low, high = bounds.prior_precision
+        if np.shape(precision) != (bounds.n_parameters,):
+            raise ValueError(
+                f"the plan is for {bounds.n_parameters} parameters, but the target's "
+                f"prior_precision has shape {np.shape(precision)}."
+            )
+        if precision.min() < low or precision.max() > high:
+            raise ValueError(f"the plan assumes prior precisions between {low:g} and {high:g}.")
+    # The number of records is public under replace_one only; nothing is said of it otherwise.
+    replaced = plan.budget.neighboring_relation == "replace_one"
+    if replaced and count_examples(target) != plan.n_samples:
+        raise ValueError(
+            f"the plan is for {plan.n_samples} records, but the target has {count_examples(target)}."
+        )

@@ -1,0 +1,76 @@
+"""Stochastic gradient Langevin dynamics (SGLD).
+
+    theta_{k+1} = theta_k - eta_k (g(theta_k) - tau grad log p(theta_k)) + N(0, 2 eta_k tau I)
+
+with ``g`` the gradient of the negative log likelihood, over the table or a Poisson batch; stationary at
+``exp(-(1/tau) sum_i ell_i(theta)) p(theta)``. Released are midpoints ``(theta_k + theta_{k+1}) / 2``: for
+curvature ``h`` successive states have variance ``tau / (h (1 - eta h / 2))`` and correlation ``1 - eta h``, so
+their midpoint has exactly ``tau / h``. Drift and noise are rounded to a common lattice, so that their
+sum is exact (see `skdpbayes.privacy.floating_point`).
+
+Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler and Matthews (2013).
+"""
+
+import numpy as np
+from numba import njit
+
+from ..privacy.floating_point import lattice_spacing, n_chunks
+from ..privacy.langevin import LangevinPlan
+from ..targets import prior_gradient
+from ._execution import cores, run_in_blocks
+from ._gradients import estimate_gradient
+from ._interface import CompiledCore, count_examples, run
+
+
+@njit(error_model="numpy")
+def _update(theta, gradient, prior, step, temperature, spacing, generator, moved):
+    noise_scale = np.sqrt(2.0 * step * temperature)
+    for j in range(theta.size):
+        drift = step * (gradient[j] + temperature * prior[j])
+        noise = noise_scale * generator.standard_normal()
+        # Dividing by a power of two is exact, and so is the sum of lattice points.
+        lattice_steps = np.rint(noise / spacing) - np.rint(drift / spacing)
+        moved[j] = theta[j] + spacing * lattice_steps
+
+
+@CompiledCore
+def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch, parts, parallel):
+    """Perform the steps ``first`` to ``stop - 1`` on ``theta``, and fill in their draws."""
+    step_size, step_decay, temperature, rate, spacing = schedule
+    gradient = np.empty(theta.size)
+    prior = np.empty(theta.size)
+    moved = np.empty(theta.size)
+    draw = np.searchsorted(kept, first)
+    for k in range(first, stop):
+        estimate_gradient(target, generator, theta, rate, batch, parts, parallel, gradient)
+        prior_gradient(target, theta, prior)
+        step = step_size * (k + 1.0) ** -step_decay
+        _update(theta, gradient, prior, step, temperature, spacing, generator, moved)
+        if draw < kept.size and kept[draw] == k:
+            for j in range(theta.size):
+                draws[draw, j] = 0.5 * (theta[j] + moved[j])
+            draw += 1
+        theta[:] = moved
+
+
+@run.register
+def _(plan: LangevinPlan, target, generator, verbose):
+    theta = np.zeros(plan.bounds.n_parameters)
+    draws = np.empty((plan.n_draws, theta.size))
+    smallest = plan.step_size * plan.n_steps**-plan.step_decay
+    spacing = lattice_spacing(np.sqrt(2.0 * smallest * plan.temperature))
+    schedule = (plan.step_size, plan.step_decay, plan.temperature, plan.sampling_rate, spacing)
+    records = plan.sampling_rate * plan.n_samples
+    parts = np.empty((n_chunks(records), theta.size))
+    batch = np.empty(count_examples(target), np.int64) if plan.sampling_rate < 1 else None
+    kept = plan.kept_steps()
+    with cores(records * theta.size) as parallel:
+        run_in_blocks(
+            lambda first, stop: _advance(
+                target, generator, theta, schedule, first, stop, kept, draws, batch, parts, parallel
+            ),
+            plan,
+            verbose,
+            "SGLD",
+        )
+    return draws

@@ -1,0 +1,239 @@
+"""What a target must offer: a named tuple of arrays, and functions resolved on its class.
+
+The posterior at temperature ``tau`` is ``exp(-(1/tau) sum_i ell_i(theta)) p(theta)``. A target is
+a ``NamedTuple`` that holds the records; the functions below are generic, and a compiled sampler
+finds the implementation by the class of the tuple. That way a sampler is compiled once per kind
+of target, is cached on disk, and neither room knows the other.
+"""
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+# Rows are handled in blocks that stay in the first-level cache between the two uses of a row.
+BLOCK = 32
+
+
+class TargetBounds(NamedTuple):
+    """The public numbers of a target: all that a plan may know of it.
+
+    Attributes
+    ----------
+    n_parameters : int
+        Length of ``theta``.
+    gradient_bound : float
+        ``G``: no record's ``||grad ell_i(theta)||`` exceeds it, for any ``theta``.
+    smoothness : float
+        ``B``: no record's Hessian of ``ell_i`` has an eigenvalue beyond it.
+    prior_precision : tuple of (float, float)
+        Smallest and largest curvature of ``-log p(theta)``.
+    """
+
+    n_parameters: int
+    gradient_bound: float
+    smoothness: float
+    prior_precision: tuple[float, float]
+
+    def checked(self):
+        """Return self, or raise if a bound is not one.
+
+        Raises
+        ------
+        ValueError
+            If a bound is not positive and finite, or the prior is improper.
+        """
+        low, high = self.prior_precision
+        named = {
+            "n_parameters": self.n_parameters,
+            "gradient_bound": self.gradient_bound,
+            "smoothness": self.smoothness,
+            "smallest prior_precision": low,
+            "largest prior_precision": high,
+        }
+        for name, value in named.items():
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} of the target must be positive and finite, got {value}.")
+        if low > high:
+            raise ValueError(f"prior_precision must be (smallest, largest), got {(low, high)}.")
+        return self
+
+
+def n_examples(target):
+    """Return the number of records (generic, compiled)."""
+    raise NotImplementedError("n_examples is a generic of compiled code; see `implements`.")
+
+
+def add_gradient(target, theta, selection, count, out):
+    """Add ``sum_i grad ell_i(theta)`` over ``count`` records to ``out`` (generic, compiled).
+
+    ``selection`` is the number of the first record, or an array of record numbers. Unless a
+    target implements it, it is built of `example_gradient`, clipped to ``gradient_bound``.
+    """
+    raise NotImplementedError("add_gradient is a generic of compiled code; see `implements`.")
+
+
+def example_gradient(target, theta, i, out):
+    """Write ``grad ell_i(theta)`` of one record to ``out`` (generic, compiled)."""
+    raise NotImplementedError("example_gradient is a generic of compiled code; see `implements`.")
+
+
+def prior_gradient(target, theta, out):
+    """Write ``-grad log p(theta)`` to ``out`` (generic, compiled).
+
+    Unless a target implements it: ``prior_precision * theta``, the field being an array.
+    """
+    raise NotImplementedError("prior_gradient is a generic of compiled code; see `implements`.")
+
+
+def record(selection, i):
+    """Return the number of the i-th selected record (generic, compiled)."""
+    raise NotImplementedError("record is a generic of compiled code.")
+
+
+def selected_from(selection, start, count):
+    """Return the part of a selection from its ``start``-th record (generic, compiled)."""
+    raise NotImplementedError("selected_from is a generic of compiled code.")
+
+
+def _is_instance(numba_type, target_class):
+    return (
+        isinstance(numba_type, types.BaseNamedTuple) and numba_type.instance_class is target_class
+    )
+
+
+def implements(generic, target_class, **jit_options):
+    """Declare the decorated function to be ``generic`` for targets of ``target_class``.
+
+    Parameters
+    ----------
+    generic : callable
+        One of `n_examples`, `add_gradient`, `example_gradient`, `prior_gradient`.
+    target_class : type
+        A ``NamedTuple`` class.
+    **jit_options
+        Passed on to numba's compiler.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> import numpy as np
+    >>> from skdpbayes.targets import implements, n_examples
+    >>> class Readings(NamedTuple):
+    ...     values: np.ndarray
+    >>> @implements(n_examples, Readings)
+    ... def count(target):
+    ...     return target.values.shape[0]
+    """
+    _OWN[target_class] = _OWN.get(target_class, frozenset()) | {generic.__name__}
+
+    def declare(function):
+        # numba matches an overload's parameter names with its implementation's.
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        namespace = {"function": function, "matches": _is_instance, "target_class": target_class}
+        exec(
+            f"def choose({', '.join(names)}):\n"
+            f"    return function if matches({names[0]}, target_class) else None",
+            namespace,
+        )
+        overload(generic, jit_options={"error_model": "numpy", **jit_options})(namespace["choose"])
+        return function
+
+    return declare
+
+
+_OWN: dict[type, frozenset] = {}
+
+
+def _has_own(numba_type, generic):
+    return (
+        isinstance(numba_type, types.BaseNamedTuple)
+        and generic.__name__ in _OWN.get(numba_type.instance_class, ())
+    )
+
+
+@overload(record)
+def _record(selection, i):
+    if isinstance(selection, types.Integer):
+        return lambda selection, i: selection + i
+    return lambda selection, i: selection[i]
+
+
+@overload(selected_from)
+def _selected_from(selection, start, count):
+    if isinstance(selection, types.Integer):
+        return lambda selection, start, count: selection + start
+    return lambda selection, start, count: selection[start : start + count]
+
+
+@overload(prior_gradient, jit_options={"error_model": "numpy"})
+def _gaussian_prior_gradient(target, theta, out):
+    if _has_own(target, prior_gradient):
+        return None
+
+    def independent_gaussian(target, theta, out):
+        for j in range(theta.size):
+            out[j] = target.prior_precision[j] * theta[j]
+
+    return independent_gaussian
+
+
+@overload(add_gradient, jit_options={"error_model": "numpy"})
+def _clipped_gradient(target, theta, selection, count, out):
+    if _has_own(target, add_gradient) or not _has_own(target, example_gradient):
+        return None
+
+    def clip_each_example(target, theta, selection, count, out):
+        gradient = np.empty(theta.size)
+        for i in range(count):
+            gradient[:] = 0.0
+            example_gradient(target, theta, record(selection, i), gradient)
+            squared = 0.0
+            for j in range(theta.size):
+                squared += gradient[j] * gradient[j]
+            norm = math.sqrt(squared)
+            # A gradient that is not finite has no direction: the record counts as zero.
+            if not norm < np.inf:
+                continue
+            factor = 1.0 if norm <= target.gradient_bound else target.gradient_bound / norm
+            for j in range(theta.size):
+                out[j] += factor * gradient[j]
+
+    return clip_each_example
+
+
+@cache
+def _evaluator():
+    @njit
+    def evaluate(target, theta, likelihood, prior):
+        add_gradient(target, theta, 0, n_examples(target), likelihood)
+        prior_gradient(target, theta, prior)
+
+    return evaluate
+
+
+def potential_gradient(target, theta, temperature=1.0):
+    """Gradient of ``sum_i ell_i(theta) - temperature * log p(theta)``. **It is not private.**
+
+    For tests of a target: compare it with finite differences of your log density.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A target.
+    theta : ndarray of shape (n_parameters,)
+        Where.
+    temperature : float, default=1.0
+        The posterior's temperature.
+
+    Returns
+    -------
+    gradient : ndarray of shape (n_parameters,)
+    """
+    theta = np.ascontiguousarray(theta, dtype=np.float64)
+    likelihood, prior = np.zeros_like(theta), np.zeros_like(theta)
+    _evaluator()(target, theta, likelihood, prior)
+    return likelihood + temperature * prior

@@ -1,0 +1,215 @@
+"""Logistic regression, binary and softmax.
+
+Binary, ``y`` in {0, 1}, ``x`` a clipped row followed by the constant ``b``:
+
+    ell_i(theta) = log(1 + exp(x_i . theta)) - y_i x_i . theta,
+    grad ell_i   = (sigmoid(x_i . theta) - y_i) x_i,
+
+so that ``G = ||x||`` and ``B = ||x||^2 / 4``. Softmax, ``theta`` one block per class:
+
+    ell_i(theta) = log sum_k exp(x_i . theta_k) - x_i . theta_{y_i},
+    grad_k ell_i = (softmax_k(x_i . theta) - 1[y_i = k]) x_i,
+
+``G = sqrt(2) ||x||`` (two probability vectors are at most that far apart) and ``B = ||x||^2 / 2``
+(the largest eigenvalue of ``diag(p) - p p^T`` is at most 1/2). The prior is Gaussian, independent.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ._interface import (
+    BLOCK,
+    TargetBounds,
+    add_gradient,
+    implements,
+    n_examples,
+    record,
+    selected_from,
+)
+from ._rows import SparseRows, add_weighted, make_rows, project, read_only, rows_of
+from ._vector_math import softmax, subtract_from_sigmoid
+
+
+class DenseBinaryLogistic(NamedTuple):
+    """Binary logistic regression on the rows of an array."""
+
+    values: np.ndarray
+    scale: np.ndarray
+    labels: np.ndarray
+    intercept_scaling: float
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+class SparseBinaryLogistic(NamedTuple):
+    """Binary logistic regression on the rows of a CSR matrix."""
+
+    values: np.ndarray
+    columns: np.ndarray
+    starts: np.ndarray
+    scale: np.ndarray
+    labels: np.ndarray
+    intercept_scaling: float
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+class DenseSoftmaxLogistic(NamedTuple):
+    """Multinomial logistic regression on the rows of an array; one block of theta per class."""
+
+    values: np.ndarray
+    scale: np.ndarray
+    labels: np.ndarray
+    intercept_scaling: float
+    prior_precision: np.ndarray
+    gradient_bound: float
+    n_classes: int
+
+
+class SparseSoftmaxLogistic(NamedTuple):
+    """Multinomial logistic regression on the rows of a CSR matrix; one block per class."""
+
+    values: np.ndarray
+    columns: np.ndarray
+    starts: np.ndarray
+    scale: np.ndarray
+    labels: np.ndarray
+    intercept_scaling: float
+    prior_precision: np.ndarray
+    gradient_bound: float
+    n_classes: int
+
+
+def logistic_prior_precision(
+    n_features, n_classes, prior_scale, intercept_prior_scale, intercept_scaling
+):
+    """Precision of every sampled coordinate.
+
+    The coordinate of the constant column is the intercept over ``intercept_scaling``.
+
+    Returns
+    -------
+    prior_precision : ndarray of shape (n_blocks * (n_features + fit_intercept),)
+    """
+    block = np.full(n_features + (intercept_scaling > 0), prior_scale**-2.0)
+    if intercept_scaling > 0:
+        block[-1] = (intercept_scaling / intercept_prior_scale) ** 2
+    return np.tile(block, 1 if n_classes == 2 else n_classes)
+
+
+def logistic_bounds(norm, n_classes, prior_precision):
+    """Public bounds of the target on rows of at most ``norm``, the constant column included.
+
+    Parameters
+    ----------
+    norm : float
+        ``sqrt(data_norm^2 + intercept_scaling^2)``.
+    n_classes : int
+        2 is the binary target.
+    prior_precision : ndarray
+        From `logistic_prior_precision`.
+
+    Returns
+    -------
+    bounds : TargetBounds
+    """
+    binary = n_classes == 2
+    return TargetBounds(
+        n_parameters=prior_precision.size,
+        gradient_bound=norm if binary else math.sqrt(2.0) * norm,
+        smoothness=norm**2 / (4.0 if binary else 2.0),
+        prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
+    ).checked()
+
+
+def make_logistic(X, scale, labels, n_classes, intercept_scaling, prior_precision, bounds):
+    """Build the target of a validated table.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+    scale : ndarray of shape (n_samples,)
+        Factor of each row that brings it into the ball of radius ``data_norm``.
+    labels : ndarray of shape (n_samples,)
+        Class numbers.
+    n_classes : int
+    intercept_scaling : float
+        The constant column; 0 for none.
+    prior_precision : ndarray of shape (n_parameters,)
+    bounds : TargetBounds
+
+    Returns
+    -------
+    target : NamedTuple
+        One of the four classes above.
+    """
+    rows = make_rows(X, scale)
+    sparse = isinstance(rows, SparseRows)
+    parameters = (float(intercept_scaling), prior_precision, bounds.gradient_bound)
+    fields = (*rows, read_only(labels.astype(np.int64)), *parameters)
+    if n_classes == 2:
+        return (SparseBinaryLogistic if sparse else DenseBinaryLogistic)(*fields)
+    return (SparseSoftmaxLogistic if sparse else DenseSoftmaxLogistic)(*fields, n_classes)
+
+
+def _count(target):
+    return target.labels.size
+
+
+def _add_binary_gradient(target, theta, selection, count, out):
+    rows = rows_of(target)
+    z = np.empty(BLOCK)
+    y = np.empty(BLOCK)
+    intercept = target.intercept_scaling > 0.0
+    last = theta.size - 1
+    for start in range(0, count, BLOCK):
+        size = min(BLOCK, count - start)
+        block = selected_from(selection, start, size)
+        residuals = z[:size]
+        project(rows, block, theta, residuals)
+        offset = target.intercept_scaling * theta[last] if intercept else 0.0
+        for i in range(size):
+            residuals[i] += offset
+            y[i] = target.labels[record(block, i)]
+        subtract_from_sigmoid(residuals, y[:size])
+        add_weighted(rows, block, residuals, out)
+        if intercept:
+            out[last] += target.intercept_scaling * residuals.sum()
+
+
+def _add_softmax_gradient(target, theta, selection, count, out):
+    rows = rows_of(target)
+    n_classes = target.n_classes
+    parameters = theta.reshape((n_classes, theta.size // n_classes))
+    gradient = out.reshape((n_classes, theta.size // n_classes))
+    z = np.empty((n_classes, BLOCK))
+    p = np.empty(n_classes)
+    intercept = target.intercept_scaling > 0.0
+    last = parameters.shape[1] - 1
+    for start in range(0, count, BLOCK):
+        size = min(BLOCK, count - start)
+        block = selected_from(selection, start, size)
+        for k in range(n_classes):
+            project(rows, block, parameters[k], z[k, :size])
+        for i in range(size):
+            for k in range(n_classes):
+                offset = target.intercept_scaling * parameters[k, last] if intercept else 0.0
+                p[k] = z[k, i] + offset
+            softmax(p)
+            p[target.labels[record(block, i)]] -= 1.0
+            for k in range(n_classes):
+                z[k, i] = p[k]
+        for k in range(n_classes):
+            add_weighted(rows, block, z[k, :size], gradient[k])
+            if intercept:
+                gradient[k, last] += target.intercept_scaling * z[k, :size].sum()
+
+
+for _target in (DenseBinaryLogistic, SparseBinaryLogistic):
+    implements(n_examples, _target)(_count)
+    implements(add_gradient, _target)(_add_binary_gradient)
+for _target in (DenseSoftmaxLogistic, SparseSoftmaxLogistic):
+    implements(n_examples, _target)(_count)
+    implements(add_gradient, _target)(_add_softmax_gradient)
