@@ -71,7 +71,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     n_steps : int or "auto", default="auto"
         Number of updates.
     burn_in : float or "auto", default="auto"
-        Fraction of the updates before the first draw; "auto" is 0.5.
+        Fraction of the updates before the first draw; "auto" is 0.25.
     n_draws : int or "auto", default="auto"
         Number of draws that are kept; "auto" is 100.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -407,7 +407,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         -------
         labels : ndarray of shape (n_samples,)
         """
-        return self.classes_[np.argmax(self._log_proba(X), axis=1)]
+        log_proba = self._log_proba(X)
+        return self.classes_[np.argmax(log_proba, axis=1)]
 
 
 def _average_binary(logits):

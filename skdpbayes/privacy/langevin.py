@@ -34,11 +34,14 @@ from .plan import Budget, Plan
 # How often the slowest direction relaxes, with privacy and without.
 RELAXATIONS = 1.0
 RELAXATIONS_WITHOUT_PRIVACY = 10.0
-DEFAULT_BURN_IN = 0.5
+DEFAULT_BURN_IN = 0.25
 DEFAULT_DRAWS = 100
 # Subsampling may add this share to the temperature when the plan is free to choose its steps.
 _HEATING = 0.5
 _HEATING_WITHOUT_PRIVACY = 0.05
+# The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
+# step then keeps the bias of mean and deviation below 5% of the deviation.
+_FEW_RECORDS = 100
 # Below this the loss of a single step is so large that no useful guarantee can follow.
 _SMALLEST_MULTIPLIER = 0.5
 _NOISE_LEVELS = 24
@@ -254,15 +257,20 @@ class _Calibration:
             )
         return fewest
 
-    def largest_step(self, temperature):
-        """Largest first step that the rule takes by itself."""
+    def _stiff_step(self, temperature):
+        """``1 / M``: at it, the stiffest direction forgets in a single step."""
         stiffest = self.n * self.bounds.smoothness
-        largest = 1.0 / (stiffest + temperature * self.bounds.prior_precision[1])
-        if self.q < 1 and self.options.n_steps is None:
-            share = _HEATING if self.private else _HEATING_WITHOUT_PRIVACY
-            trace = (1 - self.q) / self.q * self.n * self.bounds.gradient_bound**2
-            largest = min(largest, 2.0 * share * temperature / trace)
-        return largest
+        share = 0.5 if self.n < _FEW_RECORDS else 1.0
+        return share / (stiffest + temperature * self.bounds.prior_precision[1])
+
+    def _calm_step(self, temperature):
+        """Largest step at which random batches heat the draws by no more than a stated share."""
+        stiff = self._stiff_step(temperature)
+        if self.q == 1:
+            return stiff
+        share = _HEATING if self.private else _HEATING_WITHOUT_PRIVACY
+        trace = (1 - self.q) / self.q * self.n * self.bounds.gradient_bound**2
+        return min(stiff, 2.0 * share * temperature / trace)
 
     def schedule(self, temperature):
         """Return (first step size, number of steps) that the rule takes at a temperature."""
@@ -270,13 +278,13 @@ class _Calibration:
         step, steps, decay = self.options.step_size, self.options.n_steps, self.options.step_decay
         if step is not None:
             self._check_stable(step, temperature)
-            if steps is None:
-                steps = max(self.fewest, _steps_for(time / step, decay))
-            return step, steps
-        largest = self.largest_step(temperature)
+            return step, steps or max(self.fewest, _steps_for(time / step, decay))
+        calm = self._calm_step(temperature)
         if steps is None:
-            steps = max(self.fewest, _steps_for(time / largest, decay))
-        return min(largest, time / _power_sum(steps, decay)), steps
+            steps = max(self.fewest, _steps_for(time / calm, decay))
+        step = time / _power_sum(steps, decay)
+        # Diffusion time is what privacy pays for; without privacy, more of it only helps.
+        return min(self._stiff_step(temperature), step if self.private else max(step, calm)), steps
 
     def _check_stable(self, step, temperature):
         stiffest = self.n * self.bounds.smoothness

@@ -191,13 +191,11 @@ def _clipped_gradient(target, theta, selection, count, out):
         for i in range(count):
             gradient[:] = 0.0
             example_gradient(target, theta, record(selection, i), gradient)
-            squared = 0.0
-            for j in range(theta.size):
-                squared += gradient[j] * gradient[j]
-            norm = math.sqrt(squared)
+            largest = np.abs(gradient).max()
             # A gradient that is not finite has no direction: the record counts as zero.
-            if not norm < np.inf:
+            if not 0.0 < largest < np.inf:
                 continue
+            norm = largest * math.sqrt(np.sum((gradient / largest) ** 2))
             factor = 1.0 if norm <= target.gradient_bound else target.gradient_bound / norm
             for j in range(theta.size):
                 out[j] += factor * gradient[j]

@@ -1,0 +1,338 @@
+"""How fast the cores are, as ratios to peers that are measured in the same run.
+
+    python benchmarks/speed.py [--quick] [--only gradient steps start]
+
+Three questions, each with its target and what was measured side by side:
+
+1. A full-batch gradient, against reading the table once and against two passes of NumPy.
+2. Minibatch steps, against hand-written JAX scans (left out where JAX is not installed).
+3. Importing the package and the first fit of a process.
+
+Contestants take turns, so that whatever else the machine does hits all of them; the table has the
+minimum and the median of each, and the ratios of both. Nothing is asserted.
+"""
+
+import argparse
+import importlib.util
+import itertools
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+from scipy.special import expit
+
+from skdpbayes.privacy.floating_point import n_chunks
+from skdpbayes.privacy.langevin import LangevinOptions, plan_langevin
+from skdpbayes.privacy.plan import Budget
+from skdpbayes.samplers import sample
+from skdpbayes.samplers._gradients import gradient_sum
+from skdpbayes.samplers._interface import CompiledCore
+from skdpbayes.targets import (
+    logistic_bounds,
+    logistic_prior_precision,
+    make_logistic,
+    n_examples,
+)
+
+SMALL_TABLE = (24_420, 93)
+LARGE_TABLE = (1_000_000, 50)
+BATCH_SIZE = 256
+N_STEPS = 10_000
+# The threads of BLAS and OpenMP go on spinning for some 30 ms after their work is done, and would
+# slow down whoever comes next.
+SETTLE_SECONDS = 0.04
+
+
+# Measuring
+
+
+def take_turns(contestants, n_rounds, n_calls=1):
+    """Time functions in turns.
+
+    Parameters
+    ----------
+    contestants : dict of str to callable
+    n_rounds : int
+        How often each has its turn.
+    n_calls : int, default=1
+        Timed calls per turn; one that is not timed goes before them where there are several.
+
+    Returns
+    -------
+    seconds : dict of str to ndarray of shape (n_rounds * n_calls,)
+    """
+    seconds = {name: [] for name in contestants}
+    for function in contestants.values():
+        function()
+    names = list(contestants)
+    for round_number in range(n_rounds):
+        first = round_number % len(names)
+        for name in names[first:] + names[:first]:
+            time.sleep(SETTLE_SECONDS)
+            if n_calls > 1:
+                contestants[name]()
+            seconds[name] += [_seconds(contestants[name]) for _ in range(n_calls)]
+    return {name: np.array(values) for name, values in seconds.items()}
+
+
+def _seconds(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def show_times(title, seconds):
+    """Print the minimum and the median of every contestant."""
+    print(f"\n{title}")
+    print(f"  {'':46}{'minimum':>12}{'median':>12}")
+    for name, values in seconds.items():
+        print(f"  {name:46}{_readable(values.min()):>12}{_readable(np.median(values)):>12}")
+
+
+def show_ratio(name, above, below, target):
+    """Print by how much ``above`` takes longer than ``below``, and the target."""
+    minimum = above.min() / below.min()
+    median = np.median(above) / np.median(below)
+    print(f"  {name:46}{minimum:>11.2f}x{median:>11.2f}x   target {target}")
+
+
+def _readable(seconds):
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.0f} us"
+    return f"{1e3 * seconds:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+# Synthetic tables
+
+
+def make_table(n_samples, n_features, seed=0):
+    """Return standardised columns and labels from a logistic model."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((n_samples, n_features))
+    logits = X[:, :3].sum(axis=1)
+    return X, (generator.random(n_samples) < expit(logits)).astype(np.int64)
+
+
+def make_target(X, y):
+    """Return the binary logistic target of a table, without an intercept, and its bounds."""
+    n_samples, n_features = X.shape
+    norm = math.sqrt(n_features)
+    precision = logistic_prior_precision(n_features, 2, 2.5 / norm, 1.0, 0.0)
+    bounds = logistic_bounds(norm, 2, precision)
+    scale = np.minimum(1.0, norm / np.linalg.norm(X, axis=1))
+    return make_logistic(X, scale, y, 2, 0.0, precision, bounds), bounds
+
+
+# 1. The full-batch gradient
+
+
+@CompiledCore
+def full_gradient(target, theta, parts, parallel, out):
+    """The package's own gradient of the table."""
+    gradient_sum(target, theta, 0, n_examples(target), parts, parallel, out)
+
+
+@njit(parallel=True, error_model="numpy", fastmath={"reassoc"}, cache=True)
+def read_once(entries, n_columns, sums):
+    """Sum of all entries, by the same parts and threads as the gradient: the cost of reading."""
+    n_rows = entries.size // n_columns
+    for part in prange(sums.size):
+        total = 0.0
+        start = n_rows * part // sums.size * n_columns
+        stop = n_rows * (part + 1) // sums.size * n_columns
+        for i in range(start, stop):
+            total += entries[i]
+        sums[part] = total
+
+
+def compare_gradients(shape, goal, n_rounds):
+    """Time one full-batch gradient of a table of this shape."""
+    X, y = make_table(*shape)
+    target, _ = make_target(X, y)
+    theta = np.random.default_rng(1).standard_normal(shape[1]) / math.sqrt(shape[1])
+    parts = np.empty((n_chunks(shape[0]), shape[1]))
+    out, sums, entries = np.empty(shape[1]), np.empty(len(parts)), X.reshape(-1)
+    # The same gradient in NumPy needs the rows clipped beforehand.
+    clipped = X * target.scale[:, None]
+    labels = y.astype(np.float64)
+    contestants = {
+        "gradient": lambda: full_gradient(target, theta, parts, True, out),
+        "gradient, one core": lambda: full_gradient(target, theta, parts, False, out),
+        "reading the table once": lambda: read_once(entries, shape[1], sums),
+        "NumPy, two passes": lambda: clipped.T @ (expit(clipped @ theta) - labels),
+    }
+    seconds = take_turns(contestants, n_rounds, n_calls=5)
+    full_gradient(target, theta, parts, True, out)
+    error = np.abs(out - contestants["NumPy, two passes"]()).max() / np.abs(out).max()
+    title = f"Full-batch gradient, {shape[0]:,} x {shape[1]}, {get_num_threads()} threads"
+    show_times(f"{title} (differs from NumPy's by {error:.0e})", seconds)
+    ours = seconds["gradient"]
+    show_ratio("gradient / reading once", ours, seconds["reading the table once"], "<= 1.5x")
+    show_ratio("NumPy / gradient", seconds["NumPy, two passes"], ours, f">= {goal}x")
+
+
+# 2. Minibatch steps
+
+
+def compare_steps(n_rounds, n_steps):
+    """Time minibatch SGLD from start to end, compiled beforehand."""
+    X, y = make_table(*SMALL_TABLE)
+    target, bounds = make_target(X, y)
+    options = LangevinOptions(batch_size=BATCH_SIZE, n_steps=n_steps)
+    plan = plan_langevin(bounds, len(X), Budget(1.0, 1e-6), options)
+    contestants = {"skdpbayes, float64, Poisson batches": lambda: sample(target, plan)}
+    if importlib.util.find_spec("jax") is None:
+        print("\nJAX is not installed: its rows are left out.")
+    else:
+        contestants.update(jax_chains(X * target.scale[:, None], y, target, plan))
+    seconds = take_turns(contestants, n_rounds)
+    title = f"{n_steps:,} steps on batches of {BATCH_SIZE} out of {SMALL_TABLE[0]:,}"
+    show_times(f"{title} x {SMALL_TABLE[1]}", seconds)
+    ours, *peers = seconds.values()
+    if peers:
+        fastest = min(peers, key=np.min)
+        show_ratio("fastest JAX variant / skdpbayes", fastest, ours, ">= 1.5x")
+
+
+def jax_chains(X, y, target, plan):
+    """Return the same chain as JAX scans: {name: function}.
+
+    Batches of fixed size drawn with replacement are the cheapest in JAX. Poisson batches, which the
+    privacy accounting is about, are drawn by their gaps into a buffer that has room for six standard
+    deviations more than expected. No draws are kept.
+    """
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    chains = {}
+    for precision, kind in itertools.product(("float64", "float32"), ("fixed", "Poisson")):
+        table = jax.numpy.asarray(X, precision), jax.numpy.asarray(y, precision)
+        prior = jax.numpy.asarray(target.prior_precision, precision)
+        chain = _jax_chain(table, prior, plan, _jax_batches(kind, len(X), plan.sampling_rate))
+        chains[f"JAX scan, {precision}, {kind} batches"] = chain
+    return chains
+
+
+def _jax_batches(kind, n_samples, rate):
+    """Return a function of a key and a type: (record numbers, their weights, a key)."""
+    import jax
+    import jax.numpy as jnp
+
+    room = BATCH_SIZE + 6 * math.isqrt(BATCH_SIZE)
+    decay = -math.log1p(-rate)
+
+    def fixed(key, dtype):
+        return jax.random.randint(key, (BATCH_SIZE,), 0, n_samples, jnp.int32), None
+
+    def poisson(key, dtype):
+        gaps = jnp.floor(jax.random.exponential(key, (room,), dtype) / decay).astype(jnp.int32)
+        members = jnp.cumsum(gaps + 1) - 1
+        inside = members < n_samples
+        return jnp.where(inside, members, 0), inside.astype(dtype)
+
+    return fixed if kind == "fixed" else poisson
+
+
+def _jax_chain(table, prior_precision, plan, draw_batch):
+    import jax
+    import jax.numpy as jnp
+
+    step, temperature, rate = plan.step_size, plan.temperature, plan.sampling_rate
+    noise_scale = math.sqrt(2.0 * step * temperature)
+    dtype = table[0].dtype
+
+    @jax.jit
+    def chain(X, y, prior_precision, key):
+        def advance(state, _):
+            theta, key = state
+            key, for_batch, for_noise = jax.random.split(key, 3)
+            members, weights = draw_batch(for_batch, dtype)
+            rows = X[members]
+            residuals = jax.nn.sigmoid(rows @ theta) - y[members]
+            residuals = residuals if weights is None else residuals * weights
+            drift = residuals @ rows / rate + temperature * prior_precision * theta
+            noise = noise_scale * jax.random.normal(for_noise, theta.shape, dtype)
+            return (theta - step * drift + noise.astype(dtype), key), None
+
+        start = jnp.zeros(X.shape[1], dtype), key
+        return jax.lax.scan(advance, start, None, length=plan.n_steps)[0][0]
+
+    # The generator that is fastest on a CPU, not JAX's default.
+    key = jax.random.key(0, impl="rbg")
+    return lambda: chain(*table, prior_precision, key).block_until_ready()
+
+
+# 3. Import and first fit
+
+_IMPORT = """
+import time
+import numba, sklearn.linear_model
+start = time.perf_counter()
+import skdpbayes
+print(time.perf_counter() - start)
+"""
+
+_FIRST_FIT = f"""
+import time
+import numpy as np
+from skdpbayes import DPBayesianLogisticRegression
+generator = np.random.default_rng(0)
+X = generator.standard_normal({SMALL_TABLE})
+y = generator.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
+start = time.perf_counter()
+DPBayesianLogisticRegression(n_steps=200).fit(X, y)
+print(time.perf_counter() - start)
+"""
+
+
+def in_fresh_process(script, cache_folder):
+    """Return the seconds that a script prints."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache_folder}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    result = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return float(result.stdout)
+
+
+def measure_start(n_rounds, n_cold):
+    """Time the import, and the first fit with and without compiled code on disk."""
+    imports, warm, cold = [], [], []
+    for _ in range(n_cold):
+        with tempfile.TemporaryDirectory() as folder:
+            cold.append(in_fresh_process(_FIRST_FIT, folder))
+            for _ in range(n_rounds):
+                imports.append(in_fresh_process(_IMPORT, folder))
+                warm.append(in_fresh_process(_FIRST_FIT, folder))
+    print(f"\nFresh processes\n  {'':46}{'minimum':>12}{'median':>12}")
+    for name, seconds, goal in (
+        ("import, beyond scikit-learn and numba", imports, "< 0.5 s"),
+        ("first fit, compiled code on disk", warm, "< 1.5 s"),
+        ("first fit, nothing on disk", cold, "< 15 s"),
+    ):
+        print(f"  {name:46}{min(seconds):>10.2f} s{np.median(seconds):>10.2f} s   target {goal}")
+
+
+def main():
+    """Measure what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller tables")
+    parts = ("gradient", "steps", "start")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART")
+    options = parser.parse_args()
+    quick = options.quick
+    if "gradient" in options.only:
+        compare_gradients(SMALL_TABLE, 1.7, 10 if quick else 60)
+        large = (LARGE_TABLE[0] // 10, LARGE_TABLE[1]) if quick else LARGE_TABLE
+        compare_gradients(large, 2.5, 5 if quick else 15)
+    if "steps" in options.only:
+        compare_steps(3 if quick else 15, N_STEPS // 10 if quick else N_STEPS)
+    if "start" in options.only:
+        measure_start(2 if quick else 3, 1 if quick else 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Shared fixtures: small tables whose posteriors can be computed otherwise."""
+
+import numpy as np
+import pytest
+
+from skdpbayes.targets import logistic_bounds, logistic_prior_precision, make_logistic
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20)
+
+
+@pytest.fixture
+def make_target():
+    """Return a function that builds a logistic target on rows of at most ``norm``."""
+
+    def build(X, y, norm=1.0, prior_scale=2.5, intercept_scaling=0.0, n_classes=2):
+        constant = intercept_scaling
+        precision = logistic_prior_precision(
+            X.shape[1], n_classes, prior_scale, prior_scale, constant
+        )
+        bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision)
+        dense = X if isinstance(X, np.ndarray) else X.toarray()
+        lengths = np.maximum(np.linalg.norm(dense, axis=1), norm)
+        target = make_logistic(X, norm / lengths, y, n_classes, constant, precision, bounds)
+        return target, bounds
+
+    return build

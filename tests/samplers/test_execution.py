@@ -1,0 +1,138 @@
+"""Chains in blocks, interrupted, in threads and in forked processes."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from sklearn.datasets import make_classification
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers import _execution
+
+# Large enough for the gradient to run on several cores.
+X, y = make_classification(8000, 60, n_informative=8, random_state=0)
+
+
+def fit(seed=0):
+    clf = DPBayesianLogisticRegression(n_steps=140, random_state=seed)
+    return clf.fit(X, y).coef_
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return fit()
+
+
+def test_the_table_is_large_enough_to_test_threads():
+    assert X.size > _execution._WORTH_THREADS
+
+
+def test_python_threads_at_once(expected):
+    with ThreadPoolExecutor(4) as pool:
+        for coef in pool.map(lambda _: fit(), range(8)):
+            np.testing.assert_array_equal(coef, expected)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+def test_joblib_backends(expected, backend):
+    results = Parallel(n_jobs=2, backend=backend)(delayed(fit)(0) for _ in range(4))
+    for coef in results:
+        np.testing.assert_array_equal(coef, expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_computes_the_same_and_does_not_abort(expected):
+    # The parent has started numba's threads by now: GNU OpenMP would abort the child.
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        np.testing.assert_array_equal(pool.apply_async(fit).get(timeout=300), expected)
+
+
+def test_workqueue_layer_survives_threads(tmp_path):
+    """numba's workqueue layer aborts the process if two threads enter it at once."""
+    script = tmp_path / "threads.py"
+    script.write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "import numpy as np\n"
+        "from sklearn.datasets import make_classification\n"
+        "from skdpbayes import DPBayesianLogisticRegression\n"
+        "X, y = make_classification(8000, 60, random_state=0)\n"
+        "def fit(_):\n"
+        "    clf = DPBayesianLogisticRegression(n_steps=140, random_state=0)\n"
+        "    return clf.fit(X, y).coef_\n"
+        "first = fit(0)\n"
+        "with ThreadPoolExecutor(4) as pool:\n"
+        "    assert all(np.array_equal(c, first) for c in pool.map(fit, range(8)))\n"
+        "print('survived')\n"
+    )
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0 and "survived" in done.stdout, done.stderr
+
+
+def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch):
+    calls = []
+
+    def interrupted_soon(advance, plan, verbose, label):
+        def advance_or_stop(first, stop):
+            calls.append(stop - first)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            advance(first, stop)
+
+        return _execution.run_in_blocks(advance_or_stop, plan, verbose, label)
+
+    monkeypatch.setattr("skdpbayes.samplers.langevin.run_in_blocks", interrupted_soon)
+    monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 0.01)
+    clf = DPBayesianLogisticRegression(n_steps=20_000, random_state=0)
+    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
+        with pytest.warns(PrivacyWarning, match=r"whole plan is spent.*epsilon = 1"):
+            with pytest.raises(KeyboardInterrupt):
+                clf.fit(X, y)
+    assert ledger.spent_epsilon == pytest.approx(1.0, abs=1e-6)
+    assert not hasattr(clf, "coef_")
+    assert max(calls) < 20_000 / 10, "blocks are short, so that Ctrl-C is answered"
+    assert _execution._threads_in_use.acquire(blocking=False), "the lock is free again"
+    _execution._threads_in_use.release()
+
+
+def test_blocks_change_nothing(monkeypatch, expected):
+    monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 1e-9)
+    np.testing.assert_array_equal(fit(), expected)
+
+
+def test_progress_is_shown_with_and_without_tqdm(monkeypatch, capsys):
+    small = DPBayesianLogisticRegression(random_state=0, verbose=1)
+    small.fit(X[:300], y[:300])
+    assert "SGLD" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    steps = small.n_iter_
+    small.fit(X[:300], y[:300])
+    assert f"SGLD: step {steps:,} of {steps:,}" in capsys.readouterr().out
+
+
+def test_only_one_thread_at_a_time_uses_several_cores():
+    big = 10 * _execution._WORTH_THREADS
+    answers = {}
+    with _execution.cores(big) as first:
+        thread = threading.Thread(target=lambda: answers.update(other=_enter(big)))
+        thread.start()
+        thread.join()
+        with _execution.cores(big) as nested:
+            answers["nested"] = nested
+    assert answers == {"other": False, "nested": False}
+    assert first == (os.cpu_count() > 1)
+
+
+def _enter(work):
+    with _execution.cores(work) as parallel:
+        return parallel

@@ -1,0 +1,105 @@
+"""A user's own target has the same guarantees: its gradients are clipped record by record."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from skdpbayes.privacy import Budget, LangevinOptions, plan_langevin
+from skdpbayes.samplers import sample
+from skdpbayes.targets import (
+    TargetBounds,
+    example_gradient,
+    implements,
+    n_examples,
+    potential_gradient,
+    prior_gradient,
+)
+
+
+class Location(NamedTuple):
+    """ell_i = ||theta - z_i||^2 / 2, whose gradient is unbounded and must be clipped."""
+
+    points: np.ndarray
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, Location)
+def _count(target):
+    return target.points.shape[0]
+
+
+@implements(example_gradient, Location)
+def _gradient(target, theta, i, out):
+    for j in range(theta.size):
+        out[j] = theta[j] - target.points[i, j]
+
+
+class CubicPrior(NamedTuple):
+    """No records' worth of likelihood, and a prior of its own."""
+
+    points: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, CubicPrior)
+def _count_cubic(target):
+    return target.points.shape[0]
+
+
+@implements(example_gradient, CubicPrior)
+def _no_gradient(target, theta, i, out):
+    pass
+
+
+@implements(prior_gradient, CubicPrior)
+def _cubic(target, theta, out):
+    for j in range(theta.size):
+        out[j] = theta[j] + theta[j] ** 3
+
+
+BOUNDS = TargetBounds(2, gradient_bound=1.0, smoothness=1.0, prior_precision=(1.0, 1.0))
+
+
+def test_every_record_is_clipped_to_the_bound():
+    points = np.array([[3.0, 4.0], [0.1, 0.0], [-1e200, 0.0], [np.inf, 0.0]])
+    target = Location(points, np.zeros(2), 1.0)
+    expected = [-0.6 - 0.1 + 1.0, -0.8]
+    np.testing.assert_allclose(potential_gradient(target, np.zeros(2)), expected, rtol=1e-12)
+
+
+def test_a_prior_of_its_own_replaces_the_gaussian_one():
+    target = CubicPrior(np.zeros((3, 2)), 1.0)
+    np.testing.assert_allclose(potential_gradient(target, np.array([2.0, -1.0])), [10.0, -2.0])
+
+
+def test_it_is_sampled_by_the_same_plan_and_sampler():
+    rng = np.random.default_rng(0)
+    points = np.array([0.3, -0.2]) + 0.1 * rng.normal(size=(400, 2))
+    target = Location(points, np.ones(2), 1.0)
+    plan = plan_langevin(
+        BOUNDS, 400, Budget(np.inf, 1e-5), LangevinOptions(n_steps=40_000, n_draws=4_000)
+    )
+    draws = sample(target, plan, random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=0), points.sum(axis=0) / 401, atol=0.005)
+    np.testing.assert_allclose(draws.var(axis=0), 1 / 401, rtol=0.12)
+
+
+def test_a_plan_for_another_target_is_refused_before_anything_is_read():
+    plan = plan_langevin(BOUNDS, 5, Budget(1.0, 1e-5))
+    good = Location(np.zeros((5, 2)), np.ones(2), 1.0)
+    for target, what in [
+        (good._replace(gradient_bound=2.0), "gradient_bound"),
+        (good._replace(prior_precision=np.ones(3)), "prior_precision"),
+        (good._replace(prior_precision=np.full(2, 0.5)), "prior precision"),
+        (good._replace(points=np.zeros((6, 2))), "records"),
+    ]:
+        with pytest.raises(ValueError, match=what):
+            sample(target, plan, random_state=0)
+
+
+def test_the_number_of_records_is_not_looked_at_under_add_or_remove_one():
+    plan = plan_langevin(BOUNDS, 5, Budget(1.0, 1e-5, "add_or_remove_one"))
+    target = Location(np.zeros((8, 2)), np.ones(2), 1.0)
+    assert sample(target, plan, random_state=0).shape == (100, 2)
