@@ -2,13 +2,14 @@
 
     python benchmarks/adult.py adult.csv
 
-The file is UCI's training part with a header line: age, workclass, fnlwgt, education, education-num,
-marital-status, occupation, relationship, race, sex, capital-gain, capital-loss, hours-per-week,
-native-country, income-per-year; 32,561 rows. '?' is a category of its own and nothing is dropped.
+The file is UCI's training part with a header line: age, workclass, fnlwgt, education,
+education-num, marital-status, occupation, relationship, race, sex, capital-gain, capital-loss,
+hours-per-week, native-country, income-per-year; 32,561 rows. '?' is a category of its own and
+nothing is dropped.
 
-Numbers go to [-1, 1] by public bounds (capital gains and losses to [0, 1] on a log scale), categories
-to indicators, `education` is dropped (education-num says the same), and rows are scaled to norm 1.
-Each row is scaled by itself alone, so this spends nothing.
+Numbers go to [-1, 1] by public bounds (capital gains and losses to [0, 1] on a log scale),
+categories to indicators, `education` is dropped (education-num says the same), and rows are scaled
+to norm 1. Each row is scaled by itself alone, so this spends nothing.
 
 Table 1: a constant column is appended before the scaling (93 columns), no other intercept.
 Table 2: no constant column (92 columns), the estimator's own intercept as it is by default.

@@ -1,5 +1,6 @@
 """Configuration of the documentation: python -m sphinx -W -b html docs docs/_build/html"""
 
+import re
 from pathlib import Path
 
 import skdpbayes
@@ -61,3 +62,14 @@ try:
 except ImportError:
     pandas = None
 """
+
+
+def escape_trailing_underscores(app, what, name, obj, options, lines):
+    """Keep shapes such as (n_features_in_,) from being read as references."""
+    for i, line in enumerate(lines):
+        lines[i] = re.sub(r"\((\w+)_,\)", r"(\1\\_,)", line)
+
+
+def setup(app):
+    """Run before numpydoc takes the docstrings apart."""
+    app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)

@@ -1,9 +1,9 @@
 """What the draws are for: intervals for coefficients, and predictions that know how sure they are.
 
 The data are synthetic, so that the true coefficients are known and nobody's privacy is at stake.
-The same model is fitted at epsilon = 1 and without privacy (epsilon = inf). A private fit draws from
-the posterior at a temperature above 1: its intervals are wider, by about the square root of the
-temperature, and that is how the price of privacy shows.
+The same model is fitted at epsilon = 1 and without privacy (epsilon = inf). A private fit draws
+from the posterior at a temperature above 1: its intervals are wider, by up to the square root of
+the temperature, and that is how the price of privacy shows.
 """
 
 import argparse
@@ -70,8 +70,9 @@ def main():
         model = DPBayesianLogisticRegression(epsilon, n_draws=400, random_state=0).fit(X, y)
         draws = model.sample_posterior()[:, 0]
         print(
-            f"{LABELS[epsilon]}: spent {model.spent_epsilon_:.4g} at delta {model.spent_delta_:.3g}, "
-            f"temperature {model.temperature_:.3g}, {model.n_iter_:,} steps"
+            f"{LABELS[epsilon]}: spent {model.spent_epsilon_:.4g} at delta "
+            f"{model.spent_delta_:.3g}, temperature {model.temperature_:.3g}, "
+            f"{model.n_iter_:,} steps"
         )
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         for name, true, mean, a, b in zip(names, truth, draws.mean(axis=0), low, high, strict=True):
@@ -86,6 +87,7 @@ def main():
     left.invert_yaxis()
     left.set_xlabel("median and 90% of the draws")
     right.plot(grid, expit(COEFFICIENTS[0] * grid + INTERCEPT), "k--", lw=1.5, label="truth")
+    right.set_xticks([-1, -0.5, 0, 0.5, 1])
     right.set_xlabel("first feature, the others at 0")
     right.set_ylabel("probability of class 1")
     for axis in (left, right):

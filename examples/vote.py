@@ -188,7 +188,8 @@ def plot(results, path):
         axis.set_ylabel(label)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(loc="center right", frameon=False)
+        handles, names = axis.get_legend_handles_labels()
+        axis.legend(handles[-1:] + handles[:-1], names[-1:] + names[:-1], loc="center right")
     figure.suptitle(f"Who voted for Trump? {N_TRAIN:,} people, one private fit per point and seed")
     figure.savefig(path, dpi=150)
 
@@ -209,8 +210,8 @@ def main():
     plot(results, arguments.output)
     print(f"plot: {arguments.output}")
     print(
-        "The cost in a row is that of one fit. A real release is a single fit, without a seed; scores\n"
-        "on held-out people would have to be kept private, or be paid for as well."
+        "The cost in a row is that of one fit. A real release is a single fit, without a seed;\n"
+        "scores on held-out people would have to be kept private, or be paid for as well."
     )
 
 

@@ -42,7 +42,13 @@ def row_scales(X, norm):
     array([0.2, 1. ])
     """
     norms = _row_norms(X)
-    return np.minimum(1.0, norm / np.maximum(norms, norm))
+    scale = norm / np.maximum(norms, norm)
+    for i in np.flatnonzero(np.isinf(norms)):
+        row = X.data[X.indptr[i] : X.indptr[i + 1]] if sp.issparse(X) else X[i]
+        largest = np.abs(row).max()
+        # Squares overflow, and the norm itself may be beyond the largest double.
+        scale[i] = (norm / largest) / math.sqrt(np.sum(np.square(row / largest)))
+    return scale
 
 
 def clip_rows(X, norm):
@@ -51,13 +57,13 @@ def clip_rows(X, norm):
     ``X`` is copied only if it holds absurdly long rows, whose products could overflow.
     """
     scale = row_scales(X, norm)
-    if scale.size and norm / scale.min() > _EXTREME_NORM:
+    if scale.size and scale.min() < norm / _EXTREME_NORM:
         return _scaled(X, scale), np.ones_like(scale)
     return X, scale
 
 
 def _row_norms(X):
-    """Euclidean norms in double precision, without overflow."""
+    """Euclidean norms in double precision; inf where the squares overflow."""
     with np.errstate(over="ignore"):
         if sp.issparse(X):
             squares = sp.csr_array(
@@ -66,11 +72,6 @@ def _row_norms(X):
             norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
         else:
             norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    for i in np.flatnonzero(np.isinf(norms)):
-        row = X.data[X.indptr[i] : X.indptr[i + 1]] if sp.issparse(X) else X[i]
-        largest = np.abs(row).max()
-        # The norm itself may be beyond the largest double: a bound on the ratio is all we need.
-        norms[i] = min(largest * math.sqrt(np.sum(np.square(row / largest))), 1.7e308)
     return norms
 
 

@@ -215,7 +215,7 @@ def _power_sum(n_steps, decay):
     """Return ``sum_{k=1}^T k^-a``, by Euler and Maclaurin's formula beyond the first terms."""
     if decay == 0:
         return float(n_steps)
-    head = min(n_steps, 64)
+    head = min(n_steps, 2048)
     total = float(np.sum(np.arange(1, head + 1, dtype=np.float64) ** -decay))
     if n_steps == head:
         return total

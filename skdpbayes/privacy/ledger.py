@@ -66,14 +66,17 @@ class PrivacyLedger:
             If the cost is under another neighbouring relation.
         """
         with self._lock:
-            total = self.spent + cost
-            if not self.budget.allows(total):
-                raise BudgetExceededError(
-                    f"the total would be epsilon = {total.epsilon(self.budget.delta):.4g} at delta = "
-                    f"{self.budget.delta:g}, beyond the ledger's epsilon = {self.budget.epsilon:g}; "
-                    f"{self.spent_epsilon:.4g} of it is spent. Nothing was read."
-                )
-            self.spent = total
+            self.spent = self._total_with(cost)
+
+    def _total_with(self, cost):
+        total = self.spent + cost
+        if not self.budget.allows(total):
+            raise BudgetExceededError(
+                f"the total would be epsilon = {total.epsilon(self.budget.delta):.4g} at delta = "
+                f"{self.budget.delta:g}, beyond the ledger's epsilon = {self.budget.epsilon:g}; "
+                f"{self.spent_epsilon:.4g} of it is spent. Nothing was read."
+            )
+        return total
 
     def __enter__(self):
         self._tokens.append(_active.set((*_active.get(), self)))
@@ -92,5 +95,8 @@ class PrivacyLedger:
 
 def reserve(plan):
     """Charge a plan's cost to every active ledger, or raise before anything is read."""
-    for ledger in _active.get():
+    ledgers = _active.get()
+    for ledger in ledgers:  # One that refuses keeps the others from being charged.
+        ledger._total_with(plan.cost)
+    for ledger in ledgers:
         ledger.reserve(plan.cost)

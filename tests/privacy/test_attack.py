@@ -1,0 +1,174 @@
+"""An attack on the released path: it must never beat the claim, and nearly reach it in the worst case.
+
+Two tables differ in one extreme record. The attacker knows everything but which of the two was used,
+sees every state of the chain, and takes the likelihood ratio of the path, which is the optimal test.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skdpbayes.privacy import Budget, LangevinOptions, audit_separation, plan_langevin
+from skdpbayes.privacy.cost import gaussian_epsilon
+from skdpbayes.samplers import sample
+from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
+
+REPETITIONS = 3000
+DELTA = 1e-5
+
+
+class Tilt(NamedTuple):
+    """ell_i = -z_i . theta: the gradient is z_i whatever theta is, so a record can always differ most."""
+
+    directions: np.ndarray
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, Tilt)
+def _count(target):
+    return target.directions.shape[0]
+
+
+@implements(example_gradient, Tilt)
+def _gradient(target, theta, i, out):
+    for j in range(theta.size):
+        out[j] = -target.directions[i, j]
+
+
+def path_of(target, plan, seed):
+    """Recover every state from the released midpoints, as an attacker would."""
+    midpoints = sample(target, plan, random_state=seed)
+    states = np.zeros((plan.n_steps + 1, plan.bounds.n_parameters))
+    for k, midpoint in enumerate(midpoints):
+        states[k + 1] = 2 * midpoint - states[k]
+    return states
+
+
+def whole_path_plan(bounds, n, relation, epsilon=6.0, n_steps=25, **options):
+    options = LangevinOptions(n_steps=n_steps, n_draws=n_steps, burn_in=0.0, **options)
+    return plan_langevin(bounds, n, Budget(epsilon, DELTA, relation), options)
+
+
+def separation(tables, gradients, plan, repetitions=REPETITIONS):
+    """Audit the path's likelihood ratio, given each table's gradient as a function of theta."""
+    steps = plan.step_sizes()[:, None]
+    variance = 2 * steps * plan.temperature
+    precision = tables[0].prior_precision
+
+    def score(states):
+        before, after = states[:-1], states[1:]
+        total = 0.0
+        for gradient, sign in zip(gradients, (0.5, -0.5), strict=True):
+            drift = steps * (gradient(before) + plan.temperature * precision * before)
+            total += sign * np.sum((after - before + drift) ** 2 / variance)
+        return total
+
+    scores = [
+        [score(path_of(table, plan, seed=2 * r + which)) for r in range(repetitions)]
+        for which, table in enumerate(tables)
+    ]
+    return audit_separation(scores[1], scores[0])
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("decay", [0.0, 1 / 3])
+def test_the_bound_is_nearly_reached_where_the_sensitivity_is(relation, decay):
+    n = 12
+    bounds = TargetBounds(2, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.2, 0.2))
+    plan = whole_path_plan(bounds, n, relation, step_decay=decay)
+    common = np.tile([0.0, 0.5], (n - 1, 1))
+    extreme = np.array([[1.0, 0.0]])
+    first = np.vstack([common, extreme])
+    second = np.vstack([common, -extreme]) if relation == "replace_one" else common
+    tables = [Tilt(z, np.full(2, 0.2), 1.0) for z in (first, second)]
+    gradients = [lambda theta, z=z: np.tile(-z.sum(axis=0), (len(theta), 1)) for z in (first, second)]
+    result = separation(tables, gradients, plan)
+    assert result.mu - 3.5 * result.standard_error <= plan.cost.mu, "the claim is broken"
+    assert result.mu >= 0.9 * plan.cost.mu, "the claim is loose, or the noise is too large"
+    assert result.epsilon(DELTA, 3.5) <= plan.epsilon
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_logistic_paths_stay_within_the_claim(make_target, relation):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = rng.integers(2, size=12)
+    other_X, other_y = X.copy(), y.copy()
+    X[0], y[0] = [1.0, 0.0], 1
+    other_X[0], other_y[0] = [-1.0, 0.0], 1
+    if relation == "add_or_remove_one":
+        other_X, other_y = X[1:], y[1:]
+    target, bounds = make_target(X, y, prior_scale=2.0)
+    neighbor, _ = make_target(other_X, other_y, prior_scale=2.0)
+    plan = whole_path_plan(bounds, 12, relation)
+
+    def gradient(rows, labels):
+        return lambda theta: (expit(theta @ rows.T) - labels) @ rows
+
+    result = separation(
+        [target, neighbor], [gradient(X, y), gradient(other_X, other_y)], plan
+    )
+    assert result.mu - 3.5 * result.standard_error <= plan.cost.mu
+    # The extreme record's gradient is about half of its bound here, and the attack sees that much.
+    assert result.mu > 0.35 * plan.cost.mu
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_poisson_batches_stay_within_the_claim(relation):
+    """The likelihood ratio of the two mixtures at every step, one record at a time."""
+    n, rate = 4, 0.5
+    bounds = TargetBounds(1, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
+    plan = whole_path_plan(bounds, n, relation, n_steps=40, batch_size=2)
+    first = np.array([[0.0], [0.0], [0.0], [1.0]])
+    second = first.copy()
+    second[3] = -1.0
+    if relation == "add_or_remove_one":
+        second = first[:3]
+    tables = [Tilt(z, np.ones(1), 1.0) for z in (first, second)]
+    noise = np.sqrt(2 * plan.step_size * plan.temperature)
+    shift = plan.step_size / rate
+
+    def log_likelihood(residual, extreme):
+        inside = -((residual - shift * extreme) ** 2) / (2 * noise**2) + np.log(rate)
+        outside = -(residual**2) / (2 * noise**2) + np.log1p(-rate)
+        return np.logaddexp(inside, outside).sum()
+
+    def score(states):
+        before, after = states[:-1], states[1:]
+        residual = after - before + plan.step_size * plan.temperature * before
+        other = -1.0 if relation == "replace_one" else 0.0
+        return log_likelihood(residual, 1.0) - log_likelihood(residual, other)
+
+    scores = [
+        [score(path_of(t, plan, seed=2 * r + which)) for r in range(REPETITIONS)]
+        for which, t in enumerate(tables)
+    ]
+    result = audit_separation(scores[0], scores[1])
+    # The scores are sums of forty bounded terms, and so nearly normal.
+    attack = result.epsilon(DELTA, 3.5)
+    assert attack <= plan.epsilon
+    assert gaussian_epsilon(result.mu, 1e-2) >= 0.8 * plan.cost.epsilon(1e-2)
+
+
+def test_an_attack_on_too_little_noise_is_noticed():
+    """The audit itself has power: records an eighth beyond their bound break the claim."""
+    n = 12
+    bounds = TargetBounds(2, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.2, 0.2))
+    plan = whole_path_plan(bounds, n, "replace_one")
+    common = np.tile([0.0, 0.5], (n - 1, 1))
+    tables, gradients = [], []
+    for extreme in (1.12, -1.12):
+        z = np.vstack([common, [[extreme, 0.0]]])
+        tables.append(Tilt(z, np.full(2, 0.2), 1.2))
+        gradients.append(lambda theta, z=z: np.tile(-z.sum(axis=0), (len(theta), 1)))
+    # The records exceed the bound that the plan was made for: sampling must refuse ...
+    with pytest.raises(ValueError, match="gradient_bound"):
+        sample(tables[0], plan, random_state=0)
+    # ... and, with the check out of the way, the attack beats the claim.
+    object.__setattr__(plan, "bounds", plan.bounds._replace(gradient_bound=1.2))
+    result = separation(tables, gradients, plan)
+    assert result.mu - 3.5 * result.standard_error > plan.cost.mu

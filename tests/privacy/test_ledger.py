@@ -1,0 +1,60 @@
+"""Ledgers: what several fits spend adds up, and what would exceed it is refused unread."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.privacy import PrivacyCost, PrivacyLedger
+
+X, y = make_classification(500, 4, random_state=0)
+
+
+def test_fits_are_charged_until_the_budget_is_gone(monkeypatch):
+    clf = DPBayesianLogisticRegression(epsilon=1.0, delta=1e-5, random_state=0)
+    with PrivacyLedger(epsilon=1.5, delta=1e-5) as ledger:
+        clf.fit(X, y)
+        clf.fit(X, y)
+        total = clf.privacy_cost_ + clf.privacy_cost_
+        assert ledger.spent_epsilon == pytest.approx(total.epsilon(1e-5))
+        draws = clf.posterior_samples_.copy()
+        monkeypatch.setattr(
+            "skdpbayes.samplers._interface.run", lambda *args: pytest.fail("a sampler ran")
+        )
+        with pytest.raises(BudgetExceededError, match="Nothing was read"):
+            clf.fit(X, y)
+        assert ledger.spent_epsilon == pytest.approx(total.epsilon(1e-5))
+    np.testing.assert_array_equal(clf.posterior_samples_, draws)
+
+
+def test_ledgers_nest_and_end():
+    cost = PrivacyCost("replace_one", mu=0.1)
+    with PrivacyLedger(np.inf, 1e-5) as outer:
+        with PrivacyLedger(np.inf, 1e-5) as inner:
+            DPBayesianLogisticRegression(random_state=0).fit(X, y)
+        DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    assert outer.spent.mu == pytest.approx(np.sqrt(2) * inner.spent.mu)
+    outer.reserve(cost)
+    assert "spent_epsilon" in repr(outer)
+
+
+@pytest.mark.parametrize("ceilings", [(0.5, np.inf), (np.inf, 0.5)])
+def test_a_refusal_by_one_ledger_charges_no_other(ceilings):
+    with PrivacyLedger(ceilings[0], 1e-5) as outer, PrivacyLedger(ceilings[1], 1e-5) as inner:
+        with pytest.raises(BudgetExceededError):
+            DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+    assert outer.spent_epsilon == inner.spent_epsilon == 0.0
+
+
+def test_relations_do_not_mix():
+    ledger = PrivacyLedger(1.0, 1e-5)
+    with pytest.raises(ValueError, match="cannot be added"):
+        ledger.reserve(PrivacyCost("add_or_remove_one", mu=0.1))
+
+
+@pytest.mark.parametrize("epsilon, delta", [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 1.0), (1.0, -0.1)])
+def test_nonsense_is_refused(epsilon, delta):
+    with pytest.raises(ValueError, match=r"epsilon|delta"):
+        PrivacyLedger(epsilon, delta)

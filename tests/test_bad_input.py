@@ -1,0 +1,147 @@
+"""What a tired user passes: an error that names the parameter, before a sampler reads anything."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.privacy import PrivacyLedger
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 3))
+y = rng.integers(2, size=200)
+
+
+@pytest.fixture(autouse=True)
+def no_sampler(monkeypatch):
+    """Whatever is refused here must be refused before a sampler runs."""
+    monkeypatch.setattr(
+        "skdpbayes.samplers._interface.run", lambda *args: pytest.fail("a sampler read records")
+    )
+
+
+def fit(table=X, labels=y, **options):
+    return DPBayesianLogisticRegression(**{"random_state": 0, **options}).fit(table, labels)
+
+
+def spoiled(value):
+    table = X.copy()
+    table[3, 1] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": np.nan}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": None}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": -1e-9}, "delta"),
+        ({"delta": np.nan}, "delta"),
+        ({"delta": "small"}, "delta"),
+        ({"delta": 0.0}, "delta"),
+        ({"sampler": "gibbs"}, "sampler"),
+        ({"data_norm": 0.0}, "data_norm"),
+        ({"data_norm": np.inf}, "data_norm"),
+        ({"data_norm": np.nan}, "data_norm"),
+        ({"prior_scale": 0.0}, "prior_scale"),
+        ({"prior_scale": np.inf}, "prior_scale"),
+        ({"intercept_prior_scale": -1.0}, "intercept_prior_scale"),
+        ({"intercept_scaling": 0.0}, "intercept_scaling"),
+        ({"temperature": 0.5}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": np.inf}, "temperature"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 201}, "batch_size"),
+        ({"batch_size": 10.5}, "batch_size"),
+        ({"step_size": -1.0}, "step_size"),
+        ({"step_size": 1e9}, "step_size"),
+        ({"step_decay": 1.0}, "step_decay"),
+        ({"n_steps": 0}, "n_steps"),
+        ({"n_steps": 50}, "n_steps"),
+        ({"n_steps": 1e3}, "n_steps"),
+        ({"burn_in": 1.0}, "burn_in"),
+        ({"burn_in": "half"}, "burn_in"),
+        ({"n_draws": 0}, "n_draws"),
+        ({"n_draws": None}, "n_draws"),
+        ({"neighboring_relation": "substitute"}, "neighboring_relation"),
+        ({"neighboring_relation": "add_or_remove_one"}, "public_size"),
+        ({"public_size": 200}, "public_size"),
+        ({"neighboring_relation": "add_or_remove_one", "public_size": 0}, "public_size"),
+        ({"classes": [1]}, "classes"),
+        ({"classes": [0, 1, 1]}, "classes"),
+        ({"classes": [[0, 1]]}, "classes"),
+        ({"classes": 2}, "classes"),
+        ({"classes": [0, 2]}, "classes"),
+        ({"random_state": "seed"}, "random_state"),
+        ({"random_state": -1}, "random_state"),
+        ({"verbose": "yes"}, "verbose"),
+        ({"fit_intercept": "no"}, "fit_intercept"),
+        (
+            {"temperature": 1.5, "step_size": 1e-3, "n_steps": 100_000},
+            "temperature.*step_size.*n_steps",
+        ),
+    ],
+)
+def test_parameters(options, named):
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        with pytest.raises((ValueError, TypeError), match=named):
+            fit(**options)
+    assert ledger.spent_epsilon == 0.0, "what is refused costs nothing"
+
+
+@pytest.mark.parametrize(
+    "table, labels, named",
+    [
+        (spoiled(np.nan), y, "NaN"),
+        (spoiled(np.inf), y, "infinity"),
+        (spoiled(-np.inf), y, "infinity"),
+        (sp.csr_array(spoiled(np.nan)), y, "NaN"),
+        (np.empty((0, 3)), np.empty(0), "0 sample"),
+        (np.empty((200, 0)), y, "0 feature"),
+        (X[:1], y[:1], "class"),
+        (X, np.zeros(200), "class"),
+        (X[:, 0], y, "2D array"),
+        (X[None], y, "dim 3"),
+        (X, y[:-1], "inconsistent"),
+        (X, np.column_stack([y, y]), "y should be a 1d array|multi"),
+        (X, np.linspace(0, 1, 200), "continuous"),
+        (X, np.where(y, np.nan, 1.0), "NaN"),
+        (X, None, "y"),
+        (X + 1j, y, "Complex"),
+        (pd.DataFrame({"a": X[:, 0], "job": ["x"] * 200}), y, "job.*OneHotEncoder"),
+        (pl.DataFrame({"a": X[:, 0], "job": ["x"] * 200}), y, "job.*OneHotEncoder"),
+        (pd.DataFrame({"a": X[:, 0], "c": pd.Categorical(["x"] * 200)}), y, "'c'.*OneHotEncoder"),
+        (pd.DataFrame({"a": [None, *X[1:, 0]], "b": X[:, 1]}), y, "NaN"),
+    ],
+)
+def test_tables(table, labels, named):
+    with pytest.raises((ValueError, TypeError), match=named):
+        fit(table, labels)
+
+
+def test_cells_are_not_quoted_in_errors():
+    table = X.astype(object)
+    table[5, 2] = "Jane Doe"
+    with pytest.raises(ValueError, match="text") as caught:
+        fit(table, y)
+    assert "Jane" not in repr(caught.value)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("arguments", [(0, 3), (10, 0), (10, 3, 1)])
+def test_plans_of_nothing(arguments):
+    with pytest.raises(ValueError, match="n_samples|n_features|n_classes"):
+        DPBayesianLogisticRegression().privacy_plan(*arguments)
+
+
+def test_plans_check_parameters_too():
+    with pytest.raises(ValueError, match="epsilon"):
+        DPBayesianLogisticRegression(epsilon=-1).privacy_plan(100, 3)
+    with pytest.raises(ValueError, match="public_size"):
+        DPBayesianLogisticRegression(neighboring_relation="add_or_remove_one").privacy_plan(100, 3)

@@ -1,0 +1,112 @@
+"""Scaling that looks at nothing but the number of columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, clip_rows, row_scales
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(50, 3)) * [1.0, 10.0, 100.0]
+
+
+def test_scaler_maps_bounds_to_the_range_and_clips():
+    scaler = BoundedScaler(lower=[-1, -10, 0], upper=[1, 10, 50], feature_range=(0, 2)).fit(X)
+    scaled = scaler.transform([[-1, 10, 25], [-7, 0, 99]])
+    np.testing.assert_allclose(scaled, [[0, 2, 1], [0, 1, 2]])
+    inside = np.array([[0.3, -4.0, 12.0]])
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(inside)), inside)
+
+
+def test_what_is_fitted_does_not_depend_on_the_rows():
+    scaler = BoundedScaler(-3, 3)
+    first, second = scaler.fit(X).__dict__.copy(), scaler.fit(1e6 * X[:7]).__dict__.copy()
+    assert first.keys() == second.keys()
+    for name in ("scale_", "min_"):
+        np.testing.assert_array_equal(first[name], second[name])
+    assert set(vars(RowNormClipper().fit(X))) == {"norm", "n_features_in_"}
+
+
+def test_sparse_where_zero_stays_zero():
+    table = sp.random(40, 5, density=0.3, random_state=0, format="csr") * 4
+    for scaler in (
+        BoundedScaler(-2, 2),
+        BoundedScaler(0, 2, feature_range=(0, 1)),
+        BoundedScaler(lower=[-1, -2, -3, -4, -5], upper=[1, 2, 3, 4, 5]),
+        RowNormClipper(0.7),
+    ):
+        scaled = scaler.fit_transform(table)
+        assert sp.issparse(scaled)
+        np.testing.assert_allclose(scaled.toarray(), scaler.transform(table.toarray()))
+    back = BoundedScaler(-5, 5).fit(table)
+    np.testing.assert_allclose(
+        back.inverse_transform(back.transform(table)).toarray(), table.toarray()
+    )
+    with pytest.raises(ValueError, match="fill a sparse matrix"):
+        BoundedScaler(0, 2).fit(table)
+
+
+def test_names_and_containers():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    for transformer in (BoundedScaler(-3, 3), RowNormClipper(2.0)):
+        out = transformer.set_output(transform="pandas").fit_transform(frame)
+        assert list(out.columns) == ["a", "b", "c"]
+        assert list(transformer.get_feature_names_out()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_precision_is_kept_and_input_is_not_written_to(dtype):
+    table = X.astype(dtype)
+    before = table.copy()
+    for transformer in (BoundedScaler(-3, 3), RowNormClipper(2.0)):
+        assert transformer.fit_transform(table).dtype == dtype
+        np.testing.assert_array_equal(table, before)
+
+
+@pytest.mark.parametrize("table", [X, sp.csr_array(X), X.astype(np.float32)])
+def test_rows_are_shortened_never_lengthened(table):
+    clipped = RowNormClipper(20.0).fit_transform(table)
+    clipped = clipped.toarray() if sp.issparse(clipped) else clipped
+    norms, before = np.linalg.norm(clipped, axis=1), np.linalg.norm(X, axis=1)
+    assert (norms <= 20.0 * (1 + 1e-6)).all()
+    np.testing.assert_allclose(norms, np.minimum(before, 20.0), rtol=1e-6)
+
+
+def test_norms_of_extreme_rows():
+    extreme = np.array([[1e300, 1e300], [1e-300, 0.0], [0.0, 0.0], [np.finfo(float).max] * 2])
+    for table in (extreme, sp.csr_array(extreme)):
+        scale = row_scales(table, 1.0)
+        np.testing.assert_allclose(scale[:3], [np.sqrt(0.5) * 1e-300, 1.0, 1.0])
+        usable, scale = clip_rows(table, 1.0)
+        dense = usable.toarray() if sp.issparse(usable) else usable
+        rows = dense * scale[:, None]
+        np.testing.assert_allclose(rows[0], np.sqrt([0.5, 0.5]))
+        assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"lower": 1.0, "upper": 1.0}, "lower must be below upper"),
+        ({"lower": [0.0, 2.0, 0.0], "upper": [1.0, 1.0, 1.0]}, "lower must be below upper"),
+        ({"lower": np.nan}, "lower"),
+        ({"upper": np.inf}, "upper"),
+        ({"lower": "low"}, "lower"),
+        ({"lower": ["a", "b", "c"]}, "lower"),
+        ({"lower": [[0.0]]}, "lower"),
+        ({"lower": [0.0, 0.0], "upper": [1.0, 1.0]}, "2 entries, but X has 3"),
+        ({"lower": [0.0, 0.0], "upper": [1.0, 1.0, 1.0]}, "lower has 2"),
+        ({"feature_range": (1, 0)}, "feature_range"),
+        ({"feature_range": (1,)}, "feature_range"),
+    ],
+)
+def test_bounds_that_are_none(options, named):
+    with pytest.raises(ValueError, match=named):
+        BoundedScaler(**options).fit(X)
+
+
+@pytest.mark.parametrize("norm", [0.0, -1.0, np.nan, np.inf, "one"])
+def test_norms_that_are_none(norm):
+    with pytest.raises(ValueError, match="norm"):
+        RowNormClipper(norm).fit(X)

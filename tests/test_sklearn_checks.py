@@ -1,0 +1,30 @@
+"""scikit-learn's own checks, with no expected failures."""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
+
+ESTIMATORS = [
+    DPBayesianLogisticRegression(),
+    DPBayesianLogisticRegression(batch_size=5),
+    # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
+    DPBayesianLogisticRegression(epsilon=np.inf),
+    BoundedScaler(),
+    BoundedScaler(lower=0.0, upper=3.0, feature_range=(0, 1)),
+    RowNormClipper(),
+]
+
+
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_poor_scores_are_tagged_at_finite_epsilon_only():
+    for epsilon, poor in ((1.0, True), (np.inf, False)):
+        tags = DPBayesianLogisticRegression(epsilon=epsilon).__sklearn_tags__()
+        assert tags.classifier_tags.poor_score is poor
