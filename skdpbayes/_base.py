@@ -1,18 +1,18 @@
 """What the private posterior estimators share.
 
-    validate, clip  ->  plan (public quantities only)  ->  sample (reserves the plan's cost, then reads)
-    ->  draws, and everything else from the draws
+validate, clip  ->  plan (public quantities only)  ->  sample (reserves the plan's cost, then reads)
+->  draws, and everything else from the draws
 """
 
 import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .exceptions import PrivacyWarning
 from .privacy.cost import NEIGHBORING_RELATIONS
 from .privacy.langevin import LangevinOptions, plan_langevin
 from .privacy.plan import Budget, default_delta
@@ -83,7 +83,7 @@ class PrivatePosteriorMixin:
     def _draw(self, target, plan):
         """Spend the plan, set what is public of it, and return the draws."""
         for note in plan.notes:
-            warnings.warn(note, PrivacyWarning, stacklevel=3)
+            warnings.warn(note, ConvergenceWarning, stacklevel=3)
         draws = sample(target, plan, random_state=self.random_state, verbose=self.verbose)
         self.plan_ = plan
         self.privacy_cost_ = plan.cost

@@ -1,20 +1,21 @@
 """Private Bayesian logistic regression.
 
-    p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
-    p(y | x, data)  = mean over draws of p(y | x, theta)
+p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
+p(y | x, data)  = mean over draws of p(y | x, theta)
 """
 
 from functools import partial
 from numbers import Real
 
 import numpy as np
-from scipy.special import log_expit, log_softmax, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
+from ._labels import encode_labels, label_set
+from ._predictive import average_binary, average_softmax
 from .preprocessing import clip_rows
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
 
@@ -113,8 +114,10 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), if the plan has something to say, or if a fit is
-        interrupted: its whole plan is spent then.
+        If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
+        spent then.
+    ConvergenceWarning
+        If the plan has notes: the options leave the chain too short, or batches may heat the draws.
 
     See Also
     --------
@@ -147,7 +150,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     (10, 1, 11)
     """
 
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
         "prior_scale": [None, Interval(Real, 0, None, closed="neither")],
         "intercept_prior_scale": [None, Interval(Real, 0, None, closed="neither")],
@@ -270,7 +273,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         """
         self._validate_params()
         if self.classes is not None:
-            n_classes = _label_set(self.classes).size
+            n_classes = label_set(self.classes).size
         for name, value, least in (
             ("n_samples", n_samples, 1),
             ("n_features", n_features, 1),
@@ -308,7 +311,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True)
         check_classification_targets(y)
-        classes, labels = _encode(y, self.classes)
+        classes, labels = encode_labels(y, self.classes)
         n_samples, n_features = X.shape
         plan = self._plan(n_samples, n_features, classes.size)
         constant = self._scales(n_features)[-1]
@@ -345,7 +348,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         n_draws, n_blocks, _ = draws.shape
         weights = draws[:, :, :n_features].reshape(-1, n_features).T
         offsets = draws[:, :, -1].ravel() if self.fit_intercept else 0.0
-        average = _average_binary if n_blocks == 1 else partial(_average_softmax, n_blocks)
+        average = average_binary if n_blocks == 1 else partial(average_softmax, n_blocks)
         size = max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))
         chunks = [
             average(scale[i : i + size, None] * (X[i : i + size] @ weights) + offsets)
@@ -409,42 +412,3 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         """
         log_proba = self._log_proba(X)
         return self.classes_[np.argmax(log_proba, axis=1)]
-
-
-def _average_binary(logits):
-    log_draws = np.log(logits.shape[1])
-    sides = [logsumexp(log_expit(sign * logits), axis=1) - log_draws for sign in (-1.0, 1.0)]
-    return np.column_stack(sides)
-
-
-def _average_softmax(n_classes, logits):
-    logits = logits.reshape(logits.shape[0], -1, n_classes)
-    return logsumexp(log_softmax(logits, axis=2), axis=1) - np.log(logits.shape[1])
-
-
-def _label_set(classes):
-    labels = np.asarray(classes)
-    unique = np.unique(labels)
-    if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
-        raise ValueError(
-            f"classes must list at least two different labels, each once, got {classes!r}."
-        )
-    return unique
-
-
-def _encode(y, classes):
-    """Return the sorted labels, and the number of every row's label."""
-    if classes is None:
-        labels, codes = np.unique(y, return_inverse=True)
-        if labels.size < 2:
-            raise ValueError(
-                "y holds one class only, and a classifier needs two: name the labels that can occur, "
-                "e.g. classes=[0, 1], if the other is merely absent."
-            )
-        return labels, codes
-    labels = _label_set(classes)
-    codes = np.searchsorted(labels, y)
-    codes[codes == labels.size] = 0
-    if not np.array_equal(labels[codes], y):
-        raise ValueError("y holds labels that are not in classes: list all that can occur.")
-    return labels, codes

@@ -109,7 +109,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [0.3, 0.4]])
     """
 
-    _parameter_constraints = {"norm": [Interval(Real, 0, None, closed="neither")]}  # noqa: RUF012
+    _parameter_constraints = {"norm": [Interval(Real, 0, None, closed="neither")]}
 
     def __init__(self, norm=1.0):
         self.norm = norm
@@ -187,7 +187,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [ 1.  , -1.  ]])
     """
 
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints = {
         "lower": [Real, "array-like"],
         "upper": [Real, "array-like"],
         "feature_range": [tuple, list],
@@ -210,7 +210,9 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             try:
                 bounds[name] = np.asarray(getattr(self, name), dtype=np.float64)
             except (TypeError, ValueError):
-                raise ValueError(f"{name} must hold numbers, one for all columns or one each.") from None
+                raise ValueError(
+                    f"{name} must hold numbers, one for all columns or one each."
+                ) from None
             if bounds[name].ndim > 1 or not np.isfinite(bounds[name]).all():
                 raise ValueError(f"{name} must be a finite number, or a list of them.")
         lower, upper = bounds["lower"], bounds["upper"]

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -20,7 +21,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
 from skdpbayes.targets import make_logistic
 
@@ -111,7 +111,9 @@ def test_certain_predictions_stay_finite():
     assert np.isfinite(clf.predict_log_proba(far)).all()
 
 
-@pytest.mark.parametrize("epsilon, low, high", [(0.02, 0.01, 0.2), (0.3, -1e-3, 0.01), (3, -1e-3, 2e-3)])
+@pytest.mark.parametrize(
+    "epsilon, low, high", [(0.02, 0.01, 0.2), (0.3, -1e-3, 0.01), (3, -1e-3, 2e-3)]
+)
 def test_predictions_come_near_those_without_privacy(epsilon, low, high):
     big, labels = make_classification(20_000, 8, n_informative=5, class_sep=0.8, random_state=3)
     clipped = RowNormClipper(np.sqrt(8)).fit_transform(big)
@@ -147,9 +149,7 @@ def test_intercept_scaling_changes_no_posterior():
     for other in fits[1:]:
         gap = np.append(other.coef_[0] - fits[0].coef_[0], other.intercept_ - fits[0].intercept_)
         assert (np.abs(gap) < 0.25 * deviation).all()
-        np.testing.assert_allclose(
-            other.posterior_samples_[:, 0].std(axis=0), deviation, rtol=0.15
-        )
+        np.testing.assert_allclose(other.posterior_samples_[:, 0].std(axis=0), deviation, rtol=0.15)
 
 
 def test_norm_bound_and_prior_follow_the_documented_rules():
@@ -382,7 +382,7 @@ def test_a_refit_replaces_everything(binary):
 
 
 def test_notes_of_the_plan_are_warnings():
-    with pytest.warns(PrivacyWarning, match="relaxes"):
+    with pytest.warns(ConvergenceWarning, match="relaxes"):
         make(n_steps=150).fit(X, y)
 
 

@@ -18,7 +18,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -3,9 +3,9 @@
     v     <- v - gamma h v - h (g(theta) + tau lambda theta) + N(0, 2 gamma tau h I)
     theta <- theta + h v
 
-with ``g`` the sum of the records' gradients, of sensitivity ``s``. A step is a Gaussian mechanism of
-sensitivity ``h s`` and deviation ``sqrt(2 gamma tau h)``; ``theta`` follows from released velocities.
-``T`` steps are therefore ``mu``-GDP with ``mu^2 = s^2 T h / (2 gamma tau)``.
+with ``g`` the sum of the records' gradients, of sensitivity ``s``. A step is a Gaussian mechanism
+of sensitivity ``h s`` and deviation ``sqrt(2 gamma tau h)``; ``theta`` follows from released
+velocities. ``T`` steps are therefore ``mu``-GDP with ``mu^2 = s^2 T h / (2 gamma tau)``.
 
 Chen, Fox and Guestrin (2014).
 """
@@ -31,7 +31,7 @@ from skdpbayes.targets import n_examples, prior_gradient
 
 @dataclass(frozen=True, kw_only=True)
 class UnderdampedPlan(Plan):
-    """A plan for underdamped Langevin dynamics; ``friction`` and ``step_size`` are public numbers."""
+    """A plan for underdamped Langevin dynamics, with its friction and step size."""
 
     friction: float
     step_size: float
@@ -40,8 +40,8 @@ class UnderdampedPlan(Plan):
 def plan_underdamped(bounds, n_samples, budget, *, relaxations=1.0, n_draws=100):
     """Find the lowest temperature at which the slowest direction relaxes so often in the budget.
 
-    At critical friction, ``2 sqrt(tau lambda)``, a direction of curvature ``tau lambda`` takes a time of
-    ``1 / sqrt(tau lambda)`` to relax.
+    At critical friction, ``2 sqrt(tau lambda)``, a direction of curvature ``tau lambda`` takes a
+    time of ``1 / sqrt(tau lambda)`` to relax.
     """
     bounds.checked()
     budget.checked()
@@ -87,7 +87,8 @@ def plan_underdamped(bounds, n_samples, budget, *, relaxations=1.0, n_draws=100)
 
 
 @CompiledCore
-def _advance(target, generator, theta, velocity, schedule, first, stop, kept, draws, parts, parallel):
+def _advance(target, generator, state, schedule, first, stop, kept, draws, parts, parallel):
+    theta, velocity = state
     step, friction, temperature, spacing = schedule
     noise_scale = np.sqrt(2.0 * friction * temperature * step)
     gradient = np.empty(theta.size)
@@ -101,8 +102,8 @@ def _advance(target, generator, theta, velocity, schedule, first, stop, kept, dr
             noise = noise_scale * generator.standard_normal()
             slowed = (1.0 - friction * step) * velocity[j]
             # Three roundings to one lattice: their sum is exact, and the first is public.
-            lattice_steps = np.rint(slowed / spacing) - np.rint(kick / spacing) + np.rint(noise / spacing)
-            velocity[j] = spacing * lattice_steps
+            moved = np.rint(noise / spacing) - np.rint(kick / spacing)
+            velocity[j] = spacing * (np.rint(slowed / spacing) + moved)
             theta[j] += step * velocity[j]
         if draw < kept.size and kept[draw] == k:
             draws[draw] = theta
@@ -111,18 +112,17 @@ def _advance(target, generator, theta, velocity, schedule, first, stop, kept, dr
 
 @run.register
 def _(plan: UnderdampedPlan, target, generator, verbose):
-    theta = np.zeros(plan.bounds.n_parameters)
-    velocity = np.zeros_like(theta)
-    draws = np.empty((plan.n_draws, theta.size))
+    state = np.zeros((2, plan.bounds.n_parameters))
+    draws = np.empty((plan.n_draws, plan.bounds.n_parameters))
     after = plan.n_steps - plan.n_burn_in
     kept = plan.n_burn_in + (np.arange(1, plan.n_draws + 1) * after) // plan.n_draws - 1
     spacing = lattice_spacing(math.sqrt(2.0 * plan.friction * plan.temperature * plan.step_size))
     schedule = (plan.step_size, plan.friction, plan.temperature, spacing)
-    parts = np.empty((n_chunks(plan.n_samples), theta.size))
-    with cores(plan.n_samples * theta.size) as parallel:
+    parts = np.empty((n_chunks(plan.n_samples), plan.bounds.n_parameters))
+    with cores(plan.n_samples * plan.bounds.n_parameters) as parallel:
         run_in_blocks(
             lambda first, stop: _advance(
-                target, generator, theta, velocity, schedule, first, stop, kept, draws, parts, parallel
+                target, generator, state, schedule, first, stop, kept, draws, parts, parallel
             ),
             plan,
             verbose,

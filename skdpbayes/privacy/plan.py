@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..targets import TargetBounds
 from .cost import NEIGHBORING_RELATIONS, PrivacyCost
+from .floating_point import n_chunks
 
 # Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
 # for `estimated_seconds`, never used for anything else.
@@ -82,8 +83,6 @@ class Plan:
         Updates in all, updates before the first draw, draws kept.
     sampling_rate : float
         Probability with which a record takes part in a step; 1 is the full batch.
-    notes : tuple of str
-        What the user should know before running it.
     """
 
     sampler: str
@@ -96,7 +95,11 @@ class Plan:
     n_burn_in: int
     n_draws: int
     sampling_rate: float
-    notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self):
+        """What the user should know before running it, a tuple of str."""
+        return ()
 
     @cached_property
     def epsilon(self):
@@ -123,8 +126,6 @@ class Plan:
     @property
     def memory_bytes(self):
         """Memory that a run needs beside the table: draws, accumulators, per-record values."""
-        from .floating_point import n_chunks
-
         accumulators = n_chunks(self.record_gradients / self.n_steps) + 6
         batch = self.n_samples if self.sampling_rate < 1 else 0
         vectors = self.n_draws + accumulators

@@ -4,8 +4,8 @@
 
 with ``g`` the gradient of the negative log likelihood, over the table or a Poisson batch; stationary at
 ``exp(-(1/tau) sum_i ell_i(theta)) p(theta)``. Released are midpoints ``(theta_k + theta_{k+1}) / 2``: for
-curvature ``h`` successive states have variance ``tau / (h (1 - eta h / 2))`` and correlation ``1 - eta h``, so
-their midpoint has exactly ``tau / h``. Drift and noise are rounded to a common lattice, so that their
+curvature ``h`` successive states have variance ``tau / (h (1 - eta h / 2))`` and correlation ``1 - eta h``,
+so their midpoint has exactly ``tau / h``. Drift and noise are rounded to a common lattice, so that their
 sum is exact (see `skdpbayes.privacy.floating_point`).
 
 Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler and Matthews (2013).

@@ -149,9 +149,8 @@ _OWN: dict[type, frozenset] = {}
 
 
 def _has_own(numba_type, generic):
-    return (
-        isinstance(numba_type, types.BaseNamedTuple)
-        and generic.__name__ in _OWN.get(numba_type.instance_class, ())
+    return isinstance(numba_type, types.BaseNamedTuple) and generic.__name__ in _OWN.get(
+        numba_type.instance_class, ()
     )
 
 

@@ -105,7 +105,10 @@ def _add_weighted_dense(rows, selection, weights, out):
         weight_d = weights[i + 3] * rows.scale[d]
         for j in range(row_a.size):
             out[j] += (
-                weight_a * row_a[j] + weight_b * row_b[j] + weight_c * row_c[j] + weight_d * row_d[j]
+                weight_a * row_a[j]
+                + weight_b * row_b[j]
+                + weight_c * row_c[j]
+                + weight_d * row_d[j]
             )
     for i in range(whole, weights.size):
         row = rows.values[record(selection, i)]

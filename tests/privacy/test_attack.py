@@ -84,7 +84,9 @@ def test_the_bound_is_nearly_reached_where_the_sensitivity_is(relation, decay):
     first = np.vstack([common, extreme])
     second = np.vstack([common, -extreme]) if relation == "replace_one" else common
     tables = [Tilt(z, np.full(2, 0.2), 1.0) for z in (first, second)]
-    gradients = [lambda theta, z=z: np.tile(-z.sum(axis=0), (len(theta), 1)) for z in (first, second)]
+    gradients = [
+        lambda theta, z=z: np.tile(-z.sum(axis=0), (len(theta), 1)) for z in (first, second)
+    ]
     result = separation(tables, gradients, plan)
     assert result.mu - 3.5 * result.standard_error <= plan.cost.mu, "the claim is broken"
     assert result.mu >= 0.9 * plan.cost.mu, "the claim is loose, or the noise is too large"
@@ -109,9 +111,7 @@ def test_logistic_paths_stay_within_the_claim(make_target, relation):
     def gradient(rows, labels):
         return lambda theta: (expit(theta @ rows.T) - labels) @ rows
 
-    result = separation(
-        [target, neighbor], [gradient(X, y), gradient(other_X, other_y)], plan
-    )
+    result = separation([target, neighbor], [gradient(X, y), gradient(other_X, other_y)], plan)
     assert result.mu - 3.5 * result.standard_error <= plan.cost.mu
     # The extreme record's gradient is about half of its bound here, and the attack sees that much.
     assert result.mu > 0.35 * plan.cost.mu

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpbayes.privacy import Budget, LangevinOptions, default_delta, plan_langevin
+from skdpbayes.privacy.calibration import levels as noise_levels
+from skdpbayes.privacy.calibration import power_sum, steps_for
 from skdpbayes.privacy.cost import gaussian_mu
-from skdpbayes.privacy.langevin import _levels, _power_sum, _steps_for
 from skdpbayes.targets import TargetBounds
 
 BOUNDS = TargetBounds(93, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.16, 0.16))
@@ -42,8 +43,9 @@ def test_full_batch_cost_is_the_closed_form(relation, factor):
 
 
 def test_rounding_is_charged():
-    small, large = plan(bounds=BOUNDS._replace(n_parameters=1)), plan(
-        bounds=BOUNDS._replace(n_parameters=10**8)
+    small, large = (
+        plan(bounds=BOUNDS._replace(n_parameters=1)),
+        plan(bounds=BOUNDS._replace(n_parameters=10**8)),
     )
     assert large.temperature > 1.05 * small.temperature
 
@@ -129,7 +131,7 @@ def test_poisson_plans_stay_within_the_budget_and_use_it(relation, options):
     started = time.perf_counter()
     made = plan(relation=relation, **options)
     assert made.epsilon <= 1.0
-    if made.temperature > 1 and made.relaxations < 0.999 or "temperature" not in options:
+    if (made.temperature > 1 and made.relaxations < 0.999) or "temperature" not in options:
         assert made.epsilon > 0.995 or made.temperature == 1.0
     assert time.perf_counter() - started < 30, "calibration takes a second or two, not minutes"
     if made.sampling_rate < 1:
@@ -144,7 +146,7 @@ def test_poisson_plans_stay_within_the_budget_and_use_it(relation, options):
 
 def test_noise_levels_round_down_and_are_a_few_dozen():
     for steps in (1, 5, 100, 10**6):
-        levels = _levels(steps, 1 / 3)
+        levels = noise_levels(steps, 1 / 3)
         assert len(levels) <= 36
         assert sum(count for _, count in levels) == steps
         firsts = [first for first, _ in levels]
@@ -155,9 +157,9 @@ def test_noise_levels_round_down_and_are_a_few_dozen():
 @pytest.mark.parametrize("steps", [1, 1000, 2048, 2049, 123_456])
 def test_power_sums(steps, decay):
     exact = math.fsum(np.arange(1, steps + 1, dtype=float) ** -decay)
-    assert _power_sum(steps, decay) == pytest.approx(exact, rel=1e-12)
+    assert power_sum(steps, decay) == pytest.approx(exact, rel=1e-12)
     if 0 <= decay < 0.5:
-        assert _steps_for(exact, decay) == steps
+        assert steps_for(exact, decay) == steps
 
 
 def test_repeated_questions_are_answered_from_memory():

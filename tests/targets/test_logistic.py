@@ -41,8 +41,7 @@ def test_gradient_is_the_derivative_of_the_potential(rng, make_target, n_classes
 
     step = 1e-6
     numeric = [
-        (value(theta + step * e) - value(theta - step * e)) / (2 * step)
-        for e in np.eye(theta.size)
+        (value(theta + step * e) - value(theta - step * e)) / (2 * step) for e in np.eye(theta.size)
     ]
     np.testing.assert_allclose(
         potential_gradient(target, theta, temperature=1.7), numeric, rtol=1e-6, atol=1e-6
@@ -82,9 +81,7 @@ def test_no_record_moves_the_gradient_by_more_than_its_bound(rng, make_target, n
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_smoothness_bounds_the_hessian_and_is_attained(rng, make_target, n_classes):
     x = np.array([[0.6, 0.8, 0.0]])
-    target, bounds = make_target(
-        x, np.array([0]), norm=1.0, prior_scale=1e6, n_classes=n_classes
-    )
+    target, bounds = make_target(x, np.array([0]), norm=1.0, prior_scale=1e6, n_classes=n_classes)
 
     def hessian(theta):
         step = 1e-5

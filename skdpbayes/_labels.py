@@ -1,0 +1,35 @@
+"""Labels: which can occur is public, which do is not."""
+
+import numpy as np
+
+
+def label_set(classes):
+    """Return the declared labels, sorted, or raise if they are none."""
+    labels = np.asarray(classes)
+    unique = np.unique(labels)
+    if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
+        raise ValueError(
+            f"classes must list at least two different labels, each once, got {classes!r}."
+        )
+    return unique
+
+
+def encode_labels(y, classes):
+    """Return the sorted labels, and the number of every row's label."""
+    if classes is None:
+        labels, codes = np.unique(y, return_inverse=True)
+        if labels.size < 2:
+            raise ValueError(
+                "y holds one class only, and a classifier needs two: name the labels that can occur, "
+                "e.g. classes=[0, 1], if the other is merely absent."
+            )
+        return labels, codes
+    labels = label_set(classes)
+    try:
+        codes = np.minimum(np.searchsorted(labels, y), labels.size - 1)
+        known = np.array_equal(labels[codes], y)
+    except TypeError:  # Labels of another kind, which do not even compare.
+        known = False
+    if not known:
+        raise ValueError("y holds labels that are not in classes: list all that can occur.")
+    return labels, codes

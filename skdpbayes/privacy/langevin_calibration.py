@@ -1,0 +1,220 @@
+"""Calibrating Langevin schedules: the lowest temperature, or the longest chain, that a budget affords.
+
+    tau = min { tau >= 1 : cost(tau, t = k / (tau lambda)) <= budget }
+
+See `skdpbayes.privacy.langevin` for what a schedule costs and why; here it is computed, floating point
+included, and solved for.
+"""
+
+import math
+
+from .calibration import (
+    MAX_STEPS,
+    gaussian_limit,
+    levels,
+    power_sum,
+    smallest_within,
+    steps_for,
+)
+from .cost import PrivacyCost, SampledGaussian, gaussian_mu
+from .floating_point import rounding_shift, sum_inflation
+
+# How often the slowest direction relaxes, with privacy and without.
+RELAXATIONS = 1.0
+RELAXATIONS_WITHOUT_PRIVACY = 10.0
+DEFAULT_BURN_IN = 0.25
+DEFAULT_DRAWS = 100
+# Subsampling may add this share to the temperature when the plan is free to choose its steps.
+HEATING = 0.5
+HEATING_WITHOUT_PRIVACY = 0.05
+# The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
+# step then keeps the bias of mean and deviation below 5% of the deviation.
+_FEW_RECORDS = 100
+# Below this the loss of a single step is so large that no useful guarantee can follow.
+_SMALLEST_MULTIPLIER = 0.5
+
+
+class LangevinCalibration:
+    """Solves for the temperature and the steps; every method sees public numbers only."""
+
+    def __init__(self, bounds, n_samples, budget, options):
+        self.bounds, self.n, self.budget, self.options = bounds, n_samples, budget, options
+        self.q = 1.0 if options.batch_size is None else options.batch_size / n_samples
+        self.private = not math.isinf(budget.epsilon)
+        self.goal = RELAXATIONS if self.private else RELAXATIONS_WITHOUT_PRIVACY
+        self.burn_in = DEFAULT_BURN_IN if options.burn_in is None else options.burn_in
+        self.draws = DEFAULT_DRAWS if options.n_draws is None else options.n_draws
+        self.fewest = self._fewest_steps()
+        self.mu = gaussian_mu(budget.epsilon, budget.delta)
+        inflation = sum_inflation(n_samples, bounds.n_parameters)
+        self.record_bound = bounds.gradient_bound * inflation
+        doubled = budget.neighboring_relation == "replace_one"
+        self.sensitivity = self.record_bound * (2.0 if doubled else 1.0)
+
+    # What the options ask for
+
+    def _fewest_steps(self):
+        fewest = max(1, math.floor(self.draws / (1 - self.burn_in)))
+        while fewest - math.floor(fewest * self.burn_in) < self.draws:
+            fewest += 1
+        given = self.options.n_steps
+        if given is not None and given < fewest:
+            raise ValueError(
+                f"n_steps={given} leaves fewer than n_draws={self.draws} steps after "
+                f"burn_in={self.burn_in:g}: take n_steps >= {fewest}, or lower n_draws or burn_in."
+            )
+        return fewest
+
+    def _stiff_step(self, temperature):
+        """``1 / M``: at it, the stiffest direction forgets in a single step."""
+        stiffest = self.n * self.bounds.smoothness
+        share = 0.5 if self.n < _FEW_RECORDS else 1.0
+        return share / (stiffest + temperature * self.bounds.prior_precision[1])
+
+    def _calm_step(self, temperature):
+        """Largest step at which random batches heat the draws by no more than a stated share."""
+        stiff = self._stiff_step(temperature)
+        if self.q == 1:
+            return stiff
+        share = HEATING if self.private else HEATING_WITHOUT_PRIVACY
+        trace = (1 - self.q) / self.q * self.n * self.bounds.gradient_bound**2
+        return min(stiff, 2.0 * share * temperature / trace)
+
+    def schedule(self, temperature):
+        """Return (first step size, number of steps) that the rule takes at a temperature."""
+        time = self.goal / (temperature * self.bounds.prior_precision[0])
+        step, steps, decay = self.options.step_size, self.options.n_steps, self.options.step_decay
+        if step is not None:
+            self._check_stable(step, temperature)
+            return step, steps or max(self.fewest, steps_for(time / step, decay))
+        calm = self._calm_step(temperature)
+        if steps is None:
+            steps = max(self.fewest, steps_for(time / calm, decay))
+        step = time / power_sum(steps, decay)
+        # Diffusion time is what privacy pays for; without privacy, more of it only helps.
+        return min(self._stiff_step(temperature), step if self.private else max(step, calm)), steps
+
+    def _check_stable(self, step, temperature):
+        stiffest = self.n * self.bounds.smoothness
+        limit = 2.0 / (stiffest + temperature * self.bounds.prior_precision[1])
+        if not 0 < step < limit:
+            raise ValueError(
+                f"step_size={step:g} must be positive and below {limit:.4g}, where the chain may "
+                "diverge at this data_norm and number of rows; step_size='auto' takes at most "
+                "half of that."
+            )
+
+    # What a schedule costs
+
+    def cost(self, temperature, step, steps):
+        """Exact cost of a schedule, floating point included."""
+        relation = self.budget.neighboring_relation
+        decay = self.options.step_decay
+        if self.q == 1:
+            # The squared shifts, drift plus rounding, summed over the steps.
+            spacing = self._rounding(temperature, step * steps**-decay)
+            square = (
+                self.sensitivity**2 * step * power_sum(steps, decay)
+                + 2 * self.sensitivity * spacing * steps
+                + spacing**2 / step * power_sum(steps, -decay)
+            ) / (2 * temperature)
+            return PrivacyCost(relation, mu=math.sqrt(square) * (1 + 1e-12))
+        sampled = tuple(
+            SampledGaussian(self._multiplier(temperature, step, first, steps), self.q, count)
+            for first, count in levels(steps, decay)
+        )
+        if sampled[0].noise_multiplier < _SMALLEST_MULTIPLIER:
+            return PrivacyCost(relation, mu=math.inf)
+        return PrivacyCost(relation, sampled=sampled)
+
+    def _rounding(self, temperature, smallest_step):
+        """How far rounding can move an update, in the units of theta."""
+        noise = math.sqrt(2 * smallest_step * temperature)
+        return rounding_shift(self.bounds.n_parameters, noise)
+
+    def _multiplier(self, temperature, step, k, steps):
+        """Noise of the k-th step over what one record can move, rounding included."""
+        decay = self.options.step_decay
+        size = step * k**-decay
+        moved = size * self.record_bound / self.q + self._rounding(
+            temperature, step * steps**-decay
+        )
+        return math.sqrt(2 * size * temperature) / moved
+
+    def excess(self, temperature, step, steps):
+        """How far a schedule is beyond the budget, relatively: at most 0 is within it."""
+        if not self.private:
+            return -1.0
+        if steps > MAX_STEPS:
+            return math.inf
+        cost = self.cost(temperature, step, steps)
+        if not cost.sampled:
+            return cost.mu / self.mu - 1.0
+        # Far beyond the budget the Gaussian limit decides: composing would be slow there.
+        limit = gaussian_limit(cost)
+        if limit > 3.0 * self.mu:
+            return limit / self.mu
+        return cost.epsilon(self.budget.delta) / self.budget.epsilon - 1.0
+
+    # Solving
+
+    def solve(self):
+        """Return (temperature, first step size, number of steps)."""
+        if self.options.temperature is None:
+            temperature = self._lowest_temperature()
+            step, steps = self.schedule(temperature)
+        else:
+            temperature = float(self.options.temperature)
+            step, steps = self._within_budget(temperature, *self.schedule(temperature))
+        if steps > MAX_STEPS:
+            raise ValueError(
+                f"the plan would need {steps:.2g} steps: fix n_steps, or lower prior_scale, "
+                "data_norm or step_decay, or raise batch_size."
+            )
+        return temperature, step, steps
+
+    def _lowest_temperature(self):
+        def excess(log_temperature):
+            temperature = math.exp(log_temperature)
+            return self.excess(temperature, *self.schedule(temperature))
+
+        def limit_excess(log_temperature):
+            temperature = math.exp(log_temperature)
+            cost = self.cost(temperature, *self.schedule(temperature))
+            return gaussian_limit(cost) / self.mu - 1.0
+
+        if excess(0.0) <= 0:
+            return 1.0
+        guess = 1.0
+        if self.q < 1 and limit_excess(0.0) > 0:
+            guess = smallest_within(limit_excess, guess, 1e-6)
+        return math.exp(smallest_within(excess, guess, self._tolerance()))
+
+    def _within_budget(self, temperature, step, steps):
+        """Take less diffusion time where the temperature is fixed and the budget binds."""
+        if self.excess(temperature, step, steps) <= 0:
+            return step, steps
+        if self.options.step_size is None:
+            shrink = smallest_within(
+                lambda log: self.excess(temperature, step * math.exp(-log), steps),
+                1.0,
+                self._tolerance(),
+            )
+            return step * math.exp(-shrink), steps
+        if self.options.n_steps is None and self.excess(temperature, step, self.fewest) <= 0:
+            low, high = self.fewest, steps
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self.excess(temperature, step, middle) <= 0:
+                    low = middle
+                else:
+                    high = middle
+            return step, low
+        raise ValueError(
+            f"temperature={temperature:g}, step_size={step:g} and n_steps={steps} together cost "
+            f"more than epsilon={self.budget.epsilon:g} at delta={self.budget.delta:g}: drop one of "
+            "temperature, step_size and n_steps, or raise epsilon."
+        )
+
+    def _tolerance(self):
+        return 1e-12 if self.q == 1 else 1e-3
