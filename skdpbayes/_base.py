@@ -1,7 +1,9 @@
 """What the private posterior estimators share.
 
-validate, clip  ->  plan (public quantities only)  ->  sample (reserves the plan's cost, then reads)
-->  draws, and everything else from the draws
+    validate, clip -> plan (public quantities only) -> sample (reserves the plan's cost, then reads)
+                   -> draws, and everything else from the draws
+
+One direction, no way back: what is released depends on the records through the draws alone.
 """
 
 import warnings

@@ -1,6 +1,8 @@
-"""Averages of predictive probabilities over posterior draws, on the log scale.
+"""Averages of predictive probabilities over posterior draws.
 
-log p(y | x) = log (1/S) sum_s p(y | x, theta_s)
+    log p(y | x) = log (1/S) sum_s p(y | x, theta_s)
+
+On the log scale throughout, so that certain predictions stay finite.
 """
 
 import numpy as np

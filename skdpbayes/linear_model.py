@@ -1,7 +1,9 @@
-"""Private Bayesian logistic regression.
+"""Private Bayesian logistic regression: draws from a posterior, and what they predict.
 
-p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
-p(y | x, data)  = mean over draws of p(y | x, theta)
+    p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
+    p(y | x, data)  = mean over draws of p(y | x, theta).
+
+Estimators only validate, clip and summarise: plans and samplers do the rest.
 """
 
 from functools import partial

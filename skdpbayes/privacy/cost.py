@@ -103,9 +103,9 @@ class PrivacyCost:
     >>> from skdpbayes.privacy import PrivacyCost
     >>> release = PrivacyCost("replace_one", mu=0.25)
     >>> round(release.epsilon(delta=1e-5), 3)
-    0.935
+    0.926
     >>> round((release + release).epsilon(delta=1e-5), 3)
-    1.374
+    1.356
     """
 
     neighboring_relation: str

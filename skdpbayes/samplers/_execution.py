@@ -58,14 +58,15 @@ def _layer_is_thread_safe():
 def run_in_blocks(advance, plan, verbose, label):
     """Run ``advance(first, stop)`` over all steps of a plan.
 
-    Returns to Python several times a second, so that progress shows and Ctrl-C is answered.
+    Returns to Python several times a second, so that progress shows and Ctrl-C is answered. How
+    many steps that are depends on the machine, and changes nothing.
 
     Parameters
     ----------
     advance : callable
         Performs the steps ``first`` to ``stop - 1``.
     plan : Plan
-        Says how many steps, and roughly how long they take.
+        Says how many steps.
     verbose : int
         Show progress if positive.
     label : str
@@ -76,14 +77,18 @@ def run_in_blocks(advance, plan, verbose, label):
     PrivacyWarning
         If interrupted: the whole plan is spent all the same.
     """
-    size = int(min(max(1, _BLOCK_SECONDS * plan.n_steps / plan.estimated_seconds), 10_000))
     progress = _Progress(plan.n_steps, label) if verbose else None
+    first, size = 0, 1
     try:
-        for first in range(0, plan.n_steps, size):
+        while first < plan.n_steps:
             stop = min(first + size, plan.n_steps)
+            started = time.perf_counter()
             advance(first, stop)
+            elapsed = time.perf_counter() - started
             if progress:
                 progress.to(stop)
+            first = stop
+            size = max(1, min(4 * size, int(size * _BLOCK_SECONDS / max(elapsed, 1e-6))))
     except KeyboardInterrupt:
         warnings.warn(
             f"The fit was interrupted. Its whole plan is spent all the same: epsilon = "

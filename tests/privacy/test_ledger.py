@@ -58,3 +58,12 @@ def test_relations_do_not_mix():
 def test_nonsense_is_refused(epsilon, delta):
     with pytest.raises(ValueError, match=r"epsilon|delta"):
         PrivacyLedger(epsilon, delta)
+
+
+def test_fits_in_other_threads_are_charged():
+    from joblib import Parallel, delayed
+
+    clf = DPBayesianLogisticRegression(random_state=0)
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        fits = Parallel(n_jobs=2, backend="threading")(delayed(clf.fit)(X, y) for _ in range(3))
+    assert ledger.spent.mu == pytest.approx(np.sqrt(3) * fits[0].privacy_cost_.mu)
