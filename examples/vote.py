@@ -196,7 +196,7 @@ def plot(results, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=5, help="seeds for split and sampler")
+    parser.add_argument("--repeats", type=int, default=3, help="seeds for split and sampler")
     parser.add_argument("--output", default="epsilon_against_utility.png", help="file of the plot")
     arguments = parser.parse_args()
 

@@ -18,6 +18,7 @@ from ..exceptions import PrivacyWarning
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000
 _BLOCK_SECONDS = 0.2
+_BLOCKS_BETWEEN_TRIALS = 10
 
 _forked = False
 _threads_in_use = threading.Lock()
@@ -55,11 +56,11 @@ def _layer_is_thread_safe():
         return False
 
 
-def run_in_blocks(advance, plan, verbose, label):
-    """Run ``advance(first, stop)`` over all steps of a plan.
+def run_in_blocks(advance, plan, work, verbose, label):
+    """Run ``advance(first, stop, parallel)`` over all steps of a plan.
 
     Returns to Python several times a second, so that progress shows and Ctrl-C is answered. How
-    many steps that are depends on the machine, and changes nothing.
+    many steps that are, and on how many cores, depends on the machine and changes no result.
 
     Parameters
     ----------
@@ -67,6 +68,8 @@ def run_in_blocks(advance, plan, verbose, label):
         Performs the steps ``first`` to ``stop - 1``.
     plan : Plan
         Says how many steps.
+    work : float
+        Multiply-adds of a step, roughly.
     verbose : int
         Show progress if positive.
     label : str
@@ -78,17 +81,18 @@ def run_in_blocks(advance, plan, verbose, label):
         If interrupted: the whole plan is spent all the same.
     """
     progress = _Progress(plan.n_steps, label) if verbose else None
-    first, size = 0, 1
+    first = 0
     try:
-        while first < plan.n_steps:
-            stop = min(first + size, plan.n_steps)
-            started = time.perf_counter()
-            advance(first, stop)
-            elapsed = time.perf_counter() - started
-            if progress:
-                progress.to(stop)
-            first = stop
-            size = max(1, min(4 * size, int(size * _BLOCK_SECONDS / max(elapsed, 1e-6))))
+        with cores(work) as parallel:
+            pace = _Pace(parallel)
+            while first < plan.n_steps:
+                stop = min(first + pace.steps(), plan.n_steps)
+                started = time.perf_counter()
+                advance(first, stop, pace.parallel)
+                pace.took(stop - first, time.perf_counter() - started)
+                first = stop
+                if progress:
+                    progress.to(stop)
     except KeyboardInterrupt:
         warnings.warn(
             f"The fit was interrupted. Its whole plan is spent all the same: epsilon = "
@@ -100,6 +104,40 @@ def run_in_blocks(advance, plan, verbose, label):
     finally:
         if progress:
             progress.close()
+
+
+class _Pace:
+    """Decides how many steps to run at once, and whether several cores are worth it.
+
+    On a machine that is busy otherwise, threads that wait for each other at every step can be ten
+    times slower than one alone; so both are timed, again and again, and the faster is taken.
+    """
+
+    def __init__(self, parallel):
+        self.ways = (True, False) if parallel else (False,)
+        self.parallel = self.ways[0]
+        self.seconds = {}
+        self.blocks = 0
+
+    def steps(self):
+        """Return how many steps to run next: few at first, then for a fraction of a second."""
+        known = self.seconds.get(self.parallel)
+        if known is None:
+            return 1 if self.blocks == 0 else 4
+        budget = _BLOCK_SECONDS if len(self.seconds) == len(self.ways) else _BLOCK_SECONDS / 20
+        return int(min(max(1, budget / known), 10_000))
+
+    def took(self, n_steps, seconds):
+        """Note how long a block took, and choose for the next one."""
+        self.blocks += 1
+        if self.blocks == 1:  # It compiled, or loaded what was compiled.
+            return
+        self.seconds[self.parallel] = max(seconds / n_steps, 1e-9)
+        if self.blocks % _BLOCKS_BETWEEN_TRIALS == 0:
+            slowest = max(self.seconds, key=self.seconds.get)
+            self.seconds = {way: t for way, t in self.seconds.items() if way != slowest}
+        untried = [way for way in self.ways if way not in self.seconds]
+        self.parallel = untried[0] if untried else min(self.seconds, key=self.seconds.get)
 
 
 class _Progress:

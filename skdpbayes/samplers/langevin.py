@@ -17,7 +17,7 @@ from numba import njit
 from ..privacy.floating_point import lattice_spacing, n_chunks
 from ..privacy.langevin import LangevinPlan
 from ..targets import prior_gradient
-from ._execution import cores, run_in_blocks
+from ._execution import run_in_blocks
 from ._gradients import estimate_gradient
 from ._interface import CompiledCore, count_examples, run
 
@@ -40,7 +40,9 @@ def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch
     gradient = np.empty(theta.size)
     prior = np.empty(theta.size)
     moved = np.empty(theta.size)
-    draw = np.searchsorted(kept, first)
+    draw = 0
+    while draw < kept.size and kept[draw] < first:
+        draw += 1
     for k in range(first, stop):
         estimate_gradient(target, generator, theta, rate, batch, parts, parallel, gradient)
         prior_gradient(target, theta, prior)
@@ -50,7 +52,9 @@ def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch
             for j in range(theta.size):
                 draws[draw, j] = 0.5 * (theta[j] + moved[j])
             draw += 1
-        theta[:] = moved
+        # Assigning to a slice would compile the text of an error about shapes, for two seconds.
+        for j in range(theta.size):
+            theta[j] = moved[j]
 
 
 @run.register
@@ -64,13 +68,14 @@ def _(plan: LangevinPlan, target, generator, verbose):
     parts = np.empty((n_chunks(records), theta.size))
     batch = np.empty(count_examples(target), np.int64) if plan.sampling_rate < 1 else None
     kept = plan.kept_steps()
-    with cores(records * theta.size) as parallel:
-        run_in_blocks(
-            lambda first, stop: _advance(
-                target, generator, theta, schedule, first, stop, kept, draws, batch, parts, parallel
-            ),
-            plan,
-            verbose,
-            "SGLD",
-        )
+    fixed = (kept, draws, batch, parts)
+    run_in_blocks(
+        lambda first, stop, parallel: _advance(
+            target, generator, theta, schedule, first, stop, *fixed, parallel
+        ),
+        plan,
+        records * theta.size,
+        verbose,
+        "SGLD",
+    )
     return draws

@@ -14,8 +14,9 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-# Rows are handled in blocks that stay in the first-level cache between the two uses of a row.
-BLOCK = 32
+# Rows are handled in blocks that stay in the cache between the two uses of a row, together with the
+# block that comes next.
+BLOCK = 16
 
 
 class TargetBounds(NamedTuple):

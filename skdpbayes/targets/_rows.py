@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba.extending import overload
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 from ._interface import implements, record
 
@@ -71,19 +74,69 @@ def _rows_of(target):
     return lambda target: DenseRows(target.values, target.scale)
 
 
-def project(rows, selection, coefficients, out):
-    """Write the inner products of the selected rows with ``coefficients`` (generic, compiled)."""
+def project(rows, selection, coefficients, out, ahead):
+    """Write the inner products of the selected rows with ``coefficients`` (generic, compiled).
+
+    ``ahead`` is a selection of as many rows that are wanted next, or None: half of them are asked
+    for here, and the other half by `add_weighted`, so that memory is never idle.
+    """
     raise NotImplementedError("project is a generic of compiled code.")
 
 
-def add_weighted(rows, selection, weights, out):
-    """Add the selected rows, each times its weight, to ``out`` (generic, compiled)."""
+def add_weighted(rows, selection, weights, out, ahead):
+    """Add the selected rows, each times its weight, to ``out`` (generic, compiled).
+
+    ``ahead`` is as in `project`.
+    """
     raise NotImplementedError("add_weighted is a generic of compiled code.")
 
 
+@intrinsic
+def _prefetch(typing_context, array, offset):
+    """Ask for the cache line at an offset in bytes; no more than a hint to the processor."""
+
+    def generate(context, builder, signature, args):
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        address = builder.gep(builder.bitcast(data, byte), [args[1]])
+        signature = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        hint = cgutils.get_or_insert_function(builder.module, signature, "llvm.prefetch.p0i8")
+        # For reading, to be kept in all levels, data.
+        builder.call(hint, [address, word(0), word(3), word(1)])
+
+    return types.void(array, types.int64), generate
+
+
+@njit(error_model="numpy")
+def _fetch_two(values, selection, i):
+    width = values.shape[1] * values.itemsize
+    for k in range(i, i + 2):
+        start = record(selection, k) * width
+        for offset in range(start, start + width, 64):
+            _prefetch(values, offset)
+
+
 @implements(project, DenseRows, **_FAST)
-def _project_dense(rows, selection, coefficients, out):
-    for i in range(out.size):
+def _project_dense(rows, selection, coefficients, out, ahead):
+    # Four rows at a time, here and below: coefficients and accumulators are loaded once for all.
+    whole = out.size - out.size % 4
+    for i in range(0, whole, 4):
+        if ahead is not None:
+            _fetch_two(rows.values, ahead, i // 2)
+        a, b = record(selection, i), record(selection, i + 1)
+        c, d = record(selection, i + 2), record(selection, i + 3)
+        row_a, row_b, row_c, row_d = rows.values[a], rows.values[b], rows.values[c], rows.values[d]
+        total_a = total_b = total_c = total_d = 0.0
+        for j in range(row_a.size):
+            total_a += row_a[j] * coefficients[j]
+            total_b += row_b[j] * coefficients[j]
+            total_c += row_c[j] * coefficients[j]
+            total_d += row_d[j] * coefficients[j]
+        out[i] = total_a * rows.scale[a]
+        out[i + 1] = total_b * rows.scale[b]
+        out[i + 2] = total_c * rows.scale[c]
+        out[i + 3] = total_d * rows.scale[d]
+    for i in range(whole, out.size):
         row = rows.values[record(selection, i)]
         total = 0.0
         for j in range(row.size):
@@ -92,10 +145,11 @@ def _project_dense(rows, selection, coefficients, out):
 
 
 @implements(add_weighted, DenseRows, **_FAST)
-def _add_weighted_dense(rows, selection, weights, out):
-    # Four rows at a time: the accumulator is loaded and stored once for all of them.
+def _add_weighted_dense(rows, selection, weights, out, ahead):
     whole = weights.size - weights.size % 4
     for i in range(0, whole, 4):
+        if ahead is not None:
+            _fetch_two(rows.values, ahead, weights.size // 2 + i // 2)
         a, b = record(selection, i), record(selection, i + 1)
         c, d = record(selection, i + 2), record(selection, i + 3)
         row_a, row_b, row_c, row_d = rows.values[a], rows.values[b], rows.values[c], rows.values[d]
@@ -118,7 +172,7 @@ def _add_weighted_dense(rows, selection, weights, out):
 
 
 @implements(project, SparseRows)
-def _project_sparse(rows, selection, coefficients, out):
+def _project_sparse(rows, selection, coefficients, out, ahead):
     for i in range(out.size):
         r = record(selection, i)
         total = 0.0
@@ -128,7 +182,7 @@ def _project_sparse(rows, selection, coefficients, out):
 
 
 @implements(add_weighted, SparseRows)
-def _add_weighted_sparse(rows, selection, weights, out):
+def _add_weighted_sparse(rows, selection, weights, out, ahead):
     for i in range(weights.size):
         r = record(selection, i)
         weight = weights[i] * rows.scale[r]

@@ -168,15 +168,17 @@ def _add_binary_gradient(target, theta, selection, count, out):
         size = min(BLOCK, count - start)
         block = selected_from(selection, start, size)
         residuals = z[:size]
-        project(rows, block, theta, residuals)
+        ahead = selected_from(selection, min(start + BLOCK, count - size), size)
+        project(rows, block, theta, residuals, ahead)
         offset = target.intercept_scaling * theta[last] if intercept else 0.0
         for i in range(size):
             residuals[i] += offset
             y[i] = target.labels[record(block, i)]
         subtract_from_sigmoid(residuals, y[:size])
-        add_weighted(rows, block, residuals, out)
+        add_weighted(rows, block, residuals, out, ahead)
         if intercept:
-            out[last] += target.intercept_scaling * residuals.sum()
+            for i in range(size):
+                out[last] += target.intercept_scaling * residuals[i]
 
 
 def _add_softmax_gradient(target, theta, selection, count, out):
@@ -192,7 +194,7 @@ def _add_softmax_gradient(target, theta, selection, count, out):
         size = min(BLOCK, count - start)
         block = selected_from(selection, start, size)
         for k in range(n_classes):
-            project(rows, block, parameters[k], z[k, :size])
+            project(rows, block, parameters[k], z[k, :size], None)
         for i in range(size):
             for k in range(n_classes):
                 offset = target.intercept_scaling * parameters[k, last] if intercept else 0.0
@@ -202,7 +204,7 @@ def _add_softmax_gradient(target, theta, selection, count, out):
             for k in range(n_classes):
                 z[k, i] = p[k]
         for k in range(n_classes):
-            add_weighted(rows, block, z[k, :size], gradient[k])
+            add_weighted(rows, block, z[k, :size], gradient[k], None)
             if intercept:
                 gradient[k, last] += target.intercept_scaling * z[k, :size].sum()
 

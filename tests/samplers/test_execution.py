@@ -82,14 +82,14 @@ def test_workqueue_layer_survives_threads(tmp_path):
 def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch):
     calls = []
 
-    def interrupted_soon(advance, plan, verbose, label):
-        def advance_or_stop(first, stop):
+    def interrupted_soon(advance, *args):
+        def advance_or_stop(first, stop, parallel):
             calls.append(stop - first)
-            if len(calls) == 2:
+            if len(calls) == 4:
                 raise KeyboardInterrupt
-            advance(first, stop)
+            advance(first, stop, parallel)
 
-        return _execution.run_in_blocks(advance_or_stop, plan, verbose, label)
+        return _execution.run_in_blocks(advance_or_stop, *args)
 
     monkeypatch.setattr("skdpbayes.samplers.langevin.run_in_blocks", interrupted_soon)
     monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 0.01)
@@ -108,6 +108,22 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch):
 def test_blocks_change_nothing(monkeypatch, expected):
     monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 1e-9)
     np.testing.assert_array_equal(fit(), expected)
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_the_faster_of_one_core_and_several_is_taken(faster):
+    pace, steps, taken = _execution._Pace(True), 0, {True: 0, False: 0}
+    for _ in range(60):
+        size = pace.steps()
+        taken[pace.parallel] += size
+        pace.took(size, size * (1e-3 if pace.parallel == faster else 1e-2))
+        steps += size
+    assert taken[faster] > 0.95 * steps
+    assert taken[not faster] > 0, "the other is tried again now and then"
+    alone = _execution._Pace(False)
+    for _ in range(30):
+        assert alone.parallel is False
+        alone.took(alone.steps(), 0.1)
 
 
 def test_progress_is_shown_with_and_without_tqdm(monkeypatch, capsys):
