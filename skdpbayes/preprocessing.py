@@ -158,7 +158,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale columns by bounds that are known beforehand; spends no budget.
 
-    What lies outside the bounds is clipped to them. Take bounds from the meaning of a column (ages from
+    What lies outside the bounds is clipped to them; missing values (NaN) are passed through. Take bounds from the meaning of a column (ages from
     0 to 110, a percentage from 0 to 100), never from the private rows.
 
     Parameters
@@ -201,6 +201,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._keeps_zero()
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -246,7 +247,14 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "these bounds move zero, which would fill a sparse matrix: take lower=-upper with a "
                 "feature_range around 0, or lower=0 with feature_range=(0, 1), or pass a dense array."
             )
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOAT_DTYPES)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=FLOAT_DTYPES,
+            ensure_all_finite="allow-nan",
+        )
 
     def fit(self, X, y=None):
         """Check the number of columns against the bounds; nothing is learnt from the rows.

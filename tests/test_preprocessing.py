@@ -19,6 +19,13 @@ def test_scaler_maps_bounds_to_the_range_and_clips():
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(inside)), inside)
 
 
+def test_missing_values_are_passed_through():
+    scaled = BoundedScaler(0, 10).fit_transform([[5.0, np.nan], [np.nan, 99.0]])
+    np.testing.assert_allclose(scaled, [[0.0, np.nan], [np.nan, 1.0]])
+    with pytest.raises(ValueError, match="infinity"):
+        BoundedScaler().fit([[np.inf]])
+
+
 def test_what_is_fitted_does_not_depend_on_the_rows():
     scaler = BoundedScaler(-3, 3)
     first, second = scaler.fit(X).__dict__.copy(), scaler.fit(1e6 * X[:7]).__dict__.copy()

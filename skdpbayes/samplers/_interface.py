@@ -48,7 +48,10 @@ class CompiledCore:
         options = {"error_model": "numpy", "nogil": True}
         self._fresh = njit(**options)(function)
         function.__qualname__ += f"_{_fingerprint()}"
-        self._cached = njit(cache=True, **options)(function)
+        try:
+            self._cached = njit(cache=True, **options)(function)
+        except RuntimeError:  # There is no folder that numba may write to.
+            self._cached = self._fresh
 
     def __call__(self, target, *args):
         ours = type(target).__module__.partition(".")[0] == _PACKAGE

@@ -152,3 +152,42 @@ def test_only_one_thread_at_a_time_uses_several_cores():
 def _enter(work):
     with _execution.cores(work) as parallel:
         return parallel
+
+
+def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
+    script = tmp_path / "fit.py"
+    script.write_text(
+        "from sklearn.datasets import make_classification\n"
+        "from skdpbayes import DPBayesianLogisticRegression\n"
+        "from skdpbayes.samplers.langevin import _advance\n"
+        "X, y = make_classification(300, 4, random_state=0)\n"
+        "DPBayesianLogisticRegression().fit(X, y)\n"
+        "stats = getattr(_advance._cached, 'stats', None)\n"
+        "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))\n"
+    )
+
+    def run(folder):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+        done = subprocess.run(
+            [sys.executable, str(script)], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert run(tmp_path / "cache") == ["0", "1"]
+    assert run(tmp_path / "cache") == ["1", "0"]
+    names = [path.name for path in (tmp_path / "cache").rglob("*.nbi")]
+    assert any("_advance" in name for name in names)
+
+
+def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
+    from skdpbayes.samplers import _interface
+
+    def no_locator(*args, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(_interface, "njit", no_locator)
+    core = _interface.CompiledCore(lambda target: target + 1)
+    assert core(1) == 2
