@@ -54,12 +54,28 @@ def row_scales(X, norm):
 def clip_rows(X, norm):
     """Return ``(X, scale)`` such that ``scale_i X_i`` has at most the norm, in finite arithmetic.
 
-    ``X`` is copied only if it holds absurdly long rows, whose products could overflow.
+    ``X`` is copied only if it is a sparse matrix with several entries in one place, or holds absurdly
+    long rows, whose products could overflow.
     """
+    X = _canonical(X)
     scale = row_scales(X, norm)
     if scale.size and scale.min() < norm / _EXTREME_NORM:
         return _scaled(X, scale), np.ones_like(scale)
     return X, scale
+
+
+def _canonical(X):
+    """Return a sparse matrix with one entry in a place: entries that add up would dodge the norm."""
+    if not sp.issparse(X):
+        return X
+    # A new wrapper of the same arrays, so that no remembered flag is believed.
+    fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    fresh.check_format(full_check=True)
+    if fresh.has_canonical_format:
+        return fresh
+    fresh = fresh.copy()
+    fresh.sum_duplicates()
+    return fresh
 
 
 def _row_norms(X):
@@ -149,6 +165,9 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOAT_DTYPES)
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
         return _scaled(X, row_scales(X, self.norm))
 
     def __sklearn_is_fitted__(self):
@@ -158,8 +177,9 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale columns by bounds that are known beforehand; spends no budget.
 
-    What lies outside the bounds is clipped to them; missing values (NaN) are passed through. Take bounds from the meaning of a column (ages from
-    0 to 110, a percentage from 0 to 100), never from the private rows.
+    What lies outside the bounds is clipped to them; missing values (NaN) are passed through. Take
+    bounds from the meaning of a column (ages from 0 to 110, a percentage from 0 to 100), never from
+    the private rows.
 
     Parameters
     ----------

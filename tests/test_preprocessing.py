@@ -117,3 +117,27 @@ def test_bounds_that_are_none(options, named):
 def test_norms_that_are_none(norm):
     with pytest.raises(ValueError, match="norm"):
         RowNormClipper(norm).fit(X)
+
+
+@pytest.mark.parametrize("flagged", [False, True])
+def test_entries_that_add_up_do_not_dodge_the_norm(flagged):
+    """A CSR matrix may hold several entries in one place; believed flags must not hide them."""
+    entries = np.full(16, 0.25)
+    table = sp.csr_array((entries, np.zeros(16, int), [0, 16]), shape=(1, 2))
+    if flagged:
+        table.has_canonical_format = True
+    usable, scale = clip_rows(table, 1.0)
+    assert np.linalg.norm(usable.toarray() * scale[:, None]) <= 1 + 1e-12
+    assert usable.nnz == 1
+    assert table.nnz == 16, "the user's matrix is left alone"
+    clipped = RowNormClipper(1.0).fit_transform(
+        sp.csr_array((entries, np.zeros(16, int), [0, 16]), shape=(1, 2))
+    )
+    assert np.linalg.norm(clipped.toarray()) <= 1 + 1e-12
+
+
+def test_sparse_indices_out_of_range_are_refused():
+    table = sp.csr_array((np.ones(2), np.array([0, 1]), [0, 1, 2]), shape=(2, 2))
+    table.indices[1] = 7
+    with pytest.raises(ValueError, match="ind"):
+        clip_rows(table, 1.0)
