@@ -150,13 +150,29 @@ def validate_table(estimator, X, y="no_validation", *, reset):
             order="C",
         )
     except ValueError as error:
-        if "could not convert string" not in str(error):
+        remedy = _without_cells(str(error))
+        if remedy is None:
             raise
-    # Outside the handler, so that the quoted cell is not chained to the error either.
-    raise ValueError(
-        "X holds text where numbers are expected: encode categories by a public list of them, e.g. "
-        "OneHotEncoder(categories=[...], handle_unknown='ignore')."
-    )
+    # Outside the handler, so that the message with the cells is not chained to the error either.
+    raise ValueError(remedy)
+
+
+def _without_cells(message):
+    """Return what to say instead of a message of scikit-learn's that quotes the table, or None."""
+    if "could not convert string" in message:
+        return (
+            "X holds text where numbers are expected: encode categories by a public list of them, "
+            "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore')."
+        )
+    if "Complex data not supported" in message:
+        return "Complex data not supported: X must hold real numbers."
+    if "Reshape your data" in message:
+        return (
+            "Expected 2D array, got one of fewer dimensions instead. Reshape your data: "
+            "array.reshape(-1, 1) if there is a single feature, array.reshape(1, -1) if there is a "
+            "single sample."
+        )
+    return None
 
 
 def _refuse_text_columns(X):

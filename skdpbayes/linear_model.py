@@ -7,18 +7,19 @@ Estimators only validate, clip and summarise: plans and samplers do the rest.
 """
 
 from functools import partial
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
+from ._clipping import clip_rows
 from ._labels import encode_labels, label_set
 from ._predictive import average_binary, average_softmax
-from .preprocessing import clip_rows
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
 
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
@@ -98,6 +99,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         The draws, the intercept last.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    data_norm_ : float
+        Norm to which rows are clipped.
     spent_epsilon_, spent_delta_ : float
         What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
@@ -210,7 +213,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
-        tags.classifier_tags.poor_score = not np.isinf(self.epsilon)
+        tags.classifier_tags.poor_score = self.epsilon != np.inf
         return tags
 
     # From public quantities
@@ -263,8 +266,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
 
         Raises
         ------
-        ValueError
-            If the options cannot all hold.
+        ValueError, TypeError
+            If a parameter is invalid, or if the options cannot all hold.
 
         Examples
         --------
@@ -281,9 +284,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
             ("n_features", n_features, 1),
             ("n_classes", n_classes, 2),
         ):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}.")
-        return self._plan(n_samples, n_features, n_classes)
+            check_scalar(value, name, Integral, min_val=least)
+        return self._plan(int(n_samples), int(n_features), int(n_classes))
 
     # From the table
 
@@ -317,21 +319,20 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         n_samples, n_features = X.shape
         plan = self._plan(n_samples, n_features, classes.size)
         constant = self._scales(n_features)[-1]
-        X, scale = clip_rows(X, self._norm(n_features))
         target = make_logistic(
             X,
-            scale,
             labels,
+            self._norm(n_features),
             classes.size,
             constant,
             self._prior_precision(n_features, classes.size),
-            plan.bounds,
         )
         draws = self._draw(target, plan)
         draws = draws.reshape(draws.shape[0], -1, n_features + bool(self.fit_intercept))
         if self.fit_intercept:
             draws[:, :, -1] *= constant
         self.classes_ = classes
+        self.data_norm_ = float(self._norm(n_features))
         self.posterior_samples_ = draws
         mean = draws.mean(axis=0)
         self.coef_ = mean[:, :n_features].copy()
@@ -345,11 +346,11 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         check_is_fitted(self)
         X = validate_table(self, X, reset=False)
         n_features = X.shape[1]
-        X, scale = clip_rows(X, self._norm(n_features))
+        X, scale = clip_rows(X, self.data_norm_)
         draws = self.posterior_samples_
-        n_draws, n_blocks, _ = draws.shape
+        n_draws, n_blocks, length = draws.shape
         weights = draws[:, :, :n_features].reshape(-1, n_features).T
-        offsets = draws[:, :, -1].ravel() if self.fit_intercept else 0.0
+        offsets = draws[:, :, -1].ravel() if length > n_features else 0.0
         average = average_binary if n_blocks == 1 else partial(average_softmax, n_blocks)
         size = max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))
         chunks = [

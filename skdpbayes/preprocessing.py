@@ -7,7 +7,6 @@ A `StandardScaler`, an imputer or an encoder that is fitted on private rows publ
 without noise. These two look at nothing but the number of columns when they are fitted.
 """
 
-import math
 from numbers import Real
 
 import numpy as np
@@ -16,87 +15,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import FLOAT_DTYPES, check_is_fitted, validate_data
 
-# Beyond this a row's products with moderate coefficients could overflow before they are scaled.
-_EXTREME_NORM = 1e150
+from ._clipping import row_scales, scale_rows
 
-
-def row_scales(X, norm):
-    """Return the factors ``min(1, norm / ||x_i||)`` that bring every row into a ball.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_samples, n_features)
-        Finite numbers.
-    norm : float
-        Radius of the ball.
-
-    Returns
-    -------
-    scale : ndarray of shape (n_samples,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpbayes.preprocessing import row_scales
-    >>> row_scales(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
-    array([0.2, 1. ])
-    """
-    norms = _row_norms(X)
-    scale = norm / np.maximum(norms, norm)
-    for i in np.flatnonzero(np.isinf(norms)):
-        row = X.data[X.indptr[i] : X.indptr[i + 1]] if sp.issparse(X) else X[i]
-        largest = np.abs(row).max()
-        # Squares overflow, and the norm itself may be beyond the largest double.
-        scale[i] = (norm / largest) / math.sqrt(np.sum(np.square(row / largest)))
-    return scale
-
-
-def clip_rows(X, norm):
-    """Return ``(X, scale)`` such that ``scale_i X_i`` has at most the norm, in finite arithmetic.
-
-    ``X`` is copied only if it is a sparse matrix with several entries in one place, or holds absurdly
-    long rows, whose products could overflow.
-    """
-    X = _canonical(X)
-    scale = row_scales(X, norm)
-    if scale.size and scale.min() < norm / _EXTREME_NORM:
-        return _scaled(X, scale), np.ones_like(scale)
-    return X, scale
-
-
-def _canonical(X):
-    """Return a sparse matrix with one entry in a place: entries that add up would dodge the norm."""
-    if not sp.issparse(X):
-        return X
-    # A new wrapper of the same arrays, so that no remembered flag is believed.
-    fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
-    fresh.check_format(full_check=True)
-    if fresh.has_canonical_format:
-        return fresh
-    fresh = fresh.copy()
-    fresh.sum_duplicates()
-    return fresh
-
-
-def _row_norms(X):
-    """Euclidean norms in double precision; inf where the squares overflow."""
-    with np.errstate(over="ignore"):
-        if sp.issparse(X):
-            squares = sp.csr_array(
-                (np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape
-            )
-            norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-        else:
-            norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
-    return norms
-
-
-def _scaled(X, scale):
-    if not sp.issparse(X):
-        return X * scale[:, None].astype(X.dtype)
-    X = X.copy()
-    X.data = X.data * np.repeat(scale, np.diff(X.indptr)).astype(X.dtype)
-    return X
+__all__ = ["BoundedScaler", "RowNormClipper", "row_scales"]
 
 
 class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -168,7 +89,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        return _scaled(X, row_scales(X, self.norm))
+        return scale_rows(X, row_scales(X, self.norm))
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "n_features_in_")

@@ -21,9 +21,6 @@ def make_target():
             X.shape[1], n_classes, prior_scale, prior_scale, constant
         )
         bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision)
-        dense = X if isinstance(X, np.ndarray) else X.toarray()
-        lengths = np.maximum(np.linalg.norm(dense, axis=1), norm)
-        target = make_logistic(X, norm / lengths, y, n_classes, constant, precision, bounds)
-        return target, bounds
+        return make_logistic(X, y, norm, n_classes, constant, precision), bounds
 
     return build

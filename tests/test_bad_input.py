@@ -49,6 +49,9 @@ def spoiled(value):
         ({"data_norm": 0.0}, "data_norm"),
         ({"data_norm": np.inf}, "data_norm"),
         ({"data_norm": np.nan}, "data_norm"),
+        ({"data_norm": 1e200}, "data_norm"),
+        ({"data_norm": 1e-200}, "data_norm"),
+        ({"prior_scale": 1e-200}, "prior_scale"),
         ({"prior_scale": 0.0}, "prior_scale"),
         ({"prior_scale": np.inf}, "prior_scale"),
         ({"intercept_prior_scale": -1.0}, "intercept_prior_scale"),
@@ -125,18 +128,32 @@ def test_tables(table, labels, named):
         fit(table, labels)
 
 
-def test_cells_are_not_quoted_in_errors():
+def with_a_name():
     table = X.astype(object)
-    table[5, 2] = "Jane Doe"
-    with pytest.raises(ValueError, match="text") as caught:
+    table[5, 2] = "Jane Doe 12345.678"
+    return table
+
+
+@pytest.mark.parametrize(
+    "table, named",
+    [
+        (with_a_name(), "text"),
+        (np.full(200, 12345.678), "Reshape your data"),
+        (np.full((200, 2), 12345.678 + 1j), "Complex data"),
+    ],
+)
+def test_cells_are_not_quoted_in_errors(table, named):
+    with pytest.raises(ValueError, match=named) as caught:
         fit(table, y)
-    assert "Jane" not in repr(caught.value)
+    assert "12345" not in repr(caught.value)
     assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("arguments", [(0, 3), (10, 0), (10, 3, 1)])
+@pytest.mark.parametrize(
+    "arguments", [(0, 3), (10, 0), (10, 3, 1), (9.5, 3), ("10", 3), (10, 3, 2.5)]
+)
 def test_plans_of_nothing(arguments):
-    with pytest.raises(ValueError, match="n_samples|n_features|n_classes"):
+    with pytest.raises((ValueError, TypeError), match="n_samples|n_features|n_classes"):
         DPBayesianLogisticRegression().privacy_plan(*arguments)
 
 

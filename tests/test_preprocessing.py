@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, clip_rows, row_scales
+from skdpbayes._clipping import clip_rows
+from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(50, 3)) * [1.0, 10.0, 100.0]

@@ -7,7 +7,8 @@ Two exact forms are kept apart and composed when a number is asked for:
 - Poisson-subsampled Gaussian mechanisms, as privacy loss distributions: with record bound 1, noise
   ``nu`` and rate ``q`` the pair ``((1-q) N(0, nu^2) + q N(1, nu^2), N(0, nu^2))`` and its reverse under
   ``add_or_remove_one``, and ``(1-q) N(0, nu^2) + q N(-1, nu^2)`` against ``(1-q) N(0, nu^2) + q N(1, nu^2)``
-  under ``replace_one``. dp-accounting builds and composes them, rounding the loss up.
+  under ``replace_one``. dp-accounting builds and composes them, rounding the loss up; what its Fourier
+  transforms may lose to rounding is added to delta.
 """
 
 import math
@@ -121,7 +122,7 @@ class PrivacyCost:
         if not self.mu >= 0:
             raise ValueError(f"mu must be at least 0, got {self.mu}.")
         for part in self.sampled:
-            if not (part.noise_multiplier > 0 and 0 < part.sampling_rate <= 1 and part.count >= 0):
+            if not (part.noise_multiplier > 0 and 0 < part.sampling_rate <= 1 and part.count >= 1):
                 raise ValueError(f"not a subsampled Gaussian mechanism: {part}.")
 
     def __add__(self, other):
@@ -159,9 +160,8 @@ class PrivacyCost:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
         if not self.sampled or math.isinf(self.mu):
             return gaussian_epsilon(self.mu, delta)
-        if delta == 0:
-            return math.inf
-        return float(_composed(self).get_epsilon_for_delta(delta))
+        resolved = delta - _roundoff(self)
+        return float(_composed(self).get_epsilon_for_delta(resolved)) if resolved > 0 else math.inf
 
     def delta(self, epsilon):
         """Return the smallest delta that holds with ``epsilon``.
@@ -185,7 +185,8 @@ class PrivacyCost:
             return 0.0
         if not self.sampled or math.isinf(self.mu):
             return gaussian_delta(self.mu, epsilon)
-        return float(_composed(self).get_delta_for_epsilon(epsilon))
+        computed = float(_composed(self).get_delta_for_epsilon(epsilon))
+        return min(1.0, max(0.0, computed) + _roundoff(self))
 
     def dp_event(self):
         """Return the cost as a dp-accounting event, with the relation that it is valid for.
@@ -219,6 +220,12 @@ class PrivacyCost:
         if len(events) == 1:
             return PublishedEvent(events[0], relation)
         return PublishedEvent(dp_accounting.ComposedDpEvent(events), relation)
+
+
+def _roundoff(cost):
+    # A composition is a power of a Fourier transform, taken in doubles: every step adds up to about
+    # one unit of rounding to delta, which would pass unnoticed where delta itself is as small.
+    return 2.0**-52 * (64 + sum(part.count for part in cost.sampled))
 
 
 def _grid(cost):

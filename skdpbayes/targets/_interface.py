@@ -57,7 +57,10 @@ class TargetBounds(NamedTuple):
         }
         for name, value in named.items():
             if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} of the target must be positive and finite, got {value}.")
+                raise ValueError(
+                    f"{name} of the target must be positive and finite, got {value}: are data_norm "
+                    "and prior_scale of a usual size?"
+                )
         if low > high:
             raise ValueError(f"prior_precision must be (smallest, largest), got {(low, high)}.")
         return self

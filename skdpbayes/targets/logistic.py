@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._clipping import clip_rows
 from ._interface import (
     BLOCK,
     TargetBounds,
@@ -93,9 +94,10 @@ def logistic_prior_precision(
     -------
     prior_precision : ndarray of shape (n_blocks * (n_features + fit_intercept),)
     """
-    block = np.full(n_features + (intercept_scaling > 0), prior_scale**-2.0)
-    if intercept_scaling > 0:
-        block[-1] = (intercept_scaling / intercept_prior_scale) ** 2
+    with np.errstate(over="ignore"):  # What is not finite is refused with the bounds.
+        block = np.full(n_features + (intercept_scaling > 0), np.float64(prior_scale) ** -2.0)
+        if intercept_scaling > 0:
+            block[-1] = (np.float64(intercept_scaling) / intercept_prior_scale) ** 2
     return np.tile(block, 1 if n_classes == 2 else n_classes)
 
 
@@ -116,39 +118,52 @@ def logistic_bounds(norm, n_classes, prior_precision):
     bounds : TargetBounds
     """
     binary = n_classes == 2
+    with np.errstate(over="ignore"):
+        square = float(np.square(np.float64(norm)))
     return TargetBounds(
         n_parameters=prior_precision.size,
         gradient_bound=norm if binary else math.sqrt(2.0) * norm,
-        smoothness=norm**2 / (4.0 if binary else 2.0),
+        smoothness=square / (4.0 if binary else 2.0),
         prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
     ).checked()
 
 
-def make_logistic(X, scale, labels, n_classes, intercept_scaling, prior_precision, bounds):
-    """Build the target of a validated table.
+def make_logistic(X, labels, data_norm, n_classes, intercept_scaling, prior_precision):
+    """Build the target of a table, clipping its rows.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_samples, n_features)
-    scale : ndarray of shape (n_samples,)
-        Factor of each row that brings it into the ball of radius ``data_norm``.
+        Finite numbers; an array must be C-contiguous.
     labels : ndarray of shape (n_samples,)
-        Class numbers.
+        Class numbers, from 0.
+    data_norm : float
+        Norm to which rows are clipped.
     n_classes : int
     intercept_scaling : float
         The constant column; 0 for none.
     prior_precision : ndarray of shape (n_parameters,)
-    bounds : TargetBounds
 
     Returns
     -------
     target : NamedTuple
         One of the four classes above.
+
+    Raises
+    ------
+    ValueError
+        If labels are not class numbers, or a bound is not positive and finite.
     """
-    rows = make_rows(X, scale)
+    labels = np.asarray(labels, dtype=np.int64)
+    if labels.shape != (X.shape[0],) or (
+        labels.size and not 0 <= labels.min() <= labels.max() < n_classes
+    ):
+        raise ValueError("labels must be one class number from 0 to n_classes - 1 for each row.")
+    rows = make_rows(*clip_rows(X, data_norm))
     sparse = isinstance(rows, SparseRows)
+    bounds = logistic_bounds(math.hypot(data_norm, intercept_scaling), n_classes, prior_precision)
     parameters = (float(intercept_scaling), prior_precision, bounds.gradient_bound)
-    fields = (*rows, read_only(labels.astype(np.int64)), *parameters)
+    fields = (*rows, read_only(labels), *parameters)
     if n_classes == 2:
         return (SparseBinaryLogistic if sparse else DenseBinaryLogistic)(*fields)
     return (SparseSoftmaxLogistic if sparse else DenseSoftmaxLogistic)(*fields, n_classes)

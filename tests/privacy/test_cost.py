@@ -171,6 +171,20 @@ def test_opposite_gradients_of_full_length_are_the_worst_case_under_replacement(
     assert cost.delta(epsilon) == pytest.approx(worst, rel=5e-3)
 
 
+@pytest.mark.parametrize("relation, factor", [("replace_one", 2.0), ("add_or_remove_one", 1.0)])
+@pytest.mark.parametrize("count", [10, 10**4, 10**6])
+def test_rounding_in_long_compositions_never_lowers_a_cost(relation, factor, count):
+    """Fourier transforms in doubles lose what a tiny delta needs; known exactly at rate 1."""
+    mu = 0.3
+    multiplier = factor * math.sqrt(count) / mu
+    cost = PrivacyCost(relation, sampled=(SampledGaussian(multiplier, 1.0, count),))
+    for delta in (1e-5, 1e-8, 1e-10, 1e-12, 1e-14):
+        assert cost.epsilon(delta) >= gaussian_epsilon(mu, delta) * (1 - 1e-9)
+    assert cost.epsilon(1e-16) == math.inf
+    for epsilon in (0.5, 1.0, 1.5, 2.0, 3.0):
+        assert cost.delta(epsilon) >= gaussian_delta(mu, epsilon)
+
+
 def test_published_event_means_the_same_to_the_pld_accountant():
     costs = [
         PrivacyCost("replace_one", mu=0.5),
@@ -232,6 +246,7 @@ def test_limits():
         (lambda: PrivacyCost("replace_one", mu=math.nan), "mu"),
         (lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(0.0, 0.1, 3),)), "subsampled"),
         (lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(1.0, 1.1, 3),)), "subsampled"),
+        (lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(1.0, 0.1, 0),)), "subsampled"),
         (lambda: PrivacyCost("replace_one", mu=1.0).epsilon(1.0), "delta"),
         (lambda: PrivacyCost("replace_one", mu=1.0).epsilon(math.nan), "delta"),
         (lambda: PrivacyCost("replace_one", mu=1.0).delta(-0.1), "epsilon"),

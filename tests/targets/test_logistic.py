@@ -108,6 +108,12 @@ def test_smoothness_bounds_the_hessian_and_is_attained(rng, make_target, n_class
         assert top == pytest.approx(bounds.smoothness, rel=1e-5)
 
 
+@pytest.mark.parametrize("labels", [[-1, 0], [0, 2], [0], [[0, 1]]])
+def test_labels_that_are_no_class_numbers_would_break_the_bound(make_target, labels):
+    with pytest.raises(ValueError, match="labels"):
+        make_target(np.ones((2, 3)), np.array(labels))
+
+
 def test_vectorised_exponential_is_accurate_to_rounding():
     @njit
     def every(x):
