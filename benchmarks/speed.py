@@ -124,8 +124,7 @@ def make_target(X, y):
     norm = math.sqrt(n_features)
     precision = logistic_prior_precision(n_features, 2, 2.5 / norm, 1.0, 0.0)
     bounds = logistic_bounds(norm, 2, precision)
-    scale = np.minimum(1.0, norm / np.linalg.norm(X, axis=1))
-    return make_logistic(X, scale, y, 2, 0.0, precision, bounds), bounds
+    return make_logistic(X, y, norm, 2, 0.0, precision), bounds
 
 
 # 1. The full-batch gradient

@@ -42,6 +42,8 @@ def row_scales(X, norm):
         largest = np.abs(row).max()
         # Squares overflow, and the norm itself may be beyond the largest double.
         scale[i] = (norm / largest) / math.sqrt(np.sum(np.square(row / largest)))
+    if not np.isfinite(scale).all():  # What is validated cannot get here; a guarantee rests on it.
+        raise ValueError("rows must hold finite numbers.")
     return scale
 
 
@@ -51,24 +53,33 @@ def clip_rows(X, norm):
     ``X`` is copied only if it is a sparse matrix with several entries in one place, or holds absurdly
     long rows, whose products could overflow.
     """
-    X = _canonical(X)
+    X = canonical(X)
     scale = row_scales(X, norm)
     if scale.size and scale.min() < norm / _EXTREME_NORM:
         return scale_rows(X, scale), np.ones_like(scale)
     return X, scale
 
 
-def _canonical(X):
-    """Return a sparse matrix with one entry in a place: entries that add up would dodge the norm."""
+def canonical(X):
+    """Return a sparse matrix with one entry in a place: entries that add up would dodge a bound.
+
+    Raises
+    ------
+    ValueError
+        If column numbers are out of range, or entries add up to infinity.
+    """
     if not sp.issparse(X):
         return X
     # A new wrapper of the same arrays, so that no remembered flag is believed.
-    fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    fresh = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
     fresh.check_format(full_check=True)
     if fresh.has_canonical_format:
         return fresh
     fresh = fresh.copy()
-    fresh.sum_duplicates()
+    with np.errstate(over="ignore", invalid="ignore"):
+        fresh.sum_duplicates()
+    if np.isinf(fresh.data).any():
+        raise ValueError("Input X contains infinity: several entries in one place add up to it.")
     return fresh
 
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import FLOAT_DTYPES, check_is_fitted, validate_data
 
-from ._clipping import row_scales, scale_rows
+from ._clipping import canonical, row_scales, scale_rows
 
 __all__ = ["BoundedScaler", "RowNormClipper", "row_scales"]
 
@@ -86,9 +86,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOAT_DTYPES)
-        if sp.issparse(X) and not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(X)
         return scale_rows(X, row_scales(X, self.norm))
 
     def __sklearn_is_fitted__(self):
@@ -242,7 +240,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = self._validate(X, reset=False)
         lower, upper = (np.broadcast_to(b, X.shape[1]).astype(X.dtype) for b in self._bounds())
         if sp.issparse(X):
-            X = X.copy()
+            X = canonical(X).copy()
             columns = X.indices
             X.data = np.clip(X.data, lower[columns], upper[columns])
             X.data *= self.scale_[columns].astype(X.dtype)

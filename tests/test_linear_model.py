@@ -280,6 +280,15 @@ def test_absurdly_long_rows_are_clipped_without_overflow(table):
     assert np.isfinite(clf.predict_proba(table(absurd))).all()
 
 
+@pytest.mark.parametrize("value", [1e308, 1.0, 5e-324])
+def test_one_sparse_record_of_many_entries_moves_no_draw_to_infinity(value):
+    entries = np.concatenate([np.full(3, value / 4), X[1:].ravel()])
+    columns = np.concatenate([np.zeros(3, int), np.tile(np.arange(6), 2999)])
+    starts = np.concatenate([[0], 3 + 6 * np.arange(3000)])
+    clf = make().fit(sp.csr_array((entries, columns, starts), shape=(3000, 6)), y)
+    assert np.isfinite(clf.posterior_samples_).all()
+
+
 def test_constant_and_zero_columns_are_no_problem():
     table = np.column_stack([X, np.zeros(3000), np.ones(3000)])
     clf = make().fit(table, y)

@@ -137,6 +137,25 @@ def test_entries_that_add_up_do_not_dodge_the_norm(flagged):
     assert np.linalg.norm(clipped.toarray()) <= 1 + 1e-12
 
 
+@pytest.mark.parametrize("value", [np.float64(1.7e308), np.float32(3e38)])
+def test_entries_that_add_up_to_infinity_are_refused(value):
+    table = sp.csr_array(
+        (np.array([value, value, 1]), np.array([0, 0, 0]), [0, 2, 3]), shape=(2, 1)
+    )
+    table.data = table.data.astype(value.dtype)
+    with pytest.raises(ValueError, match="infinity"):
+        clip_rows(table, 1.0)
+
+
+def test_scaler_bounds_entries_that_add_up():
+    table = sp.csr_matrix((np.full(100, 0.1), np.zeros(100, int), [0, 100]), shape=(1, 1))
+    table.has_canonical_format = True
+    for transformer in (BoundedScaler(-1, 1), RowNormClipper(1.0)):
+        scaled = transformer.fit_transform(table)
+        assert isinstance(scaled, sp.csr_matrix)
+        assert abs(scaled.toarray()).max() <= 1 + 1e-12
+
+
 def test_sparse_indices_out_of_range_are_refused():
     table = sp.csr_array((np.ones(2), np.array([0, 1]), [0, 1, 2]), shape=(2, 2))
     table.indices[1] = 7

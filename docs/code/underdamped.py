@@ -23,7 +23,7 @@ from skdpbayes.privacy.floating_point import (
     rounding_shift,
     sum_inflation,
 )
-from skdpbayes.samplers._execution import cores, run_in_blocks
+from skdpbayes.samplers._execution import run_in_blocks
 from skdpbayes.samplers._gradients import gradient_sum
 from skdpbayes.samplers._interface import CompiledCore, run
 from skdpbayes.targets import n_examples, prior_gradient
@@ -48,7 +48,9 @@ def plan_underdamped(bounds, n_samples, budget, *, relaxations=1.0, n_draws=100)
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise ValueError("delta must be positive: Gaussian noise gives no pure privacy.")
     doubled = 2.0 if budget.neighboring_relation == "replace_one" else 1.0
-    inflated = bounds.gradient_bound * sum_inflation(n_samples, bounds.n_parameters)
+    inflated = bounds.gradient_bound * sum_inflation(
+        n_samples, bounds.n_parameters, budget.neighboring_relation
+    )
     weakest, strongest = bounds.prior_precision
 
     def schedule(temperature):
@@ -119,13 +121,13 @@ def _(plan: UnderdampedPlan, target, generator, verbose):
     spacing = lattice_spacing(math.sqrt(2.0 * plan.friction * plan.temperature * plan.step_size))
     schedule = (plan.step_size, plan.friction, plan.temperature, spacing)
     parts = np.empty((n_chunks(plan.n_samples), plan.bounds.n_parameters))
-    with cores(plan.n_samples * plan.bounds.n_parameters) as parallel:
-        run_in_blocks(
-            lambda first, stop: _advance(
-                target, generator, state, schedule, first, stop, kept, draws, parts, parallel
-            ),
-            plan,
-            verbose,
-            "underdamped Langevin",
-        )
+    run_in_blocks(
+        lambda first, stop, parallel: _advance(
+            target, generator, state, schedule, first, stop, kept, draws, parts, parallel
+        ),
+        plan,
+        plan.n_samples * plan.bounds.n_parameters,
+        verbose,
+        "underdamped Langevin",
+    )
     return draws

@@ -32,11 +32,14 @@ def lattice_spacing(noise_scale):
     return 2.0 ** (math.floor(math.log2(noise_scale)) - LATTICE_BITS)
 
 
-def sum_inflation(n_samples, n_parameters):
-    """Return the factor by which rounding can enlarge the sensitivity of a sum over records."""
-    chunk = n_samples / n_chunks(n_samples)
-    chain = chunk + MAX_CHUNKS + n_parameters + 8
-    return 1.0 + 2.0 * _UNIT_ROUNDOFF * chain * n_samples
+def sum_inflation(n_samples, n_parameters, neighboring_relation):
+    """Return the factor by which rounding can enlarge the sensitivity of a sum over records.
+
+    Where the number of records is private, ten times the public size is covered.
+    """
+    records = n_samples if neighboring_relation == "replace_one" else 10 * n_samples
+    chain = records / n_chunks(n_samples) + MAX_CHUNKS + n_parameters + 8
+    return 1.0 + 2.0 * _UNIT_ROUNDOFF * chain * records
 
 
 def rounding_shift(n_parameters, smallest_noise_scale):

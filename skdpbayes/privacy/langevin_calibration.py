@@ -30,6 +30,10 @@ HEATING_WITHOUT_PRIVACY = 0.05
 # The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
 _FEW_RECORDS = 100
+# Of batches the rule takes at most so many by itself, hotter ones if need be; and more than the second
+# number are refused, because composing their costs would take minutes.
+_MOST_BATCHES = 300_000
+_COMPOSABLE_BATCHES = 3_000_000
 # Below this the loss of a single step is so large that no useful guarantee can follow.
 _SMALLEST_MULTIPLIER = 0.5
 
@@ -44,9 +48,11 @@ class LangevinCalibration:
         self.goal = RELAXATIONS if self.private else RELAXATIONS_WITHOUT_PRIVACY
         self.burn_in = DEFAULT_BURN_IN if options.burn_in is None else options.burn_in
         self.draws = DEFAULT_DRAWS if options.n_draws is None else options.n_draws
+        self.most = MAX_STEPS if self.q == 1 else _COMPOSABLE_BATCHES
         self.fewest = self._fewest_steps()
         self.mu = gaussian_mu(budget.epsilon, budget.delta)
-        inflation = sum_inflation(n_samples, bounds.n_parameters)
+        relation = budget.neighboring_relation
+        inflation = sum_inflation(n_samples, bounds.n_parameters, relation)
         self.record_bound = bounds.gradient_bound * inflation
         doubled = budget.neighboring_relation == "replace_one"
         self.sensitivity = self.record_bound * (2.0 if doubled else 1.0)
@@ -62,6 +68,11 @@ class LangevinCalibration:
             raise ValueError(
                 f"n_steps={given} leaves fewer than n_draws={self.draws} steps after "
                 f"burn_in={self.burn_in:g}: take n_steps >= {fewest}, or lower n_draws or burn_in."
+            )
+        if given is not None and given > self.most:
+            raise ValueError(
+                f"n_steps={given} is more than the {self.most} whose cost can be composed: take fewer, "
+                "with a larger batch_size or batch_size=None."
             )
         return fewest
 
@@ -90,6 +101,8 @@ class LangevinCalibration:
         calm = self._calm_step(temperature)
         if steps is None:
             steps = max(self.fewest, steps_for(time / calm, decay))
+            if self.q < 1:
+                steps = min(steps, max(self.fewest, _MOST_BATCHES))
         step = time / power_sum(steps, decay)
         # Diffusion time is what privacy pays for; without privacy, more of it only helps.
         return min(self._stiff_step(temperature), step if self.private else max(step, calm)), steps
@@ -119,6 +132,8 @@ class LangevinCalibration:
                 + spacing**2 / step * power_sum(steps, -decay)
             ) / (2 * temperature)
             return PrivacyCost(relation, mu=math.sqrt(square) * (1 + 1e-12))
+        if not self.private:  # Nothing was asked for, and composing may take long.
+            return PrivacyCost(relation, mu=math.inf)
         sampled = tuple(
             SampledGaussian(self._multiplier(temperature, step, first, steps), self.q, count)
             for first, count in levels(steps, decay)
@@ -145,7 +160,7 @@ class LangevinCalibration:
         """How far a schedule is beyond the budget, relatively: at most 0 is within it."""
         if not self.private:
             return -1.0
-        if steps > MAX_STEPS:
+        if steps > self.most:
             return math.inf
         cost = self.cost(temperature, step, steps)
         if not cost.sampled:
@@ -166,7 +181,7 @@ class LangevinCalibration:
         else:
             temperature = float(self.options.temperature)
             step, steps = self._within_budget(temperature, *self.schedule(temperature))
-        if steps > MAX_STEPS:
+        if steps > self.most:
             raise ValueError(
                 f"the plan would need {steps:.2g} steps: fix n_steps, or lower prior_scale, "
                 "data_norm or step_decay, or raise batch_size."

@@ -102,7 +102,7 @@ def sample(target, plan, *, random_state=None, verbose=0):
 
 def _check_made_for(plan, target):
     bounds = plan.bounds
-    if target.gradient_bound > bounds.gradient_bound:
+    if not target.gradient_bound <= bounds.gradient_bound:
         raise ValueError(
             f"the plan assumes gradient_bound={bounds.gradient_bound:g}, but the target's is "
             f"{target.gradient_bound:g}: make the plan from the target's own bounds."
@@ -115,7 +115,7 @@ def _check_made_for(plan, target):
                 f"the plan is for {bounds.n_parameters} parameters, but the target's "
                 f"prior_precision has shape {np.shape(precision)}."
             )
-        if precision.min() < low or precision.max() > high:
+        if not (low <= precision.min() and precision.max() <= high):
             raise ValueError(f"the plan assumes prior precisions between {low:g} and {high:g}.")
     # The number of records is public under replace_one only; nothing is said of it otherwise.
     replaced = plan.budget.neighboring_relation == "replace_one"

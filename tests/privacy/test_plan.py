@@ -144,6 +144,16 @@ def test_poisson_plans_stay_within_the_budget_and_use_it(relation, options):
         assert sum(part.count for part in made.cost.sampled) == made.n_steps
 
 
+def test_small_batches_of_large_tables_are_planned_quickly():
+    started = time.perf_counter()
+    made = plan(n=10**6, batch_size=256)
+    assert time.perf_counter() - started < 30
+    assert made.n_steps == 300_000 and made.epsilon <= 1.0
+    assert "heat" in made.notes[0]
+    with pytest.raises(ValueError, match="batch_size"):
+        plan(n=10**6, batch_size=256, n_steps=10**7)
+
+
 def test_noise_levels_round_down_and_are_a_few_dozen():
     for steps in (1, 5, 100, 10**6):
         levels = noise_levels(steps, 1 / 3)

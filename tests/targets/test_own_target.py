@@ -91,6 +91,7 @@ def test_a_plan_for_another_target_is_refused_before_anything_is_read():
     good = Location(np.zeros((5, 2)), np.ones(2), 1.0)
     for target, what in [
         (good._replace(gradient_bound=2.0), "gradient_bound"),
+        (good._replace(gradient_bound=np.nan), "gradient_bound"),
         (good._replace(prior_precision=np.ones(3)), "prior_precision"),
         (good._replace(prior_precision=np.full(2, 0.5)), "prior precision"),
         (good._replace(points=np.zeros((6, 2))), "records"),
