@@ -16,22 +16,16 @@ from numba.extending import overload
 from ..targets import add_gradient, n_examples, selected_from
 
 
-@njit(error_model="numpy")
-def _sum_in_order(target, theta, selection, count, parts):
-    for part in range(parts.shape[0]):
-        parts[part, :] = 0.0
-        start = count * part // parts.shape[0]
-        size = count * (part + 1) // parts.shape[0] - start
-        add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
-
-
-@njit(error_model="numpy", parallel=True)
-def _sum_at_once(target, theta, selection, count, parts):
+def _sum_parts(target, theta, selection, count, parts):
     for part in prange(parts.shape[0]):
         parts[part, :] = 0.0
         start = count * part // parts.shape[0]
         size = count * (part + 1) // parts.shape[0] - start
         add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
+
+
+_sum_in_order = njit(error_model="numpy")(_sum_parts)
+_sum_at_once = njit(error_model="numpy", parallel=True)(_sum_parts)
 
 
 @njit(error_model="numpy")
