@@ -54,8 +54,7 @@ class LangevinCalibration:
         relation = budget.neighboring_relation
         inflation = sum_inflation(n_samples, bounds.n_parameters, relation)
         self.record_bound = bounds.gradient_bound * inflation
-        doubled = budget.neighboring_relation == "replace_one"
-        self.sensitivity = self.record_bound * (2.0 if doubled else 1.0)
+        self.sensitivity = self.record_bound * (2.0 if relation == "replace_one" else 1.0)
 
     # What the options ask for
 
@@ -76,11 +75,14 @@ class LangevinCalibration:
             )
         return fewest
 
+    def _stiffness(self, temperature):
+        """``M``, the largest curvature that the potential can have."""
+        return self.n * self.bounds.smoothness + temperature * self.bounds.prior_precision[1]
+
     def _stiff_step(self, temperature):
         """``1 / M``: at it, the stiffest direction forgets in a single step."""
-        stiffest = self.n * self.bounds.smoothness
         share = 0.5 if self.n < _FEW_RECORDS else 1.0
-        return share / (stiffest + temperature * self.bounds.prior_precision[1])
+        return share / self._stiffness(temperature)
 
     def _calm_step(self, temperature):
         """Largest step at which random batches heat the draws by no more than a stated share."""
@@ -108,8 +110,7 @@ class LangevinCalibration:
         return min(self._stiff_step(temperature), step if self.private else max(step, calm)), steps
 
     def _check_stable(self, step, temperature):
-        stiffest = self.n * self.bounds.smoothness
-        limit = 2.0 / (stiffest + temperature * self.bounds.prior_precision[1])
+        limit = 2.0 / self._stiffness(temperature)
         if not 0 < step < limit:
             raise ValueError(
                 f"step_size={step:g} must be positive and below {limit:.4g}, where the chain may "

@@ -133,9 +133,8 @@ class _Pace:
         if self.blocks == 1:  # It compiled, or loaded what was compiled.
             return
         self.seconds[self.parallel] = max(seconds / n_steps, 1e-9)
-        if self.blocks % _BLOCKS_BETWEEN_TRIALS == 0:
-            slowest = max(self.seconds, key=self.seconds.get)
-            self.seconds = {way: t for way, t in self.seconds.items() if way != slowest}
+        if len(self.seconds) > 1 and self.blocks % _BLOCKS_BETWEEN_TRIALS == 0:
+            del self.seconds[max(self.seconds, key=self.seconds.get)]
         untried = [way for way in self.ways if way not in self.seconds]
         self.parallel = untried[0] if untried else min(self.seconds, key=self.seconds.get)
 
