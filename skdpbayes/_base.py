@@ -16,19 +16,26 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .privacy.cost import NEIGHBORING_RELATIONS
-from .privacy.langevin import LangevinOptions, plan_langevin
+from .privacy.langevin import plan_langevin, plan_last_state
+from .privacy.langevin_plans import LangevinOptions
 from .privacy.plan import Budget, default_delta
 from .samplers import sample
 
 _AUTO = StrOptions({"auto"})
 
-# Every sampler by its name: how a plan for it is made.
-PLANNERS = {"sgld": plan_langevin}
+# Every sampler by its name, and by what it releases: how a plan for it is made.
+PLANNERS = {
+    "sgld": {"path": plan_langevin, "last": plan_last_state},
+    "ops": {"last": plan_last_state},
+}
 
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [None, Interval(Real, 0, 1, closed="left")],
     "sampler": [StrOptions(set(PLANNERS))],
+    "release": [StrOptions({"auto", "path", "last"})],
+    "init": [StrOptions({"zeros", "ops"})],
+    "init_share": [_AUTO, Interval(Real, 0, 1, closed="neither")],
     "data_norm": [None, Interval(Real, 0, None, closed="neither")],
     "temperature": [_AUTO, Interval(Real, 1, None, closed="left")],
     "batch_size": [None, Interval(Integral, 1, None, closed="left")],
@@ -63,7 +70,25 @@ class PrivatePosteriorMixin:
             )
         return int(n_samples)
 
+    def _planner(self):
+        """Return what makes plans for the sampler and for what it is to release."""
+        releases = PLANNERS[self.sampler]
+        release = next(iter(releases)) if self.release == "auto" else self.release
+        if release not in releases:
+            raise ValueError(
+                f"sampler={self.sampler!r} does not go with release={release!r}: leave "
+                "release='auto', or choose sampler='sgld'."
+            )
+        if self.sampler == "ops" and self.batch_size is not None:
+            raise ValueError(
+                f"sampler='ops' takes the full table at every step: leave batch_size=None instead of "
+                f"{self.batch_size}, or choose sampler='sgld' with release='last' for batches that "
+                "take turns."
+            )
+        return releases[release]
+
     def _make_plan(self, bounds, n_samples):
+        planner = self._planner()
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
 
@@ -79,8 +104,10 @@ class PrivatePosteriorMixin:
             burn_in=chosen("burn_in", float),
             n_draws=chosen("n_draws", int),
             batch_size=chosen("batch_size", int),
+            init=self.init,
+            init_share=chosen("init_share", float),
         )
-        return PLANNERS[self.sampler](bounds, n_samples, budget, options)
+        return planner(bounds, n_samples, budget, options)
 
     def _draw(self, target, plan):
         """Spend the plan, set what is public of it, and return the draws."""
@@ -92,7 +119,7 @@ class PrivatePosteriorMixin:
         self.spent_epsilon_ = plan.epsilon
         self.spent_delta_ = plan.delta
         self.temperature_ = plan.temperature
-        self.n_iter_ = plan.n_steps
+        self.n_iter_ = plan.n_updates
         return draws
 
     def sample_posterior(self, n_draws=None, random_state=None):

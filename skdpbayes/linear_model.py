@@ -42,8 +42,17 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         privacy and samples the true posterior.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
-    sampler : {"sgld"}, default="sgld"
-        The algorithm.
+    sampler : {"sgld", "ops"}, default="sgld"
+        The algorithm: stochastic gradient Langevin dynamics, with draws along its path, or one posterior
+        sample, which is the same with ``release="last"`` on the full table.
+    release : {"auto", "path", "last"}, default="auto"
+        What a guarantee covers: the whole path of the chain, or only the last state, the path to which
+        stays hidden. "auto" is "last" for "ops", else "path".
+    init : {"zeros", "ops"}, default="zeros"
+        Where a path starts: at zero, or at a posterior sample that part of the budget pays for.
+    init_share : float or "auto", default="auto"
+        Share of the budget (of ``mu^2``) that this sample may cost, in (0, 1). "auto" draws it at the
+        path's own temperature.
     data_norm : float or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, right for columns
         of unit scale.
@@ -66,18 +75,21 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. The plan takes
         the lowest value from 1 on that the budget affords.
     batch_size : int or None, default=None
-        Expected size of a Poisson batch; None takes the full table at every step, which is best unless
-        the table is huge.
+        Expected size of a Poisson batch; with ``release="last"`` the size of a batch when batches take
+        turns. None takes the full table at every step, which is best unless the table is huge.
     step_size : float or "auto", default="auto"
         (First) step size.
     step_decay : float, default=0.0
         Step ``k`` has size ``step_size * k ** -step_decay``.
     n_steps : int or "auto", default="auto"
-        Number of updates.
+        Number of updates; with ``release="last"`` for all draws together. Those that draw the start of a
+        path come on top.
     burn_in : float or "auto", default="auto"
-        Fraction of the updates before the first draw; "auto" is 0.25.
+        Fraction of the updates before the first draw; "auto" is 0.25, or 0 with ``init="ops"``. Must be
+        "auto" with ``release="last"``.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100.
+        Number of draws that are kept; "auto" is 100, or 1 with ``release="last"``, where ``n_draws=K``
+        costs ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -110,7 +122,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     temperature_ : float
         Temperature of the draws.
     n_iter_ : int
-        Number of updates.
+        Number of updates, those of ``init="ops"`` included.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -131,15 +143,18 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
 
     Notes
     -----
-    The sampler is stochastic gradient Langevin dynamics, whole path released [1]_, with the temperature
-    and the schedule from public quantities alone; the theory page of the documentation has the proofs.
-    Fitting a scaler, an imputer or an encoder on the same private rows is a leak that this class cannot
+    The sampler is stochastic gradient Langevin dynamics [1]_, with the temperature and the schedule from
+    public quantities alone. Its whole path is accounted for by composition, a last state by shifted
+    interpolation [2]_, which rests on the convexity of the likelihood and on no convergence; the theory
+    page of the documentation has the proofs. Fitting a scaler, an imputer or an encoder on the same private rows is a leak that this class cannot
     see.
 
     References
     ----------
     .. [1] Y.-X. Wang, S. E. Fienberg and A. Smola, "Privacy for free: posterior sampling and stochastic
        gradient Monte Carlo", ICML 2015.
+    .. [2] J. Bok, W. J. Su and J. Altschuler, "Shifted interpolation for differential privacy", ICML
+       2024.
 
     Examples
     --------
@@ -170,6 +185,9 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         delta=None,
         *,
         sampler="sgld",
+        release="auto",
+        init="zeros",
+        init_share="auto",
         data_norm=None,
         prior_scale=None,
         intercept_prior_scale=None,
@@ -191,6 +209,9 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         self.epsilon = epsilon
         self.delta = delta
         self.sampler = sampler
+        self.release = release
+        self.init = init
+        self.init_share = init_share
         self.data_norm = data_norm
         self.prior_scale = prior_scale
         self.intercept_prior_scale = intercept_prior_scale

@@ -2,15 +2,19 @@
 
 from .audit import AuditResult, audit_separation
 from .cost import PrivacyCost, PublishedEvent, SampledGaussian
-from .langevin import LangevinOptions, LangevinPlan, plan_langevin
+from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_state_mu_cyclic
+from .langevin import plan_langevin, plan_last_state
+from .langevin_plans import LangevinOptions, LangevinPlan, LastStatePlan
 from .ledger import PrivacyLedger
 from .plan import Budget, Plan, default_delta
+from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
 
 __all__ = [
     "AuditResult",
     "Budget",
     "LangevinOptions",
     "LangevinPlan",
+    "LastStatePlan",
     "Plan",
     "PrivacyCost",
     "PrivacyLedger",
@@ -18,5 +22,11 @@ __all__ = [
     "SampledGaussian",
     "audit_separation",
     "default_delta",
+    "hidden_state_mu",
+    "hidden_state_mu_constant",
+    "hidden_state_mu_cyclic",
     "plan_langevin",
+    "plan_last_state",
+    "ryffel_epsilon_not_a_guarantee",
+    "wang_epsilon_if_exact",
 ]

@@ -12,11 +12,14 @@ its mathematical sensitivity when one record changes (Casacuberta et al. 2022). 
 - rounding the drift moves it by at most one spacing per coordinate more than the records do, and the
   sum over records errs by at most ``gamma n G`` with ``gamma`` the longest chain of additions times the
   unit roundoff. Both enlarge the sensitivity that is accounted for, by the factors below.
+- states are confined to a box of ``2^22`` noise deviations around zero. That keeps every sum exact and,
+  where two chains at different states are compared, bounds by how much their rounding can differ.
 """
 
 import math
 
 LATTICE_BITS = 24
+BOX_BITS = 22
 MAX_CHUNKS = 64
 RECORDS_PER_CHUNK = 256
 _UNIT_ROUNDOFF = 2.0**-53
@@ -32,6 +35,11 @@ def lattice_spacing(noise_scale):
     return 2.0 ** (math.floor(math.log2(noise_scale)) - LATTICE_BITS)
 
 
+def box_half_width(noise_scale):
+    """Return how far a coordinate may go from zero: a lattice point."""
+    return 2.0 ** (LATTICE_BITS + BOX_BITS) * lattice_spacing(noise_scale)
+
+
 def sum_inflation(n_samples, n_parameters, neighboring_relation):
     """Return the factor by which rounding can enlarge the sensitivity of a sum over records.
 
@@ -45,3 +53,16 @@ def sum_inflation(n_samples, n_parameters, neighboring_relation):
 def rounding_shift(n_parameters, smallest_noise_scale):
     """Return how far rounding the drift can move it beyond what the records do."""
     return math.sqrt(n_parameters) * lattice_spacing(smallest_noise_scale)
+
+
+def contraction_slack(n_parameters, smallest_noise_scale):
+    """Return how much farther apart rounding can leave two states after a step that contracts.
+
+    In units of the lattice, for each coordinate: 1 for the noise, whose rounding is undone to compare the
+    states before it; 1 for the drift's; under 1 for the prior's part of it, whose relative error is that
+    of a few operations; and for each table ``gamma ||theta||`` for the products of rows with ``theta``,
+    ``gamma`` being ``n_parameters`` and a few more unit roundoffs and ``||theta||`` at most the box's.
+    """
+    box = 2.0 ** (LATTICE_BITS + BOX_BITS) * 2.0 * _UNIT_ROUNDOFF
+    units = 3.0 + 2.0 * box * (n_parameters + 8)
+    return units * rounding_shift(n_parameters, smallest_noise_scale)

@@ -1,18 +1,23 @@
-"""Plans for overdamped Langevin paths (SGLD), whole path released.
+"""Plans for overdamped Langevin chains (SGLD): the whole path released, or last states only (OPS).
 
     theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I),   eta_k = eta_1 k^-a,
 
 is at every step a Gaussian mechanism on the summed gradient ``g``, of sensitivity ``s`` (``2G`` under
-``replace_one``, ``G`` under ``add_or_remove_one``). Full batch: the path is ``mu``-GDP with
+``replace_one``, ``G`` under ``add_or_remove_one``).
+
+**Path.** Full batch: it is ``mu``-GDP with
 
     mu^2 = s^2 t / (2 tau),        t = sum of the step sizes,
 
 and privacy buys diffusion time ``t``. On Poisson batches ``g`` is ``1/q`` times the batch's sum, and
-step ``k`` is a Poisson-subsampled Gaussian of noise multiplier ``q sqrt(2 tau / eta_k) / G``.
+step ``k`` is a Poisson-subsampled Gaussian of noise multiplier ``q sqrt(2 tau / eta_k) / G``. The untuned
+rule: the slowest direction, whose curvature is only the prior's ``tau lambda``, is to relax ``k`` times,
+``t = k / (tau lambda)``; the temperature is the lowest ``tau >= 1`` at which that is affordable.
 
-The untuned rule: the slowest direction, whose curvature is only the prior's ``tau lambda``, is to
-relax ``k`` times, ``t = k / (tau lambda)``; the temperature is the lowest ``tau >= 1`` at which that is
-affordable. Where ``tau = 1`` is, the run costs less than was asked for. Steps are at most ``1/M``,
+**Last states.** The targets must be convex, and a draw's cost is bounded after any number of steps:
+``mu^2 <= s^2 / (tau^2 lambda)``. See `skdpbayes.privacy.hidden_state`.
+
+Where ``tau = 1`` is affordable, a run costs less than was asked for. Steps are at most ``1/M``,
 ``M = n B + tau lambda_max``: released are midpoints of successive states, whose stationary variance is
 exact on a quadratic potential at any stable step (Leimkuhler and Matthews 2013; Vilmart 2015).
 
@@ -20,142 +25,17 @@ Wang, Fienberg and Smola (2015); Li, Chen, Liu and Carin (2019) for decreasing s
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-
-from .calibration import power_sum
-from .langevin_calibration import HEATING, LangevinCalibration
-from .plan import Plan
-
-
-class LangevinOptions(NamedTuple):
-    """What a user may fix; ``None`` leaves it to the rule.
-
-    Attributes
-    ----------
-    temperature : float or None
-        At least 1.
-    step_size : float or None
-        First step size.
-    step_decay : float
-        ``a`` in ``eta_k = eta_1 k^-a``, in [0, 1).
-    n_steps : int or None
-        Number of updates.
-    burn_in : float or None
-        Fraction of the updates before the first draw.
-    n_draws : int or None
-        Draws kept.
-    batch_size : int or None
-        Expected size of a Poisson batch; None is the full table.
-    """
-
-    temperature: float | None = None
-    step_size: float | None = None
-    step_decay: float = 0.0
-    n_steps: int | None = None
-    burn_in: float | None = None
-    n_draws: int | None = None
-    batch_size: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LangevinPlan(Plan):
-    """A plan for SGLD.
-
-    Attributes
-    ----------
-    step_size : float
-        First step size.
-    step_decay : float
-        Step ``k`` (from 1) has size ``step_size * k ** -step_decay``.
-    noise_multiplier : float
-        Noise of the first step relative to what one record can contribute to the gradient sum.
-    wanted_relaxations : float
-        How often the slowest direction should relax; see ``relaxations``.
-    """
-
-    step_size: float
-    step_decay: float
-    noise_multiplier: float
-    wanted_relaxations: float
-
-    def step_sizes(self):
-        """Return the size of every step, an array of shape (n_steps,)."""
-        return self.step_size * np.arange(1, self.n_steps + 1) ** -self.step_decay
-
-    def kept_steps(self):
-        """Return the steps whose midpoints are released: evenly spaced in diffusion time."""
-        if self.step_decay == 0:
-            times = np.arange(self.n_burn_in + 1, self.n_steps + 1, dtype=np.float64)
-        else:
-            times = np.cumsum(self.step_sizes())[self.n_burn_in :]
-        start = times[0] - self.step_size * (self.n_burn_in + 1) ** -self.step_decay
-        if self.step_decay == 0:
-            start = times[0] - 1
-        wanted = start + (times[-1] - start) * np.arange(1, self.n_draws + 1) / self.n_draws
-        kept = np.searchsorted(times, wanted * (1 - 1e-12))
-        # Later steps are smaller: early draws may want the same step, and then take the next ones.
-        order = np.arange(self.n_draws)
-        kept = np.maximum.accumulate(kept - order) + order
-        return self.n_burn_in + np.minimum(kept, times.size - self.n_draws + order)
-
-    @property
-    def diffusion_time(self):
-        """Sum of the step sizes."""
-        return self.step_size * power_sum(self.n_steps, self.step_decay)
-
-    @property
-    def relaxations(self):
-        """Diffusion time in relaxation times of the slowest direction."""
-        return self.diffusion_time * self.temperature * self.bounds.prior_precision[0]
-
-    @property
-    def subsampling_temperature(self):
-        """Public bound on the temperature that random batches add in any direction.
-
-        The covariance of the batch gradient has a trace of at most ``((1-q)/q) n G^2``; noise of
-        variance ``v`` per step acts like ``eta v / 2`` of temperature.
-        """
-        q = self.sampling_rate
-        variance = (1 - q) / q * self.n_samples * self.bounds.gradient_bound**2
-        return self.step_size * variance / 2
-
-    @property
-    def notes(self):
-        """What the user should know before running it, a tuple of str."""
-        notes = []
-        if self.relaxations < 0.99 * self.wanted_relaxations:
-            notes.append(
-                f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
-                f"{self.wanted_relaxations:g}: draws stay near the starting point (zero) where the "
-                "data say little; raise n_steps, or leave temperature and step_size to the plan."
-            )
-        hottest = self.temperature + self.subsampling_temperature
-        if hottest > (1 + 1.001 * HEATING) * self.temperature:
-            notes.append(
-                f"random batches may heat the draws from temperature {self.temperature:.3g} to as "
-                f"much as {hottest:.3g}: raise batch_size or n_steps."
-            )
-        return tuple(notes)
-
-    def _rows(self):
-        rows = super()._rows()
-        decay = f", step k times k^-{self.step_decay:.3g}" if self.step_decay else ""
-        rows.append(("step size", f"{self.step_size:.4g}{decay}"))
-        rows.append(("noise multiplier", f"{self.noise_multiplier:.4g}"))
-        rows.append(("relaxations", f"{self.relaxations:.3g} of the slowest direction"))
-        if self.sampling_rate < 1:
-            heat = f"batches add at most {self.subsampling_temperature:.3g} to the temperature"
-            rows.append(("subsampling", heat))
-        return rows
+from .cost import gaussian_epsilon, gaussian_mu
+from .langevin_calibration import LangevinCalibration
+from .langevin_plans import LangevinOptions, LangevinPlan, LastStatePlan
+from .last_state_calibration import LastStateCalibration
 
 
 @lru_cache(maxsize=512)
 def plan_langevin(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
-    """Find the schedule whose exact cost stays within a budget.
+    """Find the schedule of a path whose exact cost stays within a budget.
 
     Parameters
     ----------
@@ -189,14 +69,83 @@ def plan_langevin(bounds, n_samples, budget, options=LangevinOptions()):  # noqa
     bounds.checked()
     budget.checked()
     _check(options, n_samples, budget)
-    calibration = LangevinCalibration(bounds, n_samples, budget, options)
-    temperature, step, steps = calibration.solve()
-    rate = calibration.q
-    return LangevinPlan(
-        sampler="sgld",
-        n_samples=n_samples,
+    if options.init == "zeros":
+        calibration = LangevinCalibration(bounds, n_samples, budget, options)
+        return _make(LangevinPlan, calibration, calibration.solve(), "sgld")
+    bounds.checked_convex()
+    if options.init_share is None:  # The start is drawn at the path's own temperature.
+        draw = LastStateCalibration(bounds, n_samples, budget, LangevinOptions())
+
+        def start_cost(temperature):
+            return draw.cost(temperature, *draw.schedule(temperature))
+    else:
+        start = plan_last_state(bounds, n_samples, _part(budget, options.init_share))
+
+        def start_cost(temperature):
+            return start.cost
+
+    calibration = LangevinCalibration(bounds, n_samples, budget, options, start_cost)
+    solution = calibration.solve()
+    if options.init_share is None:
+        at_the_same = LangevinOptions(temperature=solution[0])
+        start = plan_last_state(bounds, n_samples, budget, at_the_same)
+    return _make(LangevinPlan, calibration, solution, "sgld", start=start)
+
+
+@lru_cache(maxsize=512)
+def plan_last_state(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+    """Find the schedule of which only the last state, or one per segment, is released.
+
+    Parameters
+    ----------
+    bounds : TargetBounds
+        Public bounds of the target, which must be convex.
+    n_samples : int
+        Public size of the table.
+    budget : Budget
+        Ceiling on the cost, under ``replace_one``.
+    options : LangevinOptions, default=LangevinOptions()
+        What the user fixes: ``n_draws`` is the number of segments (1 by default), ``n_steps`` counts
+        them all, ``batch_size`` is the size of a batch when batches take turns.
+
+    Returns
+    -------
+    plan : LastStatePlan
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, if the options cannot all hold, or if what the guarantee needs is
+        not given: a convex target, a public number of records, steps that contract.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget, plan_last_state
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(
+    ...     3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0), convex=True
+    ... )
+    >>> plan = plan_last_state(bounds, 10_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0, plan.n_draws
+    (True, 1)
+    """
+    bounds.checked_convex()
+    budget.checked()
+    _check(options, n_samples, budget)
+    _check_hidden(options, budget)
+    calibration = LastStateCalibration(bounds, n_samples, budget, options)
+    name = "ops" if calibration.n_batches == 1 else "sgld"
+    return _make(LastStatePlan, calibration, calibration.solve(), name)
+
+
+def _make(kind, calibration, solution, name, **more):
+    temperature, step, steps = solution
+    bounds, rate = calibration.bounds, calibration.q
+    return kind(
+        sampler=name,
+        n_samples=calibration.n,
         bounds=bounds,
-        budget=budget,
+        budget=calibration.budget,
         cost=calibration.cost(temperature, step, steps),
         temperature=temperature,
         n_steps=steps,
@@ -204,10 +153,17 @@ def plan_langevin(bounds, n_samples, budget, options=LangevinOptions()):  # noqa
         n_draws=calibration.draws,
         sampling_rate=rate,
         step_size=step,
-        step_decay=options.step_decay,
+        step_decay=calibration.options.step_decay,
         noise_multiplier=rate * math.sqrt(2.0 * temperature / step) / bounds.gradient_bound,
         wanted_relaxations=calibration.goal,
+        **more,
     )
+
+
+def _part(budget, share):
+    """Return a budget of a share of another's ``mu^2``."""
+    mu = math.sqrt(share) * gaussian_mu(budget.epsilon, budget.delta)
+    return budget._replace(epsilon=gaussian_epsilon(mu, budget.delta))
 
 
 def _check(options, n_samples, budget):
@@ -215,8 +171,8 @@ def _check(options, n_samples, budget):
         raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise ValueError(
-            "delta=0 asks for pure differential privacy, and sampler='sgld' adds Gaussian noise, "
-            "which has none: give a delta in (0, 1), e.g. delta=None for the default."
+            "delta=0 asks for pure differential privacy, and Langevin samplers ('sgld', 'ops') add "
+            "Gaussian noise, which has none: give a delta in (0, 1), e.g. delta=None for the default."
         )
     if options.batch_size is not None and not 1 <= options.batch_size <= n_samples:
         raise ValueError(
@@ -233,3 +189,30 @@ def _check(options, n_samples, budget):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
+    if options.init not in ("zeros", "ops"):
+        raise ValueError(f"init must be 'zeros' or 'ops', got {options.init!r}.")
+    if options.init_share is not None and not 0 < options.init_share < 1:
+        raise ValueError(f"init_share must be in (0, 1), got {options.init_share}.")
+    if options.init_share is not None and options.init == "zeros":
+        raise ValueError(
+            f"init_share={options.init_share} is for init='ops': drop it, or set init."
+        )
+
+
+def _check_hidden(options, budget):
+    if budget.neighboring_relation != "replace_one":
+        raise ValueError(
+            "releasing last states only needs a bound on the number of records, by which steps are "
+            "known to contract, and neighboring_relation='add_or_remove_one' keeps it private: use "
+            "'replace_one', or release='path'."
+        )
+    if options.burn_in is not None:
+        raise ValueError(
+            f"burn_in={options.burn_in:g} means nothing where only last states are released: leave "
+            "burn_in='auto', and raise n_steps for longer segments."
+        )
+    if options.init != "zeros":
+        raise ValueError(
+            f"init={options.init!r} is for release='path': last states start at zero, and each draw "
+            "after the first at the one before."
+        )

@@ -1,4 +1,4 @@
-"""Calibrating Langevin schedules: the lowest temperature, or the longest chain, that a budget affords.
+"""Calibrating Langevin paths: the lowest temperature, or the longest chain, that a budget affords.
 
     tau = min { tau >= 1 : cost(tau, t = k / (tau lambda)) <= budget }
 
@@ -18,14 +18,8 @@ from .calibration import (
 )
 from .cost import PrivacyCost, SampledGaussian, gaussian_mu
 from .floating_point import rounding_shift, sum_inflation
+from .langevin_plans import HEATING
 
-# How often the slowest direction relaxes, with privacy and without.
-RELAXATIONS = 1.0
-RELAXATIONS_WITHOUT_PRIVACY = 10.0
-DEFAULT_BURN_IN = 0.25
-DEFAULT_DRAWS = 100
-# Subsampling may add this share to the temperature when the plan is free to choose its steps.
-HEATING = 0.5
 HEATING_WITHOUT_PRIVACY = 0.05
 # The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
@@ -39,16 +33,32 @@ _SMALLEST_MULTIPLIER = 0.5
 
 
 class LangevinCalibration:
-    """Solves for the temperature and the steps; every method sees public numbers only."""
+    """Solves for the temperature and the steps; every method sees public numbers only.
 
-    def __init__(self, bounds, n_samples, budget, options):
+    Parameters
+    ----------
+    bounds, n_samples, budget, options
+        As for `plan_langevin`.
+    start : callable or None, default=None
+        Maps a temperature to the cost of drawing the first state; None starts at zero, for nothing.
+    """
+
+    # How often the slowest direction relaxes, with privacy and without.
+    relaxations = (1.0, 10.0)
+    default_burn_in = 0.25
+    default_draws = 100
+
+    def __init__(self, bounds, n_samples, budget, options, start=None):
         self.bounds, self.n, self.budget, self.options = bounds, n_samples, budget, options
-        self.q = 1.0 if options.batch_size is None else options.batch_size / n_samples
+        self.start = start
+        self.q = self._sampling_rate()
         self.private = not math.isinf(budget.epsilon)
-        self.goal = RELAXATIONS if self.private else RELAXATIONS_WITHOUT_PRIVACY
-        self.burn_in = DEFAULT_BURN_IN if options.burn_in is None else options.burn_in
-        self.draws = DEFAULT_DRAWS if options.n_draws is None else options.n_draws
-        self.most = MAX_STEPS if self.q == 1 else _COMPOSABLE_BATCHES
+        self.goal = self.relaxations[0 if self.private else 1]
+        self.burn_in = self.default_burn_in if options.burn_in is None else options.burn_in
+        if options.burn_in is None and start is not None:  # It starts where it would burn in to.
+            self.burn_in = 0.0
+        self.draws = self.default_draws if options.n_draws is None else options.n_draws
+        self.most = MAX_STEPS if self._has_closed_form() else _COMPOSABLE_BATCHES
         self.fewest = self._fewest_steps()
         self.mu = gaussian_mu(budget.epsilon, budget.delta)
         relation = budget.neighboring_relation
@@ -57,6 +67,13 @@ class LangevinCalibration:
         self.sensitivity = self.record_bound * (2.0 if relation == "replace_one" else 1.0)
 
     # What the options ask for
+
+    def _sampling_rate(self):
+        size = self.options.batch_size
+        return 1.0 if size is None else size / self.n
+
+    def _has_closed_form(self):
+        return self.q == 1
 
     def _fewest_steps(self):
         fewest = max(1, math.floor(self.draws / (1 - self.burn_in)))
@@ -95,22 +112,34 @@ class LangevinCalibration:
 
     def schedule(self, temperature):
         """Return (first step size, number of steps) that the rule takes at a temperature."""
-        time = self.goal / (temperature * self.bounds.prior_precision[0])
+        time = self._time(temperature)
         step, steps, decay = self.options.step_size, self.options.n_steps, self.options.step_decay
         if step is not None:
             self._check_stable(step, temperature)
-            return step, steps or max(self.fewest, steps_for(time / step, decay))
+            return step, steps or self._whole(max(self.fewest, steps_for(time / step, decay)))
         calm = self._calm_step(temperature)
         if steps is None:
             steps = max(self.fewest, steps_for(time / calm, decay))
             if self.q < 1:
                 steps = min(steps, max(self.fewest, _MOST_BATCHES))
+            steps = self._whole(steps)
         step = time / power_sum(steps, decay)
         # Diffusion time is what privacy pays for; without privacy, more of it only helps.
         return min(self._stiff_step(temperature), step if self.private else max(step, calm)), steps
 
+    def _time(self, temperature):
+        """Diffusion time in which the slowest direction relaxes as often as is wanted."""
+        return self.goal / (temperature * self.bounds.prior_precision[0])
+
+    def _whole(self, steps):
+        """Round a number of steps up to what the schedule can be cut into."""
+        return steps
+
+    def _largest_step(self, temperature):
+        return 2.0 / self._stiffness(temperature)
+
     def _check_stable(self, step, temperature):
-        limit = 2.0 / self._stiffness(temperature)
+        limit = self._largest_step(temperature)
         if not 0 < step < limit:
             raise ValueError(
                 f"step_size={step:g} must be positive and below {limit:.4g}, where the chain may "
@@ -121,7 +150,11 @@ class LangevinCalibration:
     # What a schedule costs
 
     def cost(self, temperature, step, steps):
-        """Exact cost of a schedule, floating point included."""
+        """Exact cost of a schedule, floating point and start included."""
+        cost = self._path_cost(temperature, step, steps)
+        return cost if self.start is None else cost + self.start(temperature)
+
+    def _path_cost(self, temperature, step, steps):
         relation = self.budget.neighboring_relation
         decay = self.options.step_decay
         if self.q == 1:

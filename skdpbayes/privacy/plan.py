@@ -97,6 +97,11 @@ class Plan:
     sampling_rate: float
 
     @property
+    def needs_contraction(self):
+        """Whether the cost holds only for convex targets whose gradients are not clipped one by one."""
+        return False
+
+    @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
         return ()

@@ -1,13 +1,15 @@
-"""Sums of gradients over the table, or over a Poisson batch of it.
+"""Sums of gradients over the table, or over a batch of it.
 
     full batch:     g(theta) = sum_i grad ell_i(theta)
     Poisson batch:  g(theta) = (1/q) sum_{i in S} grad ell_i(theta),   each i in S with probability q
+    cyclic batch:   the same with q = 1/L, S the next of L parts into which the table was cut once
 
 A sum is cut into parts whose number depends on public sizes only and which are added up in order, so
 the result is the same on any number of cores.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange, types
@@ -57,10 +59,27 @@ def poisson_batch(generator, n, rate, batch):
     return count
 
 
+class CyclicBatches(NamedTuple):
+    """Batches that take turns."""
+
+    order: np.ndarray
+    ends: np.ndarray
+    turn: np.ndarray
+
+
+def cyclic_batches(generator, n, n_batches):
+    """Cut a table into batches of equal size (to within one) at random, without looking at it."""
+    ends = n * np.arange(1, n_batches + 1, dtype=np.int64) // n_batches
+    batch = np.searchsorted(ends, generator.permutation(n), side="right")
+    # Within a batch records keep the table's order, in which they are read fastest.
+    return CyclicBatches(np.argsort(batch, kind="stable"), ends, np.zeros(1, np.int64))
+
+
 def estimate_gradient(target, generator, theta, rate, batch, parts, parallel, out):
     """Write the gradient of the negative log likelihood to ``out`` (generic, compiled).
 
-    Over the full table if ``batch`` is None; else ``batch`` is scratch space for a Poisson batch.
+    Over the full table if ``batch`` is None, over the next batch if it is `CyclicBatches`; else
+    ``batch`` is scratch space for a Poisson batch.
     """
     raise NotImplementedError("estimate_gradient is a generic of compiled code.")
 
@@ -76,4 +95,15 @@ def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, o
         for j in range(out.size):
             out[j] /= rate
 
-    return full if isinstance(batch, types.NoneType) else poisson
+    def cyclic(target, generator, theta, rate, batch, parts, parallel, out):
+        turn = batch.turn[0]
+        start = batch.ends[turn - 1] if turn > 0 else 0
+        stop = batch.ends[turn]
+        batch.turn[0] = (turn + 1) % batch.ends.size
+        gradient_sum(target, theta, batch.order[start:stop], stop - start, parts, parallel, out)
+        for j in range(out.size):
+            out[j] /= rate
+
+    if isinstance(batch, types.NoneType):
+        return full
+    return cyclic if isinstance(batch, types.BaseNamedTuple) else poisson

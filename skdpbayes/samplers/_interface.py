@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
+from .._compiled import compiled
 from ..privacy.ledger import reserve
 from ..random import private_generator
-from ..targets import n_examples
+from ..targets import clips_each_example, n_examples
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -45,13 +46,9 @@ class CompiledCore:
     """
 
     def __init__(self, function):
-        options = {"error_model": "numpy", "nogil": True}
-        self._fresh = njit(**options)(function)
+        self._fresh = njit(error_model="numpy", nogil=True)(function)
         function.__qualname__ += f"_{_fingerprint()}"
-        try:
-            self._cached = njit(cache=True, **options)(function)
-        except RuntimeError:  # There is no folder that numba may write to.
-            self._cached = self._fresh
+        self._cached = compiled(function)
 
     def __call__(self, target, *args):
         ours = type(target).__module__.partition(".")[0] == _PACKAGE
@@ -91,7 +88,8 @@ def sample(target, plan, *, random_state=None, verbose=0):
     Raises
     ------
     ValueError
-        If the plan was made for another target or another number of records.
+        If the plan was made for another target or another number of records, or if its guarantee does
+        not hold for the target.
     BudgetExceededError
         If an active ledger does not allow the plan; nothing is read then.
     """
@@ -106,6 +104,12 @@ def _check_made_for(plan, target):
         raise ValueError(
             f"the plan assumes gradient_bound={bounds.gradient_bound:g}, but the target's is "
             f"{target.gradient_bound:g}: make the plan from the target's own bounds."
+        )
+    if plan.needs_contraction and clips_each_example(target):
+        raise ValueError(
+            f"{type(target).__name__} clips the gradient of every example, and clipping can undo the "
+            "contraction that hidden states rest on: implement add_gradient with a gradient that is "
+            "bounded by itself (clip the rows), or release the path."
         )
     precision = getattr(target, "prior_precision", None)
     if precision is not None:

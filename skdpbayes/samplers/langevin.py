@@ -1,4 +1,4 @@
-"""Stochastic gradient Langevin dynamics (SGLD).
+"""Stochastic gradient Langevin dynamics (SGLD), and one posterior sample (OPS).
 
     theta_{k+1} = theta_k - eta_k (g(theta_k) - tau grad log p(theta_k)) + N(0, 2 eta_k tau I)
 
@@ -8,17 +8,20 @@ curvature ``h`` successive states have variance ``tau / (h (1 - eta h / 2))`` an
 so their midpoint has exactly ``tau / h``. Drift and noise are rounded to a common lattice, so that their
 sum is exact (see `skdpbayes.privacy.floating_point`).
 
+A path goes on from the state behind the last midpoint. Where states are to stay hidden, the chain starts
+anew from every midpoint that is released; OPS is such a chain with a single draw.
+
 Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler and Matthews (2013).
 """
 
 import numpy as np
 from numba import njit
 
-from ..privacy.floating_point import lattice_spacing, n_chunks
-from ..privacy.langevin import LangevinPlan
+from ..privacy.floating_point import box_half_width, lattice_spacing, n_chunks
+from ..privacy.langevin_plans import DiffusionPlan, LastStatePlan
 from ..targets import prior_gradient
 from ._execution import run_in_blocks
-from ._gradients import estimate_gradient
+from ._gradients import cyclic_batches, estimate_gradient
 from ._interface import CompiledCore, count_examples, run
 
 
@@ -36,7 +39,7 @@ def _update(theta, gradient, prior, step, temperature, spacing, generator, moved
 @CompiledCore
 def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch, parts, parallel):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta``, and fill in their draws."""
-    step_size, step_decay, temperature, rate, spacing = schedule
+    step_size, step_decay, temperature, rate, spacing, box, anew = schedule
     gradient = np.empty(theta.size)
     prior = np.empty(theta.size)
     moved = np.empty(theta.size)
@@ -51,24 +54,45 @@ def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch
         if draw < kept.size and kept[draw] == k:
             for j in range(theta.size):
                 draws[draw, j] = 0.5 * (theta[j] + moved[j])
+                if anew:
+                    moved[j] = spacing * np.rint(draws[draw, j] / spacing)
             draw += 1
         # Assigning to a slice would compile the text of an error about shapes, for two seconds.
         for j in range(theta.size):
-            theta[j] = moved[j]
+            theta[j] = min(max(moved[j], -box), box)
+
+
+def _batches(plan, target, generator):
+    if plan.sampling_rate == 1:
+        return None
+    n = count_examples(target)
+    if isinstance(plan, LastStatePlan):
+        return cyclic_batches(generator, n, plan.n_batches)
+    return np.empty(n, np.int64)
 
 
 @run.register
-def _(plan: LangevinPlan, target, generator, verbose):
+def _(plan: DiffusionPlan, target, generator, verbose):
+    hidden = isinstance(plan, LastStatePlan)
     theta = np.zeros(plan.bounds.n_parameters)
+    if not hidden and plan.start is not None:
+        theta = run(plan.start, target, generator, verbose)[0]
     draws = np.empty((plan.n_draws, theta.size))
-    smallest = plan.step_size * plan.n_steps**-plan.step_decay
-    spacing = lattice_spacing(np.sqrt(2.0 * smallest * plan.temperature))
-    schedule = (plan.step_size, plan.step_decay, plan.temperature, plan.sampling_rate, spacing)
+    smallest_noise = np.sqrt(
+        2.0 * plan.step_size * plan.n_steps**-plan.step_decay * plan.temperature
+    )
+    schedule = (
+        plan.step_size,
+        plan.step_decay,
+        plan.temperature,
+        plan.sampling_rate,
+        lattice_spacing(smallest_noise),
+        box_half_width(smallest_noise),
+        hidden,
+    )
     records = plan.sampling_rate * plan.n_samples
     parts = np.empty((n_chunks(records), theta.size))
-    batch = np.empty(count_examples(target), np.int64) if plan.sampling_rate < 1 else None
-    kept = plan.kept_steps()
-    fixed = (kept, draws, batch, parts)
+    fixed = (plan.kept_steps(), draws, _batches(plan, target, generator), parts)
     run_in_blocks(
         lambda first, stop, parallel: _advance(
             target, generator, theta, schedule, first, stop, *fixed, parallel
@@ -76,6 +100,6 @@ def _(plan: LangevinPlan, target, generator, verbose):
         plan,
         records * theta.size,
         verbose,
-        "SGLD",
+        "OPS" if plan.sampler == "ops" else "SGLD",
     )
     return draws

@@ -3,6 +3,7 @@
 from ._interface import (
     TargetBounds,
     add_gradient,
+    clips_each_example,
     example_gradient,
     implements,
     n_examples,
@@ -16,6 +17,7 @@ from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
 __all__ = [
     "TargetBounds",
     "add_gradient",
+    "clips_each_example",
     "example_gradient",
     "implements",
     "logistic_bounds",

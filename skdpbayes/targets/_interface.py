@@ -32,12 +32,15 @@ class TargetBounds(NamedTuple):
         ``B``: no record's Hessian of ``ell_i`` has an eigenvalue beyond it.
     prior_precision : tuple of (float, float)
         Smallest and largest curvature of ``-log p(theta)``.
+    convex : bool, default=False
+        Whether every record's ``ell_i`` is convex in ``theta``. Guarantees for hidden paths need it.
     """
 
     n_parameters: int
     gradient_bound: float
     smoothness: float
     prior_precision: tuple[float, float]
+    convex: bool = False
 
     def checked(self):
         """Return self, or raise if a bound is not one.
@@ -63,6 +66,21 @@ class TargetBounds(NamedTuple):
                 )
         if low > high:
             raise ValueError(f"prior_precision must be (smallest, largest), got {(low, high)}.")
+        return self
+
+    def checked_convex(self):
+        """Return self, or raise if a bound is not one, or the target is not known to be convex.
+
+        Raises
+        ------
+        ValueError
+        """
+        self.checked()
+        if not self.convex:
+            raise ValueError(
+                "releasing last states only (sampler='ops', release='last', init='ops') is private "
+                "for convex targets, and this one's bounds do not say convex=True: release the path."
+            )
         return self
 
 
@@ -150,6 +168,11 @@ def implements(generic, target_class, **jit_options):
 
 
 _OWN: dict[type, frozenset] = {}
+
+
+def clips_each_example(target):
+    """Tell whether a target's gradient is built of example gradients that are clipped one by one."""
+    return add_gradient.__name__ not in _OWN.get(type(target), frozenset())
 
 
 def _has_own(numba_type, generic):

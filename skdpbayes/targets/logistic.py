@@ -125,6 +125,7 @@ def logistic_bounds(norm, n_classes, prior_precision):
         gradient_bound=norm if binary else math.sqrt(2.0) * norm,
         smoothness=square / (4.0 if binary else 2.0),
         prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
+        convex=True,
     ).checked()
 
 

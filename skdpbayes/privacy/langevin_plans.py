@@ -1,0 +1,240 @@
+"""What plans for overdamped Langevin chains say.
+
+    theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I),   eta_k = eta_1 k^-a,
+
+with the whole path released, or with only the last state of each of a few segments.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .calibration import power_sum
+from .plan import Plan
+
+# Subsampling may add this share to the temperature when the plan is free to choose its steps.
+HEATING = 0.5
+
+
+class LangevinOptions(NamedTuple):
+    """What a user may fix; ``None`` leaves it to the rule.
+
+    Attributes
+    ----------
+    temperature : float or None
+        At least 1.
+    step_size : float or None
+        First step size.
+    step_decay : float
+        ``a`` in ``eta_k = eta_1 k^-a``, in [0, 1).
+    n_steps : int or None
+        Number of updates.
+    burn_in : float or None
+        Fraction of the updates before the first draw.
+    n_draws : int or None
+        Draws kept.
+    batch_size : int or None
+        Expected size of a Poisson batch; size of a cyclic batch where only last states are released.
+        None is the full table.
+    init : {"zeros", "ops"}
+        Where a path starts: at zero, or at a posterior sample that is released, too.
+    init_share : float or None
+        Share of ``mu^2`` that this sample may cost, in (0, 1); None gives it the path's temperature.
+    """
+
+    temperature: float | None = None
+    step_size: float | None = None
+    step_decay: float = 0.0
+    n_steps: int | None = None
+    burn_in: float | None = None
+    n_draws: int | None = None
+    batch_size: int | None = None
+    init: str = "zeros"
+    init_share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffusionPlan(Plan):
+    """What plans for a path and for last states share.
+
+    Attributes
+    ----------
+    step_size : float
+        First step size.
+    step_decay : float
+        Step ``k`` (from 1) has size ``step_size * k ** -step_decay``.
+    noise_multiplier : float
+        Noise of the first step relative to what one record can contribute to the gradient sum.
+    wanted_relaxations : float
+        How often the slowest direction should relax; see ``relaxations``.
+    """
+
+    step_size: float
+    step_decay: float
+    noise_multiplier: float
+    wanted_relaxations: float
+
+    def step_sizes(self):
+        """Return the size of every step, an array of shape (n_steps,)."""
+        return self.step_size * np.arange(1, self.n_steps + 1) ** -self.step_decay
+
+    @property
+    def diffusion_time(self):
+        """Sum of the step sizes."""
+        return self.step_size * power_sum(self.n_steps, self.step_decay)
+
+    @property
+    def relaxations(self):
+        """Diffusion time of a path, or of a segment, in relaxation times of the slowest direction."""
+        time = self.diffusion_time * self.temperature * self.bounds.prior_precision[0]
+        return time / self.n_segments
+
+    @property
+    def n_segments(self):
+        """How many chains follow each other, each starting where the one before has ended."""
+        return 1
+
+    @property
+    def subsampling_temperature(self):
+        """Public bound on the temperature that batches add in any direction.
+
+        The covariance of the batch gradient has a trace of at most ``((1-q)/q) n G^2``; noise of
+        variance ``v`` per step acts like ``eta v / 2`` of temperature. Batches that take turns add no
+        more than that, on average over the orders that may have been drawn.
+        """
+        q = self.sampling_rate
+        variance = (1 - q) / q * self.n_samples * self.bounds.gradient_bound**2
+        return self.step_size * variance / 2
+
+    @property
+    def notes(self):
+        """What the user should know before running it, a tuple of str."""
+        notes = []
+        if self.relaxations < 0.99 * self.wanted_relaxations:
+            notes.append(
+                f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
+                f"{self.wanted_relaxations:g}: draws stay near the starting point (zero) where the "
+                "data say little; raise n_steps, or leave temperature and step_size to the plan."
+            )
+        hottest = self.temperature + self.subsampling_temperature
+        if hottest > (1 + 1.001 * HEATING) * self.temperature:
+            notes.append(
+                f"batches may heat the draws from temperature {self.temperature:.3g} to as "
+                f"much as {hottest:.3g}: raise batch_size or n_steps."
+            )
+        return tuple(notes)
+
+    def _rows(self):
+        rows = super()._rows()
+        decay = f", step k times k^-{self.step_decay:.3g}" if self.step_decay else ""
+        rows.append(("step size", f"{self.step_size:.4g}{decay}"))
+        rows.append(("noise multiplier", f"{self.noise_multiplier:.4g}"))
+        rows.append(("relaxations", f"{self.relaxations:.3g} of the slowest direction"))
+        if self.sampling_rate < 1:
+            heat = f"batches add at most {self.subsampling_temperature:.3g} to the temperature"
+            rows.append(("subsampling", heat))
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class LangevinPlan(DiffusionPlan):
+    """A plan for SGLD, whole path released.
+
+    Attributes
+    ----------
+    start : LastStatePlan or None
+        How the first state is drawn; None starts at zero.
+    """
+
+    start: "LastStatePlan | None" = None
+
+    @property
+    def record_gradients(self):
+        """How many gradients of single records are expected to be computed."""
+        before = self.start.record_gradients if self.start else 0
+        return super().record_gradients + before
+
+    @property
+    def needs_contraction(self):
+        """Whether the cost holds only for convex targets whose gradients are not clipped one by one."""
+        return self.start is not None
+
+    @property
+    def n_updates(self):
+        """Updates in all, those of the start included."""
+        return self.n_steps + (self.start.n_steps if self.start else 0)
+
+    def kept_steps(self):
+        """Return the steps whose midpoints are released: evenly spaced in diffusion time."""
+        if self.step_decay == 0:
+            times = np.arange(self.n_burn_in + 1, self.n_steps + 1, dtype=np.float64)
+        else:
+            times = np.cumsum(self.step_sizes())[self.n_burn_in :]
+        start = times[0] - self.step_size * (self.n_burn_in + 1) ** -self.step_decay
+        if self.step_decay == 0:
+            start = times[0] - 1
+        wanted = start + (times[-1] - start) * np.arange(1, self.n_draws + 1) / self.n_draws
+        kept = np.searchsorted(times, wanted * (1 - 1e-12))
+        # Later steps are smaller: early draws may want the same step, and then take the next ones.
+        order = np.arange(self.n_draws)
+        kept = np.maximum.accumulate(kept - order) + order
+        return self.n_burn_in + np.minimum(kept, times.size - self.n_draws + order)
+
+    def _rows(self):
+        rows = super()._rows()
+        if self.start:
+            start = self.start
+            text = f"a posterior sample at temperature {start.temperature:.4g}, {start.n_steps:,} steps"
+            rows.append(("starts at", f"{text}, epsilon = {start.epsilon:.4g} by itself"))
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastStatePlan(DiffusionPlan):
+    """A plan for one posterior sample, or for a few: the path to each stays hidden.
+
+    The chain starts at zero, and after every released draw at that draw. Batches, if any, take turns in
+    an order that is drawn once, without looking at the records.
+    """
+
+    @property
+    def n_segments(self):
+        """How many chains follow each other, each starting where the one before has ended."""
+        return self.n_draws
+
+    @property
+    def needs_contraction(self):
+        """Whether the cost holds only for convex targets whose gradients are not clipped one by one."""
+        return True
+
+    @property
+    def n_batches(self):
+        """How many batches take turns; 1 is the full table."""
+        return round(1 / self.sampling_rate)
+
+    @property
+    def n_updates(self):
+        """Updates in all."""
+        return self.n_steps
+
+    def kept_steps(self):
+        """Return the last step of every segment."""
+        return np.cumsum(segment_lengths(self.n_steps, self.n_draws)) - 1
+
+    def _rows(self):
+        rows = dict(super()._rows())
+        each = f", {self.n_steps // self.n_draws:,} for each draw" if self.n_draws > 1 else ""
+        rows["steps"] = f"{self.n_steps:,}{each}; the states between draws stay hidden"
+        if self.n_batches > 1:
+            size = self.n_samples / self.n_batches
+            rows["a step reads"] = (
+                f"one of {self.n_batches:,} batches of {size:.6g} records, in turn"
+            )
+        return list(rows.items())
+
+
+def segment_lengths(n_steps, n_segments):
+    """Return how many steps every segment has: equally many, or one more at the end."""
+    ends = n_steps * np.arange(1, n_segments + 1, dtype=np.int64) // n_segments
+    return np.diff(ends, prepend=0)

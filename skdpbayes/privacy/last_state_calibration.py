@@ -1,0 +1,138 @@
+"""Calibrating chains of which only last states are seen: what they cost, floating point included.
+
+A segment of ``T`` equal full-batch steps at ``eta <= 2 / (m + M)``, ``m = tau lambda``, contracts by
+``c = 1 - eta m`` at every step. What is released of it is the midpoint of its last two states, which is
+one more step of the kind that `skdpbayes.privacy.hidden_state` accounts for, of half the shift and half the
+noise, that contracts by ``(1 + c) / 2``. In exact arithmetic
+
+    mu^2 <= s^2 / (tau m) = s^2 / (tau^2 lambda)
+
+after any number of steps: never more than an exact posterior sample costs. ``K`` segments, each from
+where the last one was released, cost ``sqrt(K)`` times as much.
+"""
+
+import math
+
+import numpy as np
+
+from .cost import PrivacyCost
+from .floating_point import contraction_slack
+from .hidden_state import cyclic_squares, geometric_sums
+from .langevin_calibration import LangevinCalibration
+from .langevin_plans import segment_lengths
+
+# Batches may cost this share more than the full table does where the plan is free to choose its steps.
+_COST_OF_BATCHES = 0.1
+_ROUNDOFF = 1e-10
+
+
+class LastStateCalibration(LangevinCalibration):
+    """Solves for the temperature and the steps; every method sees public numbers only."""
+
+    # Three relaxations leave 5% of the distance to the posterior that there was at the start.
+    relaxations = (3.0, 10.0)
+    default_burn_in = 0.0
+    default_draws = 1
+
+    # What the options ask for
+
+    def _sampling_rate(self):
+        size = self.options.batch_size
+        self.n_batches = 1 if size is None else math.ceil(self.n / size)
+        return 1.0 / self.n_batches
+
+    def _has_closed_form(self):
+        return self.q == 1 and self.options.step_decay == 0
+
+    def _stiffness(self, temperature):
+        largest_batch = math.ceil(self.n / self.n_batches)
+        records = self.n_batches * largest_batch
+        return records * self.bounds.smoothness + temperature * self.bounds.prior_precision[1]
+
+    def _largest_step(self, temperature):
+        slowest = temperature * self.bounds.prior_precision[0]
+        return 2.0 / (slowest + self._stiffness(temperature))
+
+    def _calm_step(self, temperature):
+        calm = super()._calm_step(temperature)
+        if self.n_batches == 1:
+            return calm
+        # The record may be in the last batch, whose noise alone covers it: eta m L^2 / 2 of the rest.
+        slowest = temperature * self.bounds.prior_precision[0]
+        return min(calm, 2.0 * _COST_OF_BATCHES / (slowest * self.n_batches**2))
+
+    def _time(self, temperature):
+        return self.draws * super()._time(temperature)
+
+    def _whole(self, steps):
+        unit = self.draws * self.n_batches
+        return -(-steps // unit) * unit
+
+    def _tolerance(self):
+        return 1e-12 if self._has_closed_form() else 1e-6
+
+    # What a schedule costs
+
+    def _path_cost(self, temperature, step, steps):
+        lengths = segment_lengths(steps, self.draws)
+        if self._has_closed_form():
+            sizes, counts = np.unique(lengths, return_counts=True)
+            square = sum(
+                count * self._constant_square(temperature, step, int(size))
+                for size, count in zip(sizes, counts, strict=True)
+            )
+        else:
+            square = self._square(temperature, step, steps, lengths)
+        return PrivacyCost(self.budget.neighboring_relation, mu=math.sqrt(square) * (1 + _ROUNDOFF))
+
+    def _constant_square(self, temperature, step, n_steps):
+        """``mu^2`` of a segment of equal full-batch steps: its last one, and all before it as one."""
+        contraction = 1 - step * temperature * self.bounds.prior_precision[0]
+        noise = math.sqrt(2 * step * temperature)
+        slack = contraction_slack(self.bounds.n_parameters, noise)
+        shift = step * self.sensitivity + slack
+        last_shift = step * self.sensitivity / 2 + slack
+        last_square = noise**2 / 4
+        if n_steps == 1:
+            return last_shift**2 / last_square
+        total, squares = geometric_sums(contraction, n_steps - 1)
+        forgotten = (1 + contraction) / 2
+        before = forgotten * shift * total
+        before_square = forgotten**2 * noise**2 * squares
+        if before * last_square >= last_shift * before_square:
+            return (before + last_shift) ** 2 / (before_square + last_square)
+        return before**2 / before_square + last_shift**2 / last_square
+
+    def _square(self, temperature, step, steps, lengths):
+        """``mu^2`` of any schedule, for the batch in which the differing record costs most."""
+        slowest = temperature * self.bounds.prior_precision[0]
+        equal = self.options.step_decay == 0 and not np.any(lengths % self.n_batches)
+        if equal:  # All segments are alike, and the batch that comes last costs most.
+            sizes = np.full(lengths[0], step)
+            smallest = step
+        else:
+            sizes = step * np.arange(1, steps + 1) ** -self.options.step_decay
+            smallest = step * steps**-self.options.step_decay
+        slack = contraction_slack(self.bounds.n_parameters, math.sqrt(2 * smallest * temperature))
+        contraction = 1 - sizes * slowest
+        shifts = self.n_batches * self.sensitivity * sizes
+        noise = np.sqrt(2 * sizes * temperature)
+        last = [lengths[0] - 1] if equal else np.cumsum(lengths) - 1
+        contraction[last] = (1 + contraction[last]) / 2
+        shifts[last] /= 2
+        noise[last] /= 2
+        if equal:
+            position = self.n_batches - 1
+            square = cyclic_squares(
+                contraction, shifts, noise, self.n_batches, common=slack, batches=[position]
+            )[0]
+            # Against another batch speaks only what rounding may add after its last turn.
+            return self.draws * (square + self.n_batches * (slack / noise[-1]) ** 2)
+        squares, first = 0.0, 0
+        for length in lengths:
+            part = slice(first, first + length)
+            squares = squares + cyclic_squares(
+                contraction[part], shifts[part], noise[part], self.n_batches, first, slack
+            )
+            first += int(length)
+        return float(squares.max())
