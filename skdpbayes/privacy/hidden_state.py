@@ -23,7 +23,8 @@ import numpy as np
 from .._compiled import compiled
 
 
-def _scan(contraction, sensitivity, variance, diameter):
+@compiled
+def _least_cost(contraction, sensitivity, variance, diameter):
     """Return the least cost ``mu^2``; all arrays have one entry per step."""
     n_steps = contraction.size
     # Corners of the majorant so far, from the last step back: place, height, energy up to there.
@@ -66,7 +67,45 @@ def _scan(contraction, sensitivity, variance, diameter):
     return min(best, energy[top])
 
 
-_least_cost = compiled(_scan)
+@compiled
+def _least_cyclic_costs(contraction, sensitivity, variance, n_batches):
+    """Return the least cost for each batch; a record's turn and the idle steps after it count as one step.
+
+    Such a step ends in the next epoch: what its parts in both amount to is summed up beforehand.
+    """
+    n_steps = contraction.size
+    after, end = (
+        np.empty(n_steps),
+        np.empty(n_steps),
+    )  # Contraction of the epoch's later steps; noise.
+    before, begin = np.ones(n_steps + 1), np.zeros(n_steps + 1)  # Of its steps so far.
+    for first in range(0, n_steps, n_batches):
+        stop = min(first + n_batches, n_steps)
+        weight, noise = 1.0, 0.0
+        for k in range(stop - 1, first - 1, -1):
+            noise += weight * weight * variance[k]
+            after[k], end[k] = weight, noise
+            weight *= contraction[k]
+        weight, noise = 1.0, 0.0
+        for k in range(first, stop):
+            before[k], begin[k] = weight, noise
+            weight *= contraction[k]
+            noise = contraction[k] * contraction[k] * noise + variance[k]
+        if stop < first + n_batches:
+            before[stop], begin[stop] = weight, noise
+    squares = np.zeros(n_batches)
+    for j in range(min(n_batches, n_steps)):
+        turns = np.arange(j, n_steps, n_batches)
+        steps = np.empty((3, turns.size))
+        for i, k in enumerate(turns):
+            # In the last epoch there is no next one.
+            follows = min(k + n_batches, n_steps) if k - j + n_batches < n_steps else 0
+            rest = before[follows]
+            steps[0, i] = contraction[k] * after[k] * rest
+            steps[1, i] = sensitivity[k] * after[k] * rest
+            steps[2, i] = rest * rest * end[k] + begin[follows]
+        squares[j] = _least_cost(steps[0], steps[1], steps[2], np.inf)
+    return squares
 
 
 def _checked(contraction, sensitivity, noise_scale, diameter):
@@ -197,27 +236,6 @@ def geometric_sums(contraction, n_steps):
     return forgotten / math.expm1(rate), forgotten_twice / math.expm1(2 * rate)
 
 
-def cyclic_squares(
-    contraction, sensitivity, noise_scale, n_batches, first_step=0, common=0.0, batches=None
-):
-    """Return ``mu^2`` for batches that the differing record may be in: all of them, or those named.
-
-    ``first_step`` is the number of the first step, and ``common`` is a shift that every step may have,
-    whether the record takes part or not.
-    """
-    contraction, sensitivity, variance, diameter = _checked(
-        contraction, sensitivity, noise_scale, math.inf
-    )
-    batches = range(n_batches) if batches is None else batches
-    squares = []
-    for j in batches:
-        shifts = np.full(sensitivity.size, float(common))
-        turns = slice((j - first_step) % n_batches, None, n_batches)
-        shifts[turns] += sensitivity[turns]
-        squares.append(_least_cost(contraction, shifts, variance, diameter))
-    return np.array(squares)
-
-
 def hidden_state_mu_cyclic(contraction, sensitivity, noise_scale, n_batches):
     """Cost of the last state when batches take turns in a fixed order.
 
@@ -251,4 +269,5 @@ def hidden_state_mu_cyclic(contraction, sensitivity, noise_scale, n_batches):
     """
     if n_batches < 1:
         raise ValueError(f"n_batches must be at least 1, got {n_batches}.")
-    return np.sqrt(cyclic_squares(contraction, sensitivity, noise_scale, n_batches))
+    schedule = _checked(contraction, sensitivity, noise_scale, math.inf)[:3]
+    return np.sqrt(_least_cyclic_costs(*schedule, n_batches))

@@ -27,7 +27,7 @@ _FEW_RECORDS = 100
 # Of batches the rule takes at most so many by itself, hotter ones if need be; and more than the second
 # number are refused, because composing their costs would take minutes.
 _MOST_BATCHES = 300_000
-_COMPOSABLE_BATCHES = 3_000_000
+COMPOSABLE_BATCHES = 3_000_000
 # Below this the loss of a single step is so large that no useful guarantee can follow.
 _SMALLEST_MULTIPLIER = 0.5
 
@@ -58,7 +58,7 @@ class LangevinCalibration:
         if options.burn_in is None and start is not None:  # It starts where it would burn in to.
             self.burn_in = 0.0
         self.draws = self.default_draws if options.n_draws is None else options.n_draws
-        self.most = MAX_STEPS if self._has_closed_form() else _COMPOSABLE_BATCHES
+        self.most, self.most_batches = self._most_steps()
         self.fewest = self._fewest_steps()
         self.mu = gaussian_mu(budget.epsilon, budget.delta)
         relation = budget.neighboring_relation
@@ -72,8 +72,11 @@ class LangevinCalibration:
         size = self.options.batch_size
         return 1.0 if size is None else size / self.n
 
-    def _has_closed_form(self):
-        return self.q == 1
+    def _most_steps(self):
+        """Return how many steps can be accounted for, and how many batches the rule takes at most."""
+        if self.q == 1:
+            return MAX_STEPS, MAX_STEPS
+        return COMPOSABLE_BATCHES, _MOST_BATCHES
 
     def _fewest_steps(self):
         fewest = max(1, math.floor(self.draws / (1 - self.burn_in)))
@@ -121,7 +124,7 @@ class LangevinCalibration:
         if steps is None:
             steps = max(self.fewest, steps_for(time / calm, decay))
             if self.q < 1:
-                steps = min(steps, max(self.fewest, _MOST_BATCHES))
+                steps = min(steps, max(self.fewest, self.most_batches))
             steps = self._whole(steps)
         step = time / power_sum(steps, decay)
         # Diffusion time is what privacy pays for; without privacy, more of it only helps.

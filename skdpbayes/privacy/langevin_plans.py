@@ -194,8 +194,8 @@ class LangevinPlan(DiffusionPlan):
 class LastStatePlan(DiffusionPlan):
     """A plan for one posterior sample, or for a few: the path to each stays hidden.
 
-    The chain starts at zero, and after every released draw at that draw. Batches, if any, take turns in
-    an order that is drawn once, without looking at the records.
+    The chain starts at zero, and after every released draw at that draw. Batches, if any, take turns,
+    and are cut at random for every draw, without looking at the records.
     """
 
     @property

@@ -15,10 +15,11 @@ import math
 
 import numpy as np
 
+from .calibration import MAX_STEPS
 from .cost import PrivacyCost
 from .floating_point import contraction_slack
-from .hidden_state import cyclic_squares, geometric_sums
-from .langevin_calibration import LangevinCalibration
+from .hidden_state import geometric_sums, hidden_state_mu, hidden_state_mu_cyclic
+from .langevin_calibration import COMPOSABLE_BATCHES, LangevinCalibration
 from .langevin_plans import segment_lengths
 
 # Batches may cost this share more than the full table does where the plan is free to choose its steps.
@@ -41,8 +42,11 @@ class LastStateCalibration(LangevinCalibration):
         self.n_batches = 1 if size is None else math.ceil(self.n / size)
         return 1.0 / self.n_batches
 
-    def _has_closed_form(self):
-        return self.q == 1 and self.options.step_decay == 0
+    def _most_steps(self):
+        if self.options.step_decay:
+            return COMPOSABLE_BATCHES, COMPOSABLE_BATCHES
+        most = MAX_STEPS if self.n_batches == 1 else COMPOSABLE_BATCHES * self.draws
+        return most, most
 
     def _stiffness(self, temperature):
         largest_batch = math.ceil(self.n / self.n_batches)
@@ -69,23 +73,23 @@ class LastStateCalibration(LangevinCalibration):
         return -(-steps // unit) * unit
 
     def _tolerance(self):
-        return 1e-12 if self._has_closed_form() else 1e-6
+        return 1e-12 if self.n_batches == 1 and not self.options.step_decay else 1e-6
 
     # What a schedule costs
 
     def _path_cost(self, temperature, step, steps):
         lengths = segment_lengths(steps, self.draws)
-        if self._has_closed_form():
-            sizes, counts = np.unique(lengths, return_counts=True)
-            square = sum(
-                count * self._constant_square(temperature, step, int(size))
-                for size, count in zip(sizes, counts, strict=True)
-            )
+        if self.options.step_decay:
+            square = self._decreasing_square(temperature, step, steps, lengths)
         else:
-            square = self._square(temperature, step, steps, lengths)
+            of_one = self._full_square if self.n_batches == 1 else self._cyclic_square
+            square = sum(
+                count * of_one(temperature, step, int(length))
+                for length, count in zip(*np.unique(lengths, return_counts=True), strict=True)
+            )
         return PrivacyCost(self.budget.neighboring_relation, mu=math.sqrt(square) * (1 + _ROUNDOFF))
 
-    def _constant_square(self, temperature, step, n_steps):
+    def _full_square(self, temperature, step, n_steps):
         """``mu^2`` of a segment of equal full-batch steps: its last one, and all before it as one."""
         contraction = 1 - step * temperature * self.bounds.prior_precision[0]
         noise = math.sqrt(2 * step * temperature)
@@ -103,36 +107,26 @@ class LastStateCalibration(LangevinCalibration):
             return (before + last_shift) ** 2 / (before_square + last_square)
         return before**2 / before_square + last_shift**2 / last_square
 
-    def _square(self, temperature, step, steps, lengths):
-        """``mu^2`` of any schedule, for the batch in which the differing record costs most."""
-        slowest = temperature * self.bounds.prior_precision[0]
-        equal = self.options.step_decay == 0 and not np.any(lengths % self.n_batches)
-        if equal:  # All segments are alike, and the batch that comes last costs most.
-            sizes = np.full(lengths[0], step)
-            smallest = step
-        else:
-            sizes = step * np.arange(1, steps + 1) ** -self.options.step_decay
-            smallest = step * steps**-self.options.step_decay
-        slack = contraction_slack(self.bounds.n_parameters, math.sqrt(2 * smallest * temperature))
-        contraction = 1 - sizes * slowest
+    def _cyclic_square(self, temperature, step, n_steps):
+        """``mu^2`` of a segment of equal steps on batches that take turns."""
+        return self._square(temperature, np.full(n_steps, step), step)
+
+    def _decreasing_square(self, temperature, step, steps, lengths):
+        """``mu^2`` of segments of decreasing steps."""
+        sizes = step * np.arange(1, steps + 1) ** -self.options.step_decay
+        parts = np.split(sizes, np.cumsum(lengths)[:-1])
+        return sum(self._square(temperature, part, sizes[-1]) for part in parts)
+
+    def _square(self, temperature, sizes, smallest):
+        """``mu^2`` of a segment of any steps, for the batch in which the differing record costs most."""
+        contraction = 1 - sizes * temperature * self.bounds.prior_precision[0]
         shifts = self.n_batches * self.sensitivity * sizes
         noise = np.sqrt(2 * sizes * temperature)
-        last = [lengths[0] - 1] if equal else np.cumsum(lengths) - 1
-        contraction[last] = (1 + contraction[last]) / 2
-        shifts[last] /= 2
-        noise[last] /= 2
-        if equal:
-            position = self.n_batches - 1
-            square = cyclic_squares(
-                contraction, shifts, noise, self.n_batches, common=slack, batches=[position]
-            )[0]
-            # Against another batch speaks only what rounding may add after its last turn.
-            return self.draws * (square + self.n_batches * (slack / noise[-1]) ** 2)
-        squares, first = 0.0, 0
-        for length in lengths:
-            part = slice(first, first + length)
-            squares = squares + cyclic_squares(
-                contraction[part], shifts[part], noise[part], self.n_batches, first, slack
-            )
-            first += int(length)
-        return float(squares.max())
+        contraction[-1] = (1 + contraction[-1]) / 2
+        shifts[-1] /= 2
+        noise[-1] /= 2
+        slack = contraction_slack(self.bounds.n_parameters, math.sqrt(2 * smallest * temperature))
+        # Rounding shifts every step, the record's turn or not. Sums of shifts cost at most sums of costs.
+        rounding = hidden_state_mu(contraction, np.full(sizes.size, slack), noise)
+        record = hidden_state_mu_cyclic(contraction, shifts, noise, self.n_batches).max()
+        return float(record + rounding) ** 2

@@ -60,19 +60,49 @@ def poisson_batch(generator, n, rate, batch):
 
 
 class CyclicBatches(NamedTuple):
-    """Batches that take turns."""
+    """Batches that take turns: record numbers, where each batch ends, and whose turn it is."""
 
     order: np.ndarray
     ends: np.ndarray
     turn: np.ndarray
 
 
-def cyclic_batches(generator, n, n_batches):
-    """Cut a table into batches of equal size (to within one) at random, without looking at it."""
+def cyclic_batches(n, n_batches):
+    """Return batches of equal size (to within one) that have yet to be cut."""
     ends = n * np.arange(1, n_batches + 1, dtype=np.int64) // n_batches
-    batch = np.searchsorted(ends, generator.permutation(n), side="right")
-    # Within a batch records keep the table's order, in which they are read fastest.
-    return CyclicBatches(np.argsort(batch, kind="stable"), ends, np.zeros(1, np.int64))
+    return CyclicBatches(np.arange(n), ends, np.full(1, -1))
+
+
+@njit(error_model="numpy")
+def next_batch(generator, batches):
+    """Return the numbers of the records whose turn it is; cut the table at random before the first."""
+    order, ends = batches.order, batches.ends
+    if batches.turn[0] < 0:
+        batches.turn[0] = 0
+        for i in range(order.size - 1, 0, -1):
+            j = generator.integers(0, i + 1)
+            order[i], order[j] = order[j], order[i]
+        for k in range(ends.size):  # The order in which records are read fastest.
+            order[(ends[k - 1] if k > 0 else 0) : ends[k]].sort()
+    turn = batches.turn[0]
+    batches.turn[0] = (turn + 1) % ends.size
+    return order[(ends[turn - 1] if turn > 0 else 0) : ends[turn]]
+
+
+def cut_anew(batch):
+    """Have batches that take turns cut anew before the next step (generic, compiled)."""
+    raise NotImplementedError("cut_anew is a generic of compiled code.")
+
+
+@overload(cut_anew)
+def _cut_anew(batch):
+    if isinstance(batch, types.BaseNamedTuple):
+
+        def forget(batch):
+            batch.turn[0] = -1
+
+        return forget
+    return lambda batch: None
 
 
 def estimate_gradient(target, generator, theta, rate, batch, parts, parallel, out):
@@ -96,11 +126,8 @@ def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, o
             out[j] /= rate
 
     def cyclic(target, generator, theta, rate, batch, parts, parallel, out):
-        turn = batch.turn[0]
-        start = batch.ends[turn - 1] if turn > 0 else 0
-        stop = batch.ends[turn]
-        batch.turn[0] = (turn + 1) % batch.ends.size
-        gradient_sum(target, theta, batch.order[start:stop], stop - start, parts, parallel, out)
+        selected = next_batch(generator, batch)
+        gradient_sum(target, theta, selected, selected.size, parts, parallel, out)
         for j in range(out.size):
             out[j] /= rate
 

@@ -21,7 +21,7 @@ from ..privacy.floating_point import box_half_width, lattice_spacing, n_chunks
 from ..privacy.langevin_plans import DiffusionPlan, LastStatePlan
 from ..targets import prior_gradient
 from ._execution import run_in_blocks
-from ._gradients import cyclic_batches, estimate_gradient
+from ._gradients import cut_anew, cyclic_batches, estimate_gradient
 from ._interface import CompiledCore, count_examples, run
 
 
@@ -56,18 +56,20 @@ def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch
                 draws[draw, j] = 0.5 * (theta[j] + moved[j])
                 if anew:
                     moved[j] = spacing * np.rint(draws[draw, j] / spacing)
+            if anew:
+                cut_anew(batch)
             draw += 1
         # Assigning to a slice would compile the text of an error about shapes, for two seconds.
         for j in range(theta.size):
             theta[j] = min(max(moved[j], -box), box)
 
 
-def _batches(plan, target, generator):
+def _batches(plan, target):
     if plan.sampling_rate == 1:
         return None
     n = count_examples(target)
     if isinstance(plan, LastStatePlan):
-        return cyclic_batches(generator, n, plan.n_batches)
+        return cyclic_batches(n, plan.n_batches)
     return np.empty(n, np.int64)
 
 
@@ -92,7 +94,7 @@ def _(plan: DiffusionPlan, target, generator, verbose):
     )
     records = plan.sampling_rate * plan.n_samples
     parts = np.empty((n_chunks(records), theta.size))
-    fixed = (plan.kept_steps(), draws, _batches(plan, target, generator), parts)
+    fixed = (plan.kept_steps(), draws, _batches(plan, target), parts)
     run_in_blocks(
         lambda first, stop, parallel: _advance(
             target, generator, theta, schedule, first, stop, *fixed, parallel

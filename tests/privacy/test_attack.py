@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skdpbayes.privacy import Budget, LangevinOptions, audit_separation, plan_langevin
+from skdpbayes.privacy import (
+    Budget,
+    LangevinOptions,
+    audit_separation,
+    plan_langevin,
+    plan_last_state,
+)
 from skdpbayes.privacy.cost import gaussian_epsilon
-from skdpbayes.samplers import sample
-from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
+from skdpbayes.samplers import _gradients, sample
+from skdpbayes.targets import TargetBounds, add_gradient, implements, n_examples, record
 
 REPETITIONS = 3000
 DELTA = 1e-5
@@ -32,10 +38,11 @@ def _count(target):
     return target.directions.shape[0]
 
 
-@implements(example_gradient, Tilt)
-def _gradient(target, theta, i, out):
-    for j in range(theta.size):
-        out[j] = -target.directions[i, j]
+@implements(add_gradient, Tilt)
+def _gradient(target, theta, selection, count, out):
+    for i in range(count):
+        for j in range(theta.size):
+            out[j] -= target.directions[record(selection, i), j]
 
 
 def path_of(target, plan, seed):
@@ -172,3 +179,95 @@ def test_an_attack_on_too_little_noise_is_noticed():
     object.__setattr__(plan, "bounds", plan.bounds._replace(gradient_bound=1.2))
     result = separation(tables, gradients, plan)
     assert result.mu - 3.5 * result.standard_error > plan.cost.mu
+
+
+def neighbors(n, dimension=1, size=1.0):
+    """Return two tables of tilts that differ as much as one record can."""
+    common = np.zeros((n - 1, dimension))
+    extreme = np.zeros((1, dimension))
+    extreme[0, 0] = size
+    return [Tilt(np.vstack([common, z]), np.full(dimension, 0.2), 1.0) for z in (extreme, -extreme)]
+
+
+def last_state_plan(n, epsilon, **options):
+    bounds = TargetBounds(1, 1.0, 1e-3, (0.2, 0.2), convex=True)
+    return plan_last_state(bounds, n, Budget(epsilon, DELTA), LangevinOptions(**options))
+
+
+def released(table, plan, seeds):
+    return np.array([sample(table, plan, random_state=seed)[:, 0] for seed in seeds])
+
+
+@pytest.mark.parametrize("options", [{}, {"n_steps": 1}, {"n_steps": 40, "step_decay": 0.5}])
+def test_one_draw_reaches_the_claim_and_does_not_pass_it(options):
+    """With a Gaussian posterior the draw is Gaussian: its value is the best score there is."""
+    plan = last_state_plan(12, 6.0, **options)
+    tables = neighbors(12)
+    seeds = np.arange(4 * REPETITIONS)
+    ours, theirs = (released(t, plan, 2 * seeds + which)[:, 0] for which, t in enumerate(tables))
+    result = audit_separation(ours, theirs)
+    assert result.mu - 3.5 * result.standard_error <= plan.cost.mu, "the claim is broken"
+    assert result.mu >= 0.97 * plan.cost.mu, "the claim is loose, or the noise is too large"
+
+
+def test_several_draws_reach_the_claim_for_all_of_them():
+    """Against the law of every draw given the one before, which the attacker knows."""
+    plan = last_state_plan(12, 6.0, n_draws=4, n_steps=40)
+    curvature = plan.temperature * 0.2
+    tables = neighbors(12)
+    step, kept = plan.step_size, 1 - plan.step_size * curvature
+    n_before = plan.n_steps // plan.n_draws - 1
+    half = (1 + kept) / 2
+    # The midpoint of the last step, as a function of the segment's start and the record's tilt.
+    carried = half * kept**n_before
+    tilt = half * step * sum(kept**k for k in range(n_before)) + step / 2
+    noise = 2 * step * plan.temperature
+    variance = half**2 * noise * sum(kept ** (2 * k) for k in range(n_before)) + noise / 4
+
+    def score(draws):
+        before = np.column_stack([np.zeros(len(draws)), draws[:, :-1]])
+        rest = draws - carried * before
+        return ((rest + tilt) ** 2 - (rest - tilt) ** 2).sum(axis=1) / (2 * variance)
+
+    seeds = np.arange(2 * REPETITIONS)
+    scores = [score(released(t, plan, 2 * seeds + which)) for which, t in enumerate(tables)]
+    result = audit_separation(*scores)
+    assert result.mu - 3.5 * result.standard_error <= plan.cost.mu
+    assert result.mu >= 0.97 * plan.cost.mu
+
+
+def test_the_record_in_the_last_batch_reaches_the_claim(monkeypatch):
+    """Batches in the table's order, which an attacker may hope for: the last record comes last."""
+    plan = last_state_plan(12, 6.0, batch_size=3, n_steps=16)
+    tables = neighbors(12)
+    uncut = _gradients.CyclicBatches
+
+    def in_order(order, ends, turn):
+        return uncut(order, ends, np.zeros(1, np.int64))
+
+    seeds = np.arange(3 * REPETITIONS)
+    drawn = [released(t, plan, 2 * seeds + which)[:, 0] for which, t in enumerate(tables)]
+    random_order = audit_separation(*drawn)
+    monkeypatch.setattr(_gradients, "CyclicBatches", in_order)
+    drawn = [released(t, plan, 2 * seeds + which)[:, 0] for which, t in enumerate(tables)]
+    worst = audit_separation(*drawn)
+    assert worst.mu - 3.5 * worst.standard_error <= plan.cost.mu
+    assert worst.mu >= 0.6 * plan.cost.mu
+    assert random_order.mu < worst.mu + 3.5 * worst.standard_error
+
+
+def test_a_logistic_draw_stays_within_the_claim(make_target):
+    X = np.vstack([np.tile([[0.3, 0.4]], (11, 1)), [[1.0, 0.0]]])
+    y = np.array([0, 1] * 6)
+    other = X.copy()
+    other[-1] = [-1.0, 0.0]
+    target, bounds = make_target(X, y, prior_scale=2.0)
+    neighbor, _ = make_target(other, y, prior_scale=2.0)
+    plan = plan_last_state(bounds, 12, Budget(6.0, DELTA))
+    seeds = np.arange(3 * REPETITIONS)
+    ours, theirs = (
+        released(t, plan, 2 * seeds + which)[:, 0] for which, t in enumerate((target, neighbor))
+    )
+    result = audit_separation(ours, theirs)
+    assert result.mu - 3.5 * result.standard_error <= plan.cost.mu
+    assert result.mu > 0.3 * plan.cost.mu

@@ -1,0 +1,282 @@
+"""Plans that release last states only: what they cost, what they refuse, and how they are made."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpbayes.privacy import (
+    Budget,
+    LangevinOptions,
+    hidden_state_mu,
+    hidden_state_mu_cyclic,
+    plan_langevin,
+    plan_last_state,
+)
+from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.targets import TargetBounds
+
+BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)
+N = 24_420
+S = 2.0
+
+
+def plan(epsilon=1.0, delta=1e-5, n=N, bounds=BOUNDS, relation="replace_one", **options):
+    return plan_last_state(bounds, n, Budget(epsilon, delta, relation), LangevinOptions(**options))
+
+
+def limit(made):
+    """What an exact posterior sample costs, ``s / (tau sqrt(lambda))``."""
+    s = 2.0 * made.bounds.gradient_bound
+    return s / (made.temperature * math.sqrt(made.bounds.prior_precision[0]))
+
+
+def segment(made):
+    """Contraction, sensitivity and noise of every step of a one-draw plan, in exact arithmetic."""
+    steps = made.step_sizes()
+    contraction = 1 - steps * made.temperature * made.bounds.prior_precision[0]
+    shifts = steps * 2.0 * made.bounds.gradient_bound * made.n_batches
+    noise = np.sqrt(2 * steps * made.temperature)
+    # What is released is the midpoint of the last two states.
+    contraction[-1] = (1 + contraction[-1]) / 2
+    shifts[-1] /= 2
+    noise[-1] /= 2
+    return contraction, shifts, noise
+
+
+def test_a_plan_sees_public_quantities_only():
+    names = list(inspect.signature(plan_last_state).parameters)
+    assert names == ["bounds", "n_samples", "budget", "options"]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, math.inf])
+@pytest.mark.parametrize("n_steps", [None, 1, 2, 300])
+def test_the_cost_is_the_accountants(epsilon, n_steps):
+    made = plan(epsilon, n_steps=n_steps)
+    exact = hidden_state_mu(*segment(made))
+    # Rounding enlarges the cost a little, and never the other way.
+    assert exact < made.cost.mu < exact * 1.005
+    assert made.epsilon <= epsilon
+
+
+def test_decreasing_steps_are_accounted_one_by_one():
+    made = plan(n_steps=5000, step_decay=1 / 3)
+    exact = hidden_state_mu(*segment(made))
+    assert exact < made.cost.mu < exact * 1.01
+    assert made.epsilon <= 1.0
+
+
+def test_a_draw_never_costs_more_than_an_exact_posterior_sample():
+    for n_steps in (1, 10, 1000, 10**6, 10**8):
+        made = plan(temperature=20.0, n_steps=n_steps, epsilon=math.inf, n=1000)
+        assert made.cost.mu <= limit(made) * 1.005
+        if n_steps == 10**8:
+            assert made.cost.mu >= limit(made)
+    costs = [
+        plan(temperature=20.0, step_size=1e-4, n_steps=T, epsilon=math.inf).cost.mu
+        for T in (1, 10, 100, 1000, 10**4, 10**5, 10**6)
+    ]
+    assert costs == sorted(costs)
+
+
+def test_the_temperature_comes_from_the_budget():
+    made = plan()
+    hottest = S / (gaussian_mu(1.0, 1e-5) * math.sqrt(0.16))
+    # Three relaxations cost a little less than the limit.
+    assert 0.93 * hottest < made.temperature < hottest
+    assert 1 - 1e-6 < made.epsilon <= 1.0
+    assert made.relaxations == pytest.approx(3.0, rel=1e-3)
+
+
+def test_draws_cost_the_square_root_of_their_number():
+    for k in (2, 10, 100):
+        one = plan(math.inf, temperature=30.0, n_steps=1000)
+        many = plan(
+            math.inf, temperature=30.0, n_steps=1000 * k, n_draws=k, step_size=one.step_size
+        )
+        assert many.cost.mu == pytest.approx(math.sqrt(k) * one.cost.mu, rel=1e-9)
+        assert plan(n_draws=k).temperature == pytest.approx(
+            math.sqrt(k) * plan().temperature, rel=0.01
+        )
+    uneven = plan(math.inf, temperature=30.0, n_steps=2001, n_draws=2, step_size=one.step_size)
+    longer = plan(math.inf, temperature=30.0, n_steps=1001, step_size=one.step_size)
+    assert uneven.cost.mu == pytest.approx(math.hypot(one.cost.mu, longer.cost.mu), rel=1e-9)
+    assert list(uneven.kept_steps()) == [999, 2000]
+
+
+def test_privacy_is_free_where_the_posterior_is_private_enough():
+    narrow = BOUNDS._replace(prior_precision=(400.0, 400.0))
+    free = plan(bounds=narrow, n=1000)
+    assert free.temperature == 1.0
+    assert free.cost.mu <= S / 20.0 * 1.001
+    assert free.epsilon < 0.5
+    assert free.epsilon == plan(5.0, bounds=narrow, n=1000).epsilon
+
+
+@given(
+    epsilon=st.floats(0.01, 20.0),
+    n=st.integers(2, 10**6),
+    smoothness=st.floats(0.01, 50.0),
+    precision=st.floats(1e-2, 1e3),
+    spread=st.floats(1.0, 10.0),
+    n_draws=st.integers(1, 20),
+)
+@settings(max_examples=100, deadline=None)
+def test_full_batch_plans_stay_within_the_budget(
+    epsilon, n, smoothness, precision, spread, n_draws
+):
+    bounds = TargetBounds(
+        7, 2 * math.sqrt(smoothness), smoothness, (precision, spread * precision), convex=True
+    )
+    made = plan(epsilon, n=n, bounds=bounds, n_draws=n_draws)
+    assert made.epsilon <= epsilon
+    assert made.temperature >= 1
+    if made.temperature > 1:
+        assert made.epsilon >= epsilon * (1 - 1e-4)
+    m = made.temperature * precision
+    stiffest = n * smoothness + made.temperature * spread * precision
+    assert 0 < made.step_size <= 2 / (m + stiffest)
+    assert made.n_draws == n_draws <= made.n_steps
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 50, 99, 100])
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+@pytest.mark.parametrize("n_steps", [None, 230])
+def test_cyclic_batches_are_accounted_for_the_worst_position(batch_size, decay, n_steps):
+    n = 100
+    bounds = BOUNDS._replace(n_parameters=3, prior_precision=(2.0, 3.0))
+    made = plan(n=n, bounds=bounds, batch_size=batch_size, step_decay=decay, n_steps=n_steps)
+    assert made.n_batches == math.ceil(n / batch_size)
+    exact = hidden_state_mu_cyclic(*segment(made), made.n_batches).max()
+    assert exact < made.cost.mu < exact * 1.003
+    assert made.epsilon <= 1.0
+    # The curvature of the largest batch, which stands for the table.
+    largest = made.n_batches * math.ceil(n / made.n_batches) * bounds.smoothness
+    m, stiffest = made.temperature * 2.0, largest + made.temperature * 3.0
+    assert made.step_size <= 2 / (m + stiffest)
+    if n_steps is None:
+        assert made.n_steps % made.n_batches == 0
+
+
+def test_several_draws_on_batches_that_do_not_divide_the_steps():
+    n, n_draws = 100, 3
+    bounds = BOUNDS._replace(n_parameters=3, prior_precision=(2.0, 2.0))
+    made = plan(n=n, bounds=bounds, batch_size=30, n_steps=50, n_draws=n_draws)
+    one = plan(math.inf, n=n, bounds=bounds, batch_size=30, n_steps=16, step_size=made.step_size,
+               temperature=made.temperature)  # fmt: skip
+    assert made.epsilon <= 1.0
+    assert math.sqrt(2) * one.cost.mu < made.cost.mu < math.sqrt(3.3) * one.cost.mu
+
+
+def test_batches_cost_at_most_a_tenth_more_than_the_table():
+    full = plan()
+    for batch_size in (8000, 2000, 500):
+        made = plan(batch_size=batch_size)
+        assert made.temperature < 1.06 * full.temperature
+        assert made.record_gradients < full.record_gradients * 1.3
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"bounds": BOUNDS._replace(convex=False)}, "convex"),
+        ({"bounds": BOUNDS._replace(prior_precision=(0.0, 1.0))}, "prior_precision"),
+        ({"relation": "add_or_remove_one"}, "replace_one"),
+        ({"burn_in": 0.5}, "burn_in"),
+        ({"init": "ops"}, "init"),
+        ({"step_size": 1.0}, "step_size"),
+        ({"step_size": 2 / (0.25 * N)}, "step_size"),
+        ({"n_steps": 3, "n_draws": 4}, "n_draws=4"),
+        ({"batch_size": N + 1}, "batch_size"),
+        ({"delta": 0.0}, "delta"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"temperature": 2.0, "step_size": 1e-4, "n_steps": 10**5}, "temperature.*step_size.*n_st"),
+        ({"n_steps": 10**8, "batch_size": 100}, "n_steps"),
+    ],
+)
+def test_what_has_no_guarantee_is_refused_by_name(options, named):
+    with pytest.raises(ValueError, match=named):
+        plan(**options)
+
+
+def test_the_step_is_bounded_where_contraction_ends():
+    """Beyond 2 / (m + M) the stiffest direction decides, and the cost is no longer capped."""
+    m = 20.0 * 0.16
+    edge = 2 / (m + 0.25 * N + m)
+    made = plan(math.inf, temperature=20.0, step_size=edge * (1 - 1e-9), n_steps=100)
+    assert made.step_size < edge
+    with pytest.raises(ValueError, match="step_size"):
+        plan(math.inf, temperature=20.0, step_size=edge * (1 + 1e-9), n_steps=100)
+
+
+def test_a_short_chain_is_announced():
+    assert plan().notes == ()
+    assert "relaxes" in plan(n_steps=100).notes[0]
+    assert "relaxes" in plan(temperature=2.0).notes[0]
+    assert "heat" in plan(batch_size=100, n_steps=20_000).notes[-1]
+
+
+def test_a_plan_prints_what_it_does():
+    text = str(plan(n_draws=4, batch_size=5000))
+    for word in ("epsilon", "replace-one", "hidden", "for each draw", "one of 5 batches", "4884"):
+        assert word in text
+    assert plan().sampler == "ops"
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 3000, "n_steps": 3000}])
+@pytest.mark.parametrize("share", [None, 0.25, 0.8])
+def test_a_path_that_starts_at_a_draw_costs_both(options, share):
+    budget = Budget(1.0, 1e-5)
+    made = plan_langevin(
+        BOUNDS, N, budget, LangevinOptions(init="ops", init_share=share, **options)
+    )
+    assert 0.99 < made.epsilon <= 1.0
+    assert made.start.n_draws == 1 and made.n_burn_in == 0
+    path = plan_langevin(
+        BOUNDS,
+        N,
+        Budget(math.inf, 1e-5),
+        LangevinOptions(
+            temperature=made.temperature,
+            step_size=made.step_size,
+            n_steps=made.n_steps,
+            burn_in=0.0,
+            batch_size=options.get("batch_size"),
+        ),
+    )
+    if options:
+        assert made.cost.mu == pytest.approx(made.start.cost.mu, rel=1e-12)
+        assert made.cost.sampled[0].count == made.n_steps
+    else:
+        together = math.hypot(path.cost.mu, made.start.cost.mu)
+        assert made.cost.mu == pytest.approx(together, rel=1e-9)
+    if share is None:
+        assert made.start.temperature == made.temperature
+    else:
+        spent = (made.start.cost.mu / gaussian_mu(1.0, 1e-5)) ** 2
+        assert spent == pytest.approx(share, rel=1e-6)
+    assert made.n_updates == made.n_steps + made.start.n_steps
+    assert "starts at" in str(made)
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"init_share": 0.5}, "init_share"),
+        ({"init": "ops", "init_share": 1.0}, "init_share"),
+        ({"init": "mode"}, "init"),
+    ],
+)
+def test_starts_that_mean_nothing_are_refused(options, named):
+    with pytest.raises(ValueError, match=named):
+        plan_langevin(BOUNDS, N, Budget(1.0, 1e-5), LangevinOptions(**options))
+    with pytest.raises(ValueError, match="convex"):
+        plan_langevin(
+            BOUNDS._replace(convex=False), N, Budget(1.0, 1e-5), LangevinOptions(init="ops")
+        )
+    with pytest.raises(ValueError, match="replace_one"):
+        relation = Budget(1.0, 1e-5, "add_or_remove_one")
+        plan_langevin(BOUNDS, N, relation, LangevinOptions(init="ops"))
