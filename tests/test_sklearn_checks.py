@@ -10,6 +10,9 @@ from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
 ESTIMATORS = [
     DPBayesianLogisticRegression(),
     DPBayesianLogisticRegression(batch_size=5),
+    DPBayesianLogisticRegression(sampler="ops"),
+    DPBayesianLogisticRegression(release="last", batch_size=5, n_draws=2),
+    DPBayesianLogisticRegression(init="ops"),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
     BoundedScaler(),
