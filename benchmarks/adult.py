@@ -18,6 +18,7 @@ Table 2: no constant column (92 columns), the estimator's own intercept as it is
 import argparse
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,8 @@ from skdpbayes.linear_model import DPBayesianLogisticRegression
 
 DELTA = 1e-5
 EPSILONS = (3.0, 1.0, 0.3, 0.1)
+# What is released: a path from zero, one posterior sample alone, a path from such a sample.
+RELEASES = {"": {}, "one draw, ": {"sampler": "ops"}, "path from a draw, ": {"init": "ops"}}
 BOUNDS = {
     "age": (17, 90),
     "fnlwgt": (1e4, 1.5e6),
@@ -68,17 +71,21 @@ def load(path, constant):
 def compare(X, y, constant, n_seeds):
     """Print one table."""
     models = {
-        f"not private, C = {C:g}": lambda seed, C=C: LogisticRegression(
-            C=C, fit_intercept=not constant, max_iter=10_000
+        f"not private, C = {C:g}": partial(
+            LogisticRegression, C=C, fit_intercept=not constant, max_iter=10_000
         )
         for C in (1.0, 100.0)
     }
-    for epsilon in EPSILONS:
-        models[f"epsilon = {epsilon:g}"] = lambda seed, epsilon=epsilon: (
-            DPBayesianLogisticRegression(
-                epsilon, DELTA, data_norm=1.0, fit_intercept=not constant, random_state=seed
+    for release, options in RELEASES.items():
+        for epsilon in EPSILONS:
+            models[f"{release}epsilon = {epsilon:g}"] = partial(
+                DPBayesianLogisticRegression,
+                epsilon,
+                DELTA,
+                data_norm=1.0,
+                fit_intercept=not constant,
+                **options,
             )
-        )
     print(f"{X.shape[1]} columns, {n_seeds} seeds, mean +- standard error")
     print("| | accuracy | log loss | steps | temperature | seconds |")
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
@@ -88,7 +95,7 @@ def compare(X, y, constant, n_seeds):
             rows = train_test_split(X, y, test_size=0.25, random_state=seed)
             X_train, X_test, y_train, y_test = rows
             start = time.perf_counter()
-            model = make(seed).fit(X_train, y_train)
+            model = make(random_state=seed).fit(X_train, y_train)
             seconds.append(time.perf_counter() - start)
             proba = model.predict_proba(X_test)[:, 1]
             scores.append((accuracy_score(y_test, proba > 0.5), log_loss(y_test, proba)))

@@ -26,8 +26,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from scipy.special import expit
 
+from skdpbayes.privacy import LangevinOptions, plan_langevin
 from skdpbayes.privacy.floating_point import n_chunks
-from skdpbayes.privacy.langevin import LangevinOptions, plan_langevin
 from skdpbayes.privacy.plan import Budget
 from skdpbayes.samplers import sample
 from skdpbayes.samplers._gradients import gradient_sum

@@ -15,9 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._diagnostics import to_arviz
 from .privacy.cost import NEIGHBORING_RELATIONS
-from .privacy.langevin import plan_langevin, plan_last_state
-from .privacy.langevin_plans import LangevinOptions
+from .privacy.hamiltonian import plan_hamiltonian
+from .privacy.langevin import plan_langevin
+from .privacy.langevin_options import LangevinOptions
+from .privacy.last_state import plan_last_state
 from .privacy.plan import Budget, default_delta
 from .samplers import sample
 
@@ -27,6 +30,7 @@ _AUTO = StrOptions({"auto"})
 PLANNERS = {
     "sgld": {"path": plan_langevin, "last": plan_last_state},
     "ops": {"last": plan_last_state},
+    "sghmc": {"path": plan_hamiltonian},
 }
 
 POSTERIOR_CONSTRAINTS = {
@@ -41,6 +45,7 @@ POSTERIOR_CONSTRAINTS = {
     "batch_size": [None, Interval(Integral, 1, None, closed="left")],
     "step_size": [_AUTO, Interval(Real, 0, None, closed="neither")],
     "step_decay": [Interval(Real, 0, 1, closed="left")],
+    "friction": [_AUTO, Interval(Real, 0, 1, closed="right")],
     "n_steps": [_AUTO, Interval(Integral, 1, None, closed="left")],
     "burn_in": [_AUTO, Interval(Real, 0, 1, closed="left")],
     "n_draws": [_AUTO, Interval(Integral, 1, None, closed="left")],
@@ -104,6 +109,7 @@ class PrivatePosteriorMixin:
             burn_in=chosen("burn_in", float),
             n_draws=chosen("n_draws", int),
             batch_size=chosen("batch_size", int),
+            friction=chosen("friction", float),
             init=self.init,
             init_share=chosen("init_share", float),
         )
@@ -155,6 +161,48 @@ class PrivatePosteriorMixin:
             )
         chosen = check_random_state(random_state).choice(kept, size=n_draws, replace=False)
         return self.posterior_samples_[np.sort(chosen)]
+
+    def to_arviz(self, *, split=True):
+        """Return the draws for ArviZ: R-hat, effective sample sizes, plots; post-processing.
+
+        Needs the extra ``diagnostics``.
+
+        Parameters
+        ----------
+        split : bool, default=True
+            Whether the chain's halves are presented as two chains, without which ArviZ's R-hat is nan.
+            An odd draw at the beginning is left out then. Fewer than 8 draws stay one chain.
+
+        Returns
+        -------
+        data : xarray.DataTree or arviz.InferenceData
+            Its group ``posterior`` has dimensions ``chain`` and ``draw``, coordinates by the names of
+            classes and columns, and the plan's numbers (``epsilon``, ``delta``,
+            ``neighboring_relation``, ``temperature``, ``n_steps``, ``sampler``) as attributes. An
+            InferenceData before ArviZ 1.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        ValueError
+            If there are fewer than 4 draws.
+
+        Examples
+        --------
+        >>> import arviz
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+        >>> X, y = make_classification(2000, 5, n_redundant=0, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(n_draws=200, random_state=0).fit(X, y)
+        >>> data = clf.to_arviz()
+        >>> dict(data["posterior"]["coef"].sizes)
+        {'chain': 2, 'draw': 100, 'class': 1, 'feature': 5}
+        >>> bool((arviz.ess(data)["coef"] < 200).all())
+        True
+        """
+        check_is_fitted(self)
+        return to_arviz(*self._posterior_variables(), self.plan_, split=split)
 
 
 def validate_table(estimator, X, y="no_validation", *, reset):

@@ -42,9 +42,10 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         privacy and samples the true posterior.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
-    sampler : {"sgld", "ops"}, default="sgld"
-        The algorithm: stochastic gradient Langevin dynamics, with draws along its path, or one posterior
-        sample, which is the same with ``release="last"`` on the full table.
+    sampler : {"sgld", "sghmc", "ops"}, default="sgld"
+        The algorithm: stochastic gradient Langevin dynamics ("sgld") or its underdamped relative, which
+        needs far fewer steps ("sghmc"), with draws along their paths; or one posterior sample ("ops"),
+        which is "sgld" with ``release="last"`` on the full table.
     release : {"auto", "path", "last"}, default="auto"
         What a guarantee covers: the whole path of the chain, or only the last state, the path to which
         stays hidden. "auto" is "last" for "ops", else "path".
@@ -78,9 +79,12 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         Expected size of a Poisson batch; with ``release="last"`` the size of a batch when batches take
         turns. None takes the full table at every step, which is best unless the table is huge.
     step_size : float or "auto", default="auto"
-        (First) step size.
+        (First) step size: diffusion time per step, which is what privacy pays for.
     step_decay : float, default=0.0
         Step ``k`` has size ``step_size * k ** -step_decay``.
+    friction : float or "auto", default="auto"
+        Share of its velocity that an underdamped chain loses in a step, in (0, 1]. "auto" damps the slowest
+        direction critically.
     n_steps : int or "auto", default="auto"
         Number of updates; with ``release="last"`` for all draws together. Those that draw the start of a
         path come on top.
@@ -198,6 +202,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         batch_size=None,
         step_size="auto",
         step_decay=0.0,
+        friction="auto",
         n_steps="auto",
         burn_in="auto",
         n_draws="auto",
@@ -222,6 +227,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         self.batch_size = batch_size
         self.step_size = step_size
         self.step_decay = step_decay
+        self.friction = friction
         self.n_steps = n_steps
         self.burn_in = burn_in
         self.n_draws = n_draws
@@ -436,3 +442,17 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         """
         log_proba = self._log_proba(X)
         return self.classes_[np.argmax(log_proba, axis=1)]
+
+    def _posterior_variables(self):
+        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        draws, n_features = self.posterior_samples_, self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+        coords = {
+            # Two classes have one block, which is that of the second.
+            "class": self.classes_[-draws.shape[1] :],
+            "feature": np.asarray(names, dtype=str),
+        }
+        variables = {"coef": (draws[:, :, :n_features], ("class", "feature"))}
+        if draws.shape[2] > n_features:
+            variables["intercept"] = (draws[:, :, -1], ("class",))
+        return variables, coords

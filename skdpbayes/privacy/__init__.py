@@ -2,9 +2,12 @@
 
 from .audit import AuditResult, audit_separation
 from .cost import PrivacyCost, PublishedEvent, SampledGaussian
+from .hamiltonian import plan_hamiltonian
 from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_state_mu_cyclic
-from .langevin import plan_langevin, plan_last_state
-from .langevin_plans import LangevinOptions, LangevinPlan, LastStatePlan
+from .langevin import plan_langevin
+from .langevin_options import LangevinOptions
+from .langevin_plans import HamiltonianPlan, LangevinPlan, LastStatePlan
+from .last_state import plan_last_state
 from .ledger import PrivacyLedger
 from .plan import Budget, Plan, default_delta
 from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
@@ -12,6 +15,7 @@ from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
 __all__ = [
     "AuditResult",
     "Budget",
+    "HamiltonianPlan",
     "LangevinOptions",
     "LangevinPlan",
     "LastStatePlan",
@@ -25,6 +29,7 @@ __all__ = [
     "hidden_state_mu",
     "hidden_state_mu_constant",
     "hidden_state_mu_cyclic",
+    "plan_hamiltonian",
     "plan_langevin",
     "plan_last_state",
     "ryffel_epsilon_not_a_guarantee",

@@ -264,7 +264,7 @@ def hidden_state_mu_cyclic(contraction, sensitivity, noise_scale, n_batches):
     >>> from skdpbayes.privacy import hidden_state_mu_cyclic
     >>> steps = np.full(40, 0.05)
     >>> mu = hidden_state_mu_cyclic(1 - steps, 0.2 * steps, np.sqrt(2 * steps), n_batches=4)
-    >>> mu.argmax()  # the batch that was used last
+    >>> int(mu.argmax())  # the batch that was used last
     3
     """
     if n_batches < 1:

@@ -47,6 +47,7 @@ class LangevinCalibration:
     relaxations = (1.0, 10.0)
     default_burn_in = 0.25
     default_draws = 100
+    has_velocity = False
 
     def __init__(self, bounds, n_samples, budget, options, start=None):
         self.bounds, self.n, self.budget, self.options = bounds, n_samples, budget, options
@@ -210,8 +211,34 @@ class LangevinCalibration:
 
     # Solving
 
-    def solve(self):
-        """Return (temperature, first step size, number of steps)."""
+    def solved(self):
+        """Solve for ``temperature``, (first) ``step`` size and number of ``steps``; return self."""
+        self.temperature, self.step, self.steps = self._solve()
+        return self
+
+    def make(self, plan_class, name, **more):
+        """Return the plan of the solution."""
+        return plan_class(
+            sampler=name,
+            n_samples=self.n,
+            bounds=self.bounds,
+            budget=self.budget,
+            cost=self.cost(self.temperature, self.step, self.steps),
+            temperature=self.temperature,
+            n_steps=self.steps,
+            n_burn_in=math.floor(self.steps * self.burn_in),
+            n_draws=self.draws,
+            sampling_rate=self.q,
+            step_size=self.step,
+            step_decay=self.options.step_decay,
+            noise_multiplier=(
+                self.q * math.sqrt(2.0 * self.temperature / self.step) / self.bounds.gradient_bound
+            ),
+            wanted_relaxations=self.goal,
+            **more,
+        )
+
+    def _solve(self):
         if self.options.temperature is None:
             temperature = self._lowest_temperature()
             step, steps = self.schedule(temperature)

@@ -6,7 +6,6 @@ with the whole path released, or with only the last state of each of a few segme
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,43 +14,6 @@ from .plan import Plan
 
 # Subsampling may add this share to the temperature when the plan is free to choose its steps.
 HEATING = 0.5
-
-
-class LangevinOptions(NamedTuple):
-    """What a user may fix; ``None`` leaves it to the rule.
-
-    Attributes
-    ----------
-    temperature : float or None
-        At least 1.
-    step_size : float or None
-        First step size.
-    step_decay : float
-        ``a`` in ``eta_k = eta_1 k^-a``, in [0, 1).
-    n_steps : int or None
-        Number of updates.
-    burn_in : float or None
-        Fraction of the updates before the first draw.
-    n_draws : int or None
-        Draws kept.
-    batch_size : int or None
-        Expected size of a Poisson batch; size of a cyclic batch where only last states are released.
-        None is the full table.
-    init : {"zeros", "ops"}
-        Where a path starts: at zero, or at a posterior sample that is released, too.
-    init_share : float or None
-        Share of ``mu^2`` that this sample may cost, in (0, 1); None gives it the path's temperature.
-    """
-
-    temperature: float | None = None
-    step_size: float | None = None
-    step_decay: float = 0.0
-    n_steps: int | None = None
-    burn_in: float | None = None
-    n_draws: int | None = None
-    batch_size: int | None = None
-    init: str = "zeros"
-    init_share: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +76,8 @@ class DiffusionPlan(Plan):
         if self.relaxations < 0.99 * self.wanted_relaxations:
             notes.append(
                 f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
-                f"{self.wanted_relaxations:g}: draws stay near the starting point (zero) where the "
-                "data say little; raise n_steps, or leave temperature and step_size to the plan."
+                f"{self.wanted_relaxations:g}: draws stay near where they start where the data say "
+                "little; raise n_steps, or leave temperature and step_size to the plan."
             )
         hottest = self.temperature + self.subsampling_temperature
         if hottest > (1 + 1.001 * HEATING) * self.temperature:
@@ -138,8 +100,8 @@ class DiffusionPlan(Plan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LangevinPlan(DiffusionPlan):
-    """A plan for SGLD, whole path released.
+class PathPlan(DiffusionPlan):
+    """What plans share that release the whole path.
 
     Attributes
     ----------
@@ -187,6 +149,39 @@ class LangevinPlan(DiffusionPlan):
             start = self.start
             text = f"a posterior sample at temperature {start.temperature:.4g}, {start.n_steps:,} steps"
             rows.append(("starts at", f"{text}, epsilon = {start.epsilon:.4g} by itself"))
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class LangevinPlan(PathPlan):
+    """A plan for SGLD, whole path released."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HamiltonianPlan(PathPlan):
+    """A plan for SGHMC or SGNHT, whole path released.
+
+    ``step_size`` is diffusion time per step, as for SGLD: what privacy pays for.
+
+    Attributes
+    ----------
+    friction : float
+        Share of the velocity that a step loses (of SGNHT, at the start).
+    thermostat_gain : float
+        How fast SGNHT's friction follows the kinetic temperature; 0 for SGHMC, whose friction is fixed.
+    """
+
+    friction: float
+    thermostat_gain: float = 0.0
+
+    @property
+    def gradient_step(self):
+        """``kappa``: by how much of the (first step's) gradient the velocity moves."""
+        return self.step_size * self.friction
+
+    def _rows(self):
+        rows = super()._rows()
+        rows.append(("friction", f"{self.friction:.4g} of the velocity per step"))
         return rows
 
 

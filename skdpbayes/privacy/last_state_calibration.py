@@ -59,7 +59,7 @@ class LastStateCalibration(LangevinCalibration):
 
     def _calm_step(self, temperature):
         calm = super()._calm_step(temperature)
-        if self.n_batches == 1:
+        if self.n_batches == 1 or not self.private:
             return calm
         # The record may be in the last batch, whose noise alone covers it: eta m L^2 / 2 of the rest.
         slowest = temperature * self.bounds.prior_precision[0]
@@ -120,13 +120,14 @@ class LastStateCalibration(LangevinCalibration):
     def _square(self, temperature, sizes, smallest):
         """``mu^2`` of a segment of any steps, for the batch in which the differing record costs most."""
         contraction = 1 - sizes * temperature * self.bounds.prior_precision[0]
-        shifts = self.n_batches * self.sensitivity * sizes
+        shifts = self.n_batches * 2.0 * self.bounds.gradient_bound * sizes
         noise = np.sqrt(2 * sizes * temperature)
         contraction[-1] = (1 + contraction[-1]) / 2
         shifts[-1] /= 2
         noise[-1] /= 2
-        slack = contraction_slack(self.bounds.n_parameters, math.sqrt(2 * smallest * temperature))
         # Rounding shifts every step, the record's turn or not. Sums of shifts cost at most sums of costs.
-        rounding = hidden_state_mu(contraction, np.full(sizes.size, slack), noise)
+        slack = contraction_slack(self.bounds.n_parameters, math.sqrt(2 * smallest * temperature))
+        sums = (self.sensitivity - 2.0 * self.bounds.gradient_bound) * sizes
+        rounding = hidden_state_mu(contraction, slack + sums, noise)
         record = hidden_state_mu_cyclic(contraction, shifts, noise, self.n_batches).max()
         return float(record + rounding) ** 2

@@ -141,6 +141,7 @@ class Plan:
         relation = self.budget.neighboring_relation.replace("_", "-")
         asked = f"asked for at most {self.budget.epsilon:g}"
         size = self.sampling_rate * self.n_samples
+        discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
         batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"
         return [
             ("sampler", self.sampler),
@@ -148,7 +149,7 @@ class Plan:
             ("protects", f"{relation}, table of {self.n_samples:,} rows"),
             ("parameters", f"{self.bounds.n_parameters:,}"),
             ("temperature", f"{self.temperature:.4g}"),
-            ("steps", f"{self.n_steps:,}, the first {self.n_burn_in:,} discarded"),
+            ("steps", f"{self.n_steps:,}{discarded}"),
             ("draws", f"{self.n_draws:,}"),
             ("a step reads", batch),
         ]

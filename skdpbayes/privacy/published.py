@@ -63,9 +63,9 @@ def wang_epsilon_if_exact(log_likelihood_bound, temperature=1.0, n_draws=1):
 def ryffel_epsilon_not_a_guarantee(n_steps, step_size, sensitivity, curvature, temperature, delta):
     """Epsilon that a published theorem states for the last state of SGLD on random minibatches.
 
-    **Not a guarantee.** With the full table at every step it is true, if twice as large as it need be;
-    on random batches a single step can have a larger Renyi divergence than is stated for it, as the
-    documentation's theory page shows.
+    **Not a guarantee.** With the full table at every step it is true, if up to twice as large (in
+    ``mu^2``) as it need be with small steps; on random batches a single step can have a larger Renyi
+    divergence than is stated for it, as the documentation's theory page shows.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def ryffel_epsilon_not_a_guarantee(n_steps, step_size, sensitivity, curvature, t
     --------
     >>> from skdpbayes.privacy import ryffel_epsilon_not_a_guarantee
     >>> round(ryffel_epsilon_not_a_guarantee(100, 0.1, 0.2, 1.0, 1.0, 1e-5), 3)
-    1.394
+    1.392
     """
     if not min(n_steps, step_size, sensitivity, curvature, temperature) > 0 or not 0 < delta < 1:
         raise ValueError("all numbers must be positive, and delta below 1.")

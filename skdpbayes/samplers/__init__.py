@@ -1,6 +1,6 @@
 """How a target is sampled: one file per algorithm."""
 
-from . import langevin  # noqa: F401  (registers the sampler for its plans)
+from . import hamiltonian, langevin  # noqa: F401  (they register themselves for their plans)
 from ._interface import sample
 
 __all__ = ["sample"]
