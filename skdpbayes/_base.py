@@ -17,12 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._diagnostics import to_arviz
 from .privacy.cost import NEIGHBORING_RELATIONS
+from .privacy.fisher import plan_fisher
 from .privacy.hamiltonian import plan_hamiltonian
 from .privacy.langevin import plan_langevin
 from .privacy.langevin_options import LangevinOptions
 from .privacy.last_state import plan_last_state
 from .privacy.plan import Budget, default_delta
-from .samplers import sample
+from .privacy.thermostat import plan_thermostat
+from .samplers import carry_out
 
 _AUTO = StrOptions({"auto"})
 
@@ -31,6 +33,8 @@ PLANNERS = {
     "sgld": {"path": plan_langevin, "last": plan_last_state},
     "ops": {"last": plan_last_state},
     "sghmc": {"path": plan_hamiltonian},
+    "sgnht": {"path": plan_thermostat},
+    "sgfs": {"path": plan_fisher},
 }
 
 POSTERIOR_CONSTRAINTS = {
@@ -119,14 +123,17 @@ class PrivatePosteriorMixin:
         """Spend the plan, set what is public of it, and return the draws."""
         for note in plan.notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
-        draws = sample(target, plan, random_state=self.random_state, verbose=self.verbose)
+        released = carry_out(target, plan, self.random_state, self.verbose)
+        plan = released.plan
         self.plan_ = plan
+        for name, value in released.other.items():
+            setattr(self, f"{name}_", value)
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon
         self.spent_delta_ = plan.delta
         self.temperature_ = plan.temperature
         self.n_iter_ = plan.n_updates
-        return draws
+        return released.draws
 
     def sample_posterior(self, n_draws=None, random_state=None):
         """Draws from the posterior; post-processing, so it may be repeated for free.

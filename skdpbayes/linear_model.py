@@ -270,6 +270,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
             float(np.hypot(self._norm(n_features), constant)),
             n_classes,
             self._prior_precision(n_features, n_classes),
+            constant,
         )
         return self._make_plan(bounds, self._public_size(n_samples))
 

@@ -20,7 +20,6 @@ from .cost import PrivacyCost, SampledGaussian, gaussian_mu
 from .floating_point import rounding_shift, sum_inflation
 from .langevin_plans import HEATING
 
-HEATING_WITHOUT_PRIVACY = 0.05
 # The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
 _FEW_RECORDS = 100
@@ -48,6 +47,8 @@ class LangevinCalibration:
     default_burn_in = 0.25
     default_draws = 100
     has_velocity = False
+    # What random batches may add to the temperature, relatively, with privacy and without.
+    heating = (HEATING, 0.05)
 
     def __init__(self, bounds, n_samples, budget, options, start=None):
         self.bounds, self.n, self.budget, self.options = bounds, n_samples, budget, options
@@ -110,9 +111,12 @@ class LangevinCalibration:
         stiff = self._stiff_step(temperature)
         if self.q == 1:
             return stiff
-        share = HEATING if self.private else HEATING_WITHOUT_PRIVACY
-        trace = (1 - self.q) / self.q * self.n * self.bounds.gradient_bound**2
-        return min(stiff, 2.0 * share * temperature / trace)
+        share = self.heating[0 if self.private else 1]
+        return min(stiff, 2.0 * share * temperature / self._batch_trace())
+
+    def _batch_trace(self):
+        """Bound on the trace of a batch gradient's covariance."""
+        return (1 - self.q) / self.q * self.n * self.bounds.gradient_bound**2
 
     def schedule(self, temperature):
         """Return (first step size, number of steps) that the rule takes at a temperature."""

@@ -5,6 +5,7 @@
 with the whole path released, or with only the last state of each of a few segments.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -159,16 +160,16 @@ class LangevinPlan(PathPlan):
 
 @dataclass(frozen=True, kw_only=True)
 class HamiltonianPlan(PathPlan):
-    """A plan for SGHMC or SGNHT, whole path released.
+    """A plan for SGHMC, whole path released.
 
     ``step_size`` is diffusion time per step, as for SGLD: what privacy pays for.
 
     Attributes
     ----------
     friction : float
-        Share of the velocity that a step loses (of SGNHT, at the start).
+        Share of the velocity that a step loses.
     thermostat_gain : float
-        How fast SGNHT's friction follows the kinetic temperature; 0 for SGHMC, whose friction is fixed.
+        How fast the friction follows the kinetic temperature; 0 keeps it as it is.
     """
 
     friction: float
@@ -182,6 +183,36 @@ class HamiltonianPlan(PathPlan):
     def _rows(self):
         rows = super()._rows()
         rows.append(("friction", f"{self.friction:.4g} of the velocity per step"))
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThermostatPlan(HamiltonianPlan):
+    """A plan for SGNHT, whole path released: ``friction`` is where the thermostat starts."""
+
+    @property
+    def noise_temperature(self):
+        """Temperature to which this noise would heat a chain of critical friction without thermostat."""
+        slowest = self.temperature * self.bounds.prior_precision[0]
+        y = min(1.0, math.sqrt(self.gradient_step * slowest))
+        return self.temperature * self.friction / (y * (2.0 - y))
+
+    @property
+    def notes(self):
+        """What the user should know before running it, a tuple of str."""
+        notes = [note for note in super().notes if "relaxes" not in note]
+        if self.relaxations < 0.99 * self.wanted_relaxations:
+            notes.append(
+                f"at temperature {self.temperature:.3g} the budget lets the slowest direction relax "
+                f"{self.relaxations:.2g} times instead of {self.wanted_relaxations:g}: draws stay near "
+                "where they start where the data say little. sampler='sghmc' heats them instead."
+            )
+        return tuple(notes)
+
+    def _rows(self):
+        rows = super()._rows()
+        heat = f"{self.noise_temperature:.4g}, held at {self.temperature:.4g} by the thermostat"
+        rows.append(("noise temperature", heat))
         return rows
 
 

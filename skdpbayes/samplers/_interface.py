@@ -9,12 +9,14 @@ the algorithm by the plan's class.
 import hashlib
 from functools import cache, singledispatch
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from .._compiled import compiled
 from ..privacy.ledger import reserve
+from ..privacy.plan import Plan
 from ..random import private_generator
 from ..targets import clips_each_example, n_examples
 
@@ -61,9 +63,22 @@ def count_examples(target):
     return n_examples(target)
 
 
+class Released(NamedTuple):
+    """What a run lets out: draws, the plan as it was completed on the way, and other public numbers."""
+
+    draws: np.ndarray
+    plan: Plan
+    other: dict
+
+
 @singledispatch
 def run(plan, target, generator, verbose):
-    """Carry out a plan; each sampler registers itself for its class of plans."""
+    """Carry out a plan; each sampler registers itself for its class of plans.
+
+    Returns
+    -------
+    draws : ndarray of shape (n_draws, n_parameters) or Released
+    """
     raise TypeError(f"no sampler carries out a {type(plan).__name__}.")
 
 
@@ -93,9 +108,20 @@ def sample(target, plan, *, random_state=None, verbose=0):
     BudgetExceededError
         If an active ledger does not allow the plan; nothing is read then.
     """
+    return carry_out(target, plan, random_state, verbose).draws
+
+
+def carry_out(target, plan, random_state, verbose):
+    """Do what `sample` does, and return all that is released.
+
+    Returns
+    -------
+    released : Released
+    """
     _check_made_for(plan, target)
     reserve(plan)
-    return run(plan, target, private_generator(random_state), verbose)
+    result = run(plan, target, private_generator(random_state), verbose)
+    return result if isinstance(result, Released) else Released(result, plan, {})
 
 
 def _check_made_for(plan, target):

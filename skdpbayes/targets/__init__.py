@@ -12,11 +12,14 @@ from ._interface import (
     record,
     selected_from,
 )
+from ._moments import MOMENT_ROWS, clip_transformed, second_moment
 from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
 
 __all__ = [
+    "MOMENT_ROWS",
     "TargetBounds",
     "add_gradient",
+    "clip_transformed",
     "clips_each_example",
     "example_gradient",
     "implements",
@@ -27,5 +30,6 @@ __all__ = [
     "potential_gradient",
     "prior_gradient",
     "record",
+    "second_moment",
     "selected_from",
 ]

@@ -34,6 +34,13 @@ class TargetBounds(NamedTuple):
         Smallest and largest curvature of ``-log p(theta)``.
     convex : bool, default=False
         Whether every record's ``ell_i`` is convex in ``theta``. Guarantees for hidden paths need it.
+    row_norm : float or None, default=None
+        For a target of the form ``f(z . theta_1, z . theta_2, ...)`` the bound on ``||z||``, by which
+        ``gradient_bound`` and (its square) ``smoothness`` scale.
+    constant : float, default=0.0
+        The last entry of every ``z``, if it is a constant column: public, and never clipped.
+    n_blocks : int, default=1
+        Into how many ``theta_k`` the parameters are cut, one after the other.
     """
 
     n_parameters: int
@@ -41,6 +48,14 @@ class TargetBounds(NamedTuple):
     smoothness: float
     prior_precision: tuple[float, float]
     convex: bool = False
+    row_norm: float | None = None
+    constant: float = 0.0
+    n_blocks: int = 1
+
+    @property
+    def block_length(self):
+        """Number of parameters in a block."""
+        return self.n_parameters // self.n_blocks
 
     def checked(self):
         """Return self, or raise if a bound is not one.

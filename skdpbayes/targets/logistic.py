@@ -101,7 +101,7 @@ def logistic_prior_precision(
     return np.tile(block, 1 if n_classes == 2 else n_classes)
 
 
-def logistic_bounds(norm, n_classes, prior_precision):
+def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0):
     """Public bounds of the target on rows of at most ``norm``, the constant column included.
 
     Parameters
@@ -112,6 +112,8 @@ def logistic_bounds(norm, n_classes, prior_precision):
         2 is the binary target.
     prior_precision : ndarray
         From `logistic_prior_precision`.
+    intercept_scaling : float, default=0.0
+        The constant column; 0 for none.
 
     Returns
     -------
@@ -126,6 +128,9 @@ def logistic_bounds(norm, n_classes, prior_precision):
         smoothness=square / (4.0 if binary else 2.0),
         prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
         convex=True,
+        row_norm=norm,
+        constant=intercept_scaling,
+        n_blocks=1 if binary else n_classes,
     ).checked()
 
 

@@ -1,0 +1,298 @@
+"""Plans for stochastic gradient Fisher scoring (SGFS): sampling in whitened coordinates.
+
+A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mechanism on a symmetric matrix:
+
+    A = sum_i z_i z_i^T + N,    ||z z^T - z' z'^T||_F <= sqrt(2) R^2   (R^2 under add_or_remove_one),
+
+``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
+With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
+data speak of have about the same curvature. Rows are clipped to ``||W^T z|| <= C``, ``C^2`` being 1.2 times the
+mean square that ``A`` itself predicts.
+
+The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
+beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
+the lowest at which directions below the floor, where the data say little and the prior's curvature is
+``tau lambda n / nu``, relax ``k`` times.
+
+Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..targets import MOMENT_ROWS
+from .calibration import smallest_within
+from .cost import PrivacyCost, SampledGaussian, gaussian_mu
+from .floating_point import LATTICE_BITS, sum_inflation
+from .hamiltonian import HamiltonianCalibration
+from .langevin_options import LangevinOptions, check_options
+from .langevin_plans import HamiltonianPlan
+from .plan import Plan
+
+SHARE = 0.2
+RELAXATIONS, RELAXATIONS_WITHOUT_PRIVACY = 3.0, 10.0
+N_STEPS, N_STEPS_WITHOUT_PRIVACY = 250, 2500
+# C^2 over the mean square of the whitened rows.
+CLIPPING = 1.2
+# A record's Hessian is at most a quarter of z z^T: below so many prior precisions the prior decides.
+_PRIOR_FLOOR = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisherPlan(Plan):
+    """A plan for SGFS, as far as it can be made before the second moment is released.
+
+    ``temperature`` is nan until then; `complete` returns the rest.
+
+    Attributes
+    ----------
+    share : float
+        Share of ``mu^2`` that the matrix costs.
+    moment_noise : float
+        Standard deviation of the noise on its diagonal; off it, ``1 / sqrt(2)`` of that.
+    noise_multiplier : float
+        Of every step, relative to what one record can contribute to the whitened gradient.
+    options : LangevinOptions
+        What the user has fixed.
+    """
+
+    share: float
+    moment_noise: float
+    noise_multiplier: float
+    options: LangevinOptions
+
+    def _rows(self):
+        rows = dict(super()._rows())
+        rows["temperature"] = "from the released second moment"
+        rows["second moment"] = (
+            f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
+        )
+        rows["noise multiplier"] = f"{self.noise_multiplier:.4g}"
+        return list(rows.items())
+
+    def whitening(self, moment):
+        """Return (transform, its eigenvalues' floor, norm to which whitened rows are clipped).
+
+        Parameters
+        ----------
+        moment : ndarray of shape (length, length)
+            As released.
+        """
+        noise = math.sqrt(2.0 * len(moment)) * self.moment_noise
+        floor = max(noise, _PRIOR_FLOOR * self.bounds.prior_precision[0])
+        values, vectors = np.linalg.eigh(moment)
+        floored = np.maximum(values, floor)
+        transform = np.ascontiguousarray(vectors * np.sqrt(self.n_samples / floored))
+        if math.isinf(self.budget.epsilon):  # Nothing needs to be clipped.
+            return transform, floor, self.bounds.row_norm * math.sqrt(self.n_samples / floored[0])
+        mean_square = np.sum(np.maximum(values, 0.0) / floored)
+        # The constant column is not clipped, and must leave room for the rest of a row.
+        constant = transform[-1] * self.bounds.constant
+        least = max(1.0, 2.0 * float(constant @ constant))
+        return transform, floor, math.sqrt(max(CLIPPING * mean_square, least))
+
+    def complete(self, moment):
+        """Return (plan of the path, transform), post-processing of the released matrix.
+
+        Parameters
+        ----------
+        moment : ndarray of shape (length, length)
+            As released.
+
+        Returns
+        -------
+        path : HamiltonianPlan
+            In whitened coordinates; its cost is the whole plan's.
+        transform : ndarray of shape (length, length)
+            ``W``.
+        norm : float
+            To which whitened rows are to be clipped.
+        """
+        goal = _relaxations(self.budget)
+        transform, floor, norm = self.whitening(moment)
+        grown = norm / self.bounds.row_norm
+        low, high = self.bounds.prior_precision
+        largest = float(np.linalg.eigvalsh(transform.T @ transform)[-1])
+        bounds = self.bounds._replace(
+            gradient_bound=self.bounds.gradient_bound * grown,
+            smoothness=self.bounds.smoothness * grown**2,
+            # The slowest direction is one of those below the floor.
+            prior_precision=(low * self.n_samples / floor, high * largest),
+        )
+        options = self.options._replace(n_steps=self.n_steps, n_draws=self.n_draws)
+        rule = HamiltonianCalibration(bounds, self.n_samples, self.budget, options)
+        affordable = self._affordable(bounds)
+
+        def step(temperature):
+            time = goal / (temperature * bounds.prior_precision[0])
+            calm = rule._calm_step(temperature)
+            # Without privacy, more diffusion time only helps.
+            return min(time / self.n_steps, calm) if rule.private else calm
+
+        def excess(log_temperature):
+            temperature = math.exp(log_temperature)
+            return step(temperature) / (affordable * temperature) - 1.0
+
+        temperature = options.temperature
+        if temperature is None:
+            free = excess(0.0) <= 0
+            temperature = 1.0 if free else math.exp(smallest_within(excess, 1.0, 1e-9))
+        size = min(step(temperature), affordable * temperature)
+        path = HamiltonianPlan(
+            sampler=self.sampler,
+            n_samples=self.n_samples,
+            bounds=bounds,
+            budget=self.budget,
+            cost=self.cost,
+            temperature=temperature,
+            n_steps=self.n_steps,
+            n_burn_in=self.n_burn_in,
+            n_draws=self.n_draws,
+            sampling_rate=self.sampling_rate,
+            step_size=size,
+            step_decay=0.0,
+            noise_multiplier=self.noise_multiplier,
+            wanted_relaxations=goal,
+            friction=rule.friction(temperature, size),
+        )
+        return path, transform, norm
+
+    def _affordable(self, bounds):
+        """Largest diffusion time of a step, over the temperature, that the noise multiplier covers."""
+        if self.noise_multiplier == 0:
+            return math.inf
+        inflation = sum_inflation(
+            self.n_samples, bounds.n_parameters, self.budget.neighboring_relation
+        )
+        rounding = math.sqrt(bounds.n_parameters) * 2.0**-LATTICE_BITS
+        moved = 1.0 / self.noise_multiplier - rounding
+        return 2.0 * (moved * self.sampling_rate / (bounds.gradient_bound * inflation)) ** 2
+
+
+def _relaxations(budget):
+    return RELAXATIONS_WITHOUT_PRIVACY if math.isinf(budget.epsilon) else RELAXATIONS
+
+
+@lru_cache(maxsize=512)
+def plan_fisher(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+    """Find the noise of a second moment and of an underdamped path that a budget affords together.
+
+    Parameters
+    ----------
+    bounds : TargetBounds
+        Public bounds of the target, with its ``row_norm``.
+    n_samples : int
+        Public size of the table.
+    budget : Budget
+        Ceiling on the cost.
+    options : LangevinOptions, default=LangevinOptions()
+        What the user fixes; step sizes follow from the matrix.
+
+    Returns
+    -------
+    plan : FisherPlan
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, or if the options cannot all hold.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget, plan_fisher
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    >>> plan = plan_fisher(bounds, 100_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0
+    True
+    """
+    check_options(bounds, n_samples, budget, options)
+    _check(bounds, options)
+    steps = options.n_steps
+    if steps is None:
+        steps = N_STEPS_WITHOUT_PRIVACY if math.isinf(budget.epsilon) else N_STEPS
+        draws = HamiltonianCalibration.default_draws if options.n_draws is None else options.n_draws
+        burn_in = (
+            HamiltonianCalibration.default_burn_in if options.burn_in is None else options.burn_in
+        )
+        steps = max(steps, math.ceil((draws + 1) / (1.0 - burn_in)))
+    # It checks the options against each other, and knows the defaults.
+    rule = HamiltonianCalibration(bounds, n_samples, budget, options._replace(n_steps=steps))
+    total = gaussian_mu(budget.epsilon, budget.delta)
+    of_matrix = math.sqrt(SHARE) * total
+    multiplier, cost = _multiplier(budget, rule.q, steps, total, of_matrix)
+    return FisherPlan(
+        sampler="sgfs",
+        n_samples=n_samples,
+        bounds=bounds,
+        budget=budget,
+        cost=cost,
+        temperature=math.nan if options.temperature is None else options.temperature,
+        n_steps=steps,
+        n_burn_in=math.floor(steps * rule.burn_in),
+        n_draws=rule.draws,
+        sampling_rate=rule.q,
+        share=SHARE,
+        moment_noise=_moment_noise(bounds, n_samples, budget, of_matrix),
+        noise_multiplier=multiplier,
+        options=options,
+    )
+
+
+def _multiplier(budget, rate, steps, total, of_matrix):
+    """Return (noise multiplier of a step, cost of the matrix and of all steps)."""
+    relation = budget.neighboring_relation
+    if math.isinf(budget.epsilon):
+        return 0.0, PrivacyCost(relation, mu=math.inf)
+    shift = 2.0 if relation == "replace_one" else 1.0
+    limit = shift * rate * math.sqrt(steps) / math.sqrt(total**2 - of_matrix**2)
+    if rate == 1:
+        multiplier = limit * (1 + 1e-12)
+        return multiplier, PrivacyCost(
+            relation, mu=math.hypot(of_matrix, shift * math.sqrt(steps) / multiplier)
+        )
+
+    def cost(log_excess):
+        multiplier = 0.5 * limit * math.exp(log_excess)
+        return PrivacyCost(
+            relation, mu=of_matrix, sampled=(SampledGaussian(multiplier, rate, steps),)
+        )
+
+    def excess(log_excess):
+        return cost(log_excess).epsilon(budget.delta) / budget.epsilon - 1.0
+
+    # At least the noise that the limit of small steps needs; half of it is certainly too little.
+    found = smallest_within(excess, 1.0, 1e-3)
+    return cost(found).sampled[0].noise_multiplier, cost(found)
+
+
+def _moment_noise(bounds, n_samples, budget, mu):
+    if math.isinf(mu):
+        return 0.0
+    replaced = budget.neighboring_relation == "replace_one"
+    records = n_samples if replaced else 10 * n_samples
+    # Rounding of the sum, in both tables, and of every entry to the lattice of its noise.
+    chain = MOMENT_ROWS + records / MOMENT_ROWS + 8
+    sums = 1.0 + 2.0 * 2.0**-53 * chain * records
+    sensitivity = (math.sqrt(2.0) if replaced else 1.0) * bounds.row_norm**2 * sums
+    return sensitivity / (mu - bounds.block_length * 2.0**-LATTICE_BITS)
+
+
+def _check(bounds, options):
+    if bounds.row_norm is None:
+        raise ValueError(
+            "sampler='sgfs' is for targets of rows, and this one's bounds do not state a row_norm."
+        )
+    for name, given in (
+        ("step_size", options.step_size is not None),
+        ("step_decay", options.step_decay != 0),
+        ("init", options.init != "zeros"),
+    ):
+        if given:
+            raise ValueError(
+                f"{name}={getattr(options, name)} does not go with sampler='sgfs', whose steps follow "
+                "from the second moment that it releases first: leave it out."
+            )

@@ -1,0 +1,91 @@
+"""Second moments of a target's rows, and rows clipped in another norm.
+
+    A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
+
+    ||W^T (s_i scale_i x_i, b)|| <= C,      s_i the largest in [0, 1]
+
+The constant ``b`` of the intercept is public, and is not clipped.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+# Rows that are handled at once.
+MOMENT_ROWS = 4096
+# Norms are computed to a few units of rounding; this much is kept as a distance.
+_MARGIN = 1e-9
+
+
+def _table(target):
+    """Return the unscaled rows as an array or a CSR matrix."""
+    if not hasattr(target, "starts"):
+        return target.values
+    rows = (target.values, target.columns, target.starts)
+    length = target.prior_precision.size // getattr(target, "n_classes", 1)
+    return sp.csr_array(rows, shape=(target.scale.size, length - (target.intercept_scaling > 0)))
+
+
+def _blocks(target):
+    """Yield (slice, scaled rows with their constant, dense) for a few thousand rows at a time."""
+    table, constant = _table(target), target.intercept_scaling
+    for first in range(0, target.scale.size, MOMENT_ROWS):
+        part = slice(first, first + MOMENT_ROWS)
+        rows = table[part].toarray() if sp.issparse(table) else table[part]
+        rows = rows * target.scale[part, None]
+        if constant > 0:
+            rows = np.column_stack([rows, np.full(len(rows), constant)])
+        yield part, rows
+
+
+def second_moment(target):
+    """Sum of ``z z^T`` over the records. **It is not private.**
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A logistic target.
+
+    Returns
+    -------
+    moment : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
+    """
+    length = target.prior_precision.size // getattr(target, "n_classes", 1)
+    moment = np.zeros((length, length))
+    for _, rows in _blocks(target):
+        moment += rows.T @ rows
+    return moment
+
+
+def clip_transformed(target, transform, norm):
+    """Return the target with its rows clipped to ``||W^T z|| <= norm``.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A logistic target.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    norm : float
+        More than the transformed constant's own norm.
+
+    Returns
+    -------
+    clipped : NamedTuple
+        Its ``gradient_bound`` is still that of rows as they were.
+    """
+    scale = np.array(target.scale)
+    norm = norm * (1.0 - _MARGIN)
+    for part, rows in _blocks(target):
+        constant = np.zeros(transform.shape[1])
+        if target.intercept_scaling > 0:
+            constant = target.intercept_scaling * transform[-1]
+            rows = rows[:, :-1]
+        moved = rows @ transform[: rows.shape[1]]
+        # The larger root of ||s a + c||^2 = C^2, which is at least 0 as ||c|| < C.
+        a, b = np.einsum("ij,ij->i", moved, moved), moved @ constant
+        slack = norm**2 - constant @ constant
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = slack / (b + np.sqrt(b**2 + a * slack))
+        scale[part] *= np.where((a + 2 * b > slack) & (a > 0), np.clip(root, 0.0, 1.0), 1.0)
+    scale.flags.writeable = False
+    return target._replace(scale=scale)

@@ -1,0 +1,245 @@
+"""Fisher scoring: the released second moment is a Gaussian mechanism, and the rest keeps to its noise."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.privacy import Budget, LangevinOptions, audit_separation, plan_fisher
+from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.samplers import carry_out
+from skdpbayes.samplers.fisher import release_moment
+from skdpbayes.targets import (
+    TargetBounds,
+    clip_transformed,
+    logistic_bounds,
+    logistic_prior_precision,
+    make_logistic,
+    second_moment,
+)
+
+BOUNDS = TargetBounds(10, 1.0, 0.25, (0.16, 0.16), row_norm=1.0)
+
+
+def correlated(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) @ np.array([[1.0, 0.9], [0.0, 0.15]])
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1) / 2.0)[:, None]
+    return X, (rng.random(n) < expit(2 * X[:, 0] - X[:, 1])).astype(int)
+
+
+def logistic(X, y, norm=2.0, prior_scale=2.0, constant=0.0, n_classes=2):
+    precision = logistic_prior_precision(X.shape[1], n_classes, prior_scale, prior_scale, constant)
+    bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision, constant)
+    return make_logistic(X, y, norm, n_classes, constant, precision), bounds
+
+
+# What is released of the second moment
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_sensitivity_of_the_second_moment_by_brute_force(relation):
+    """Over a grid of rows in the disc, with and without a constant: the noise covers every pair."""
+    angles, radii = np.linspace(0, 2 * np.pi, 49), np.linspace(0, 2.0, 9)
+    points = np.array([(r * np.cos(a), r * np.sin(a)) for r in radii for a in angles])
+    for constant in (0.0, 1.5):
+        rows = np.column_stack([points, np.full(len(points), constant)])
+        bound = np.hypot(2.0, constant)
+        bounds = TargetBounds(3, bound, bound**2 / 4, (1.0, 1.0), row_norm=bound)
+        plan = plan_fisher(bounds, 100, Budget(1.0, 1e-5, relation))
+        products = rows[:, :, None] * rows[:, None, :]
+        # Entries off the diagonal have half the variance and stand for two: the Frobenius norm.
+        if relation == "replace_one":
+            moved = max(
+                np.sqrt(((products - other) ** 2).sum(axis=(1, 2))).max() for other in products
+            )
+        else:
+            moved = np.sqrt((products**2).sum(axis=(1, 2))).max()
+        mu = math.sqrt(plan.share) * gaussian_mu(1.0, 1e-5)
+        assert moved / plan.moment_noise <= mu
+        assert moved / plan.moment_noise > 0.999 * mu
+
+
+def test_the_noise_is_symmetric_and_has_half_the_variance_off_the_diagonal():
+    generator = np.random.default_rng(0)
+    exact = np.array([[5.0, 1.0, 0.2], [1.0, 3.0, -2.0], [0.2, -2.0, 8.0]])
+    drawn = np.array([release_moment(exact, 4.0, generator) for _ in range(20_000)])
+    assert np.array_equal(drawn, drawn.transpose(0, 2, 1))
+    assert np.allclose(drawn.mean(axis=0), exact, atol=4 * 4 / np.sqrt(20_000))
+    expected = 16 * (0.5 + 0.5 * np.eye(3))
+    assert np.allclose(drawn.var(axis=0), expected, rtol=0.05)
+    assert abs(np.corrcoef(drawn[:, 0, 1], drawn[:, 0, 2])[0, 1]) < 0.03
+
+
+def test_an_attack_on_the_matrix_reaches_its_share_and_not_more():
+    common = np.full((20, 2), 0.3)
+    first = np.vstack([common, [[1.0, 0.0]]])
+    second = np.vstack([common, [[0.0, 1.0]]])
+    y = np.zeros(21, dtype=int)
+    targets = [logistic(X, y, norm=1.0)[0] for X in (first, second)]
+    bounds = logistic(first, y, norm=1.0)[1]
+    plan = plan_fisher(bounds, 21, Budget(3.0, 1e-5))
+    generator = np.random.default_rng(1)
+    scores = [
+        [
+            np.subtract(*np.diag(release_moment(second_moment(t), plan.moment_noise, generator)))
+            for _ in range(20_000)
+        ]
+        for t in targets
+    ]
+    result = audit_separation(*scores)
+    mu = math.sqrt(plan.share) * gaussian_mu(3.0, 1e-5)
+    assert result.mu - 3.5 * result.standard_error <= mu
+    assert result.mu > 0.95 * mu
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.5])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_moments_and_clipping_of_any_table(constant, sparse, n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4)) * [1.0, 0.2, 3.0, 0.01]
+    X[rng.random(X.shape) < 0.3] = 0.0
+    y = rng.integers(n_classes, size=5000)
+    target, _ = logistic(
+        sp.csr_matrix(X) if sparse else X, y, constant=constant, n_classes=n_classes
+    )
+    rows = X * np.minimum(1.0, 2.0 / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
+    if constant:
+        rows = np.column_stack([rows, np.full(5000, constant)])
+    assert np.allclose(second_moment(target), rows.T @ rows, rtol=1e-10)
+    length = rows.shape[1]
+    transform = rng.normal(size=(length, length))
+    norm = 1.2 * np.linalg.norm(constant * transform[-1]) + 0.5
+    clipped = clip_transformed(target, transform, norm)
+    factor = np.divide(clipped.scale, target.scale)
+    assert np.all((factor >= 0) & (factor <= 1))
+    shrunk = rows.copy()
+    shrunk[:, :4] *= factor[:, None]
+    norms = np.linalg.norm(shrunk @ transform, axis=1)
+    assert norms.max() <= norm
+    # As little as is necessary: a row is at the norm, or as it was.
+    assert np.all((norms > norm * (1 - 1e-6)) | (factor == 1))
+    assert 0.05 < np.mean(factor < 1) < 0.95
+
+
+# What the rest may do
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.1, 1.0, 10.0]),
+    st.sampled_from(["replace_one", "add_or_remove_one"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_whatever_matrix_is_released_no_step_has_less_noise_than_was_paid_for(
+    seed, epsilon, relation
+):
+    rng = np.random.default_rng(seed)
+    n = int(10 ** rng.uniform(1, 6))
+    plan = plan_fisher(BOUNDS, n, Budget(epsilon, 1e-5, relation))
+    root = rng.normal(size=(10, 10)) * 10 ** rng.uniform(-2, 2, 10)
+    matrix = root @ root.T * 10 ** rng.uniform(-3, 3) + rng.normal() * np.eye(10)
+    path, transform, norm = plan.complete(0.5 * (matrix + matrix.T))
+    noise = math.sqrt(2 * path.gradient_step * path.friction * path.temperature)
+    # One record's contribution to the gradient in whitened coordinates.
+    assert path.gradient_step * norm / noise <= 1 / plan.noise_multiplier
+    assert path.cost is plan.cost and path.temperature >= 1
+    assert np.linalg.norm(transform, 2) < np.inf
+    stiffest = n * norm**2 / 4 + path.temperature * 0.16 * np.linalg.norm(transform, 2) ** 2
+    assert path.gradient_step <= 1 / stiffest * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 1000}, {"n_steps": 500, "n_draws": 7}])
+def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
+    plan = plan_fisher(BOUNDS, 20_000, Budget(1.0, 1e-5, relation), LangevinOptions(**options))
+    assert 0.995 < plan.epsilon <= 1.0
+    of_matrix = math.sqrt(plan.share) * gaussian_mu(1.0, 1e-5)
+    if plan.sampling_rate < 1:
+        assert plan.cost.mu == pytest.approx(of_matrix)
+        assert plan.cost.sampled[0].count == plan.n_steps
+    else:
+        shift = 2.0 if relation == "replace_one" else 1.0
+        of_path = shift * math.sqrt(plan.n_steps) / plan.noise_multiplier
+        assert plan.cost.mu == pytest.approx(math.hypot(of_matrix, of_path), rel=1e-9)
+    assert "second moment" in str(plan) and "from the released" in str(plan)
+
+
+@pytest.mark.parametrize(
+    "options, bounds, named",
+    [
+        ({"step_size": 1e-3}, BOUNDS, "step_size"),
+        ({"step_decay": 0.3}, BOUNDS, "step_decay"),
+        ({"init": "ops"}, BOUNDS, "init"),
+        ({"n_steps": 10}, BOUNDS, "n_steps"),
+        ({}, BOUNDS._replace(row_norm=None), "row_norm"),
+    ],
+)
+def test_what_cannot_be_fixed_beforehand_is_refused(options, bounds, named):
+    with pytest.raises(ValueError, match=named):
+        plan_fisher(bounds, 1000, Budget(1.0, 1e-5), LangevinOptions(**options))
+
+
+# The draws
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_the_law_against_quadrature_on_correlated_columns(constant):
+    n = 300
+    X, y = correlated(n)
+    if constant:
+        X = X[:, :1]
+    target, bounds = logistic(X, y, constant=constant)
+    plan = plan_fisher(
+        bounds, n, Budget(np.inf, 1e-5), LangevinOptions(n_steps=100_000, n_draws=30_000)
+    )
+    released = carry_out(target, plan, 0, 0)
+    rows = np.column_stack([X, np.full(n, constant)]) if constant else X
+    assert np.allclose(released.other["second_moment"], rows.T @ rows)
+    axis = np.linspace(-7, 7, 561)
+    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    z = points @ rows.T
+    # The coordinate of the constant column is the intercept over the constant.
+    scale = np.array([2.0, 2.0 / constant]) if constant else np.array([2.0, 2.0])
+    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1)
+    log_density -= 0.5 * np.sum((points / scale) ** 2, axis=1)
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = weight @ points
+    covariance = (points - mean).T @ (weight[:, None] * (points - mean))
+    deviations = np.sqrt(np.diag(covariance))
+    draws = released.draws
+    parts = [part.mean(axis=0) for part in np.array_split(draws, 40)]
+    error = 4 * np.std(parts, axis=0, ddof=1) / np.sqrt(40)
+    assert (error < 0.15 * deviations).all()
+    assert (np.abs(draws.mean(axis=0) - mean) < error + 0.05 * deviations).all()
+    found = np.cov(draws.T) / np.outer(deviations, deviations)
+    assert np.allclose(found, covariance / np.outer(deviations, deviations), atol=0.12)
+
+
+def test_the_estimator_publishes_the_matrix_it_has_paid_for():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4))
+    y = (X[:, 0] > 0).astype(int)
+    clf = DPBayesianLogisticRegression(5.0, sampler="sgfs", random_state=0).fit(X, y)
+    assert clf.second_moment_.shape == (5, 5)
+    assert np.array_equal(clf.second_moment_, clf.second_moment_.T)
+    assert 0.99 < clf.spent_epsilon_ <= 5.0
+    assert clf.temperature_ >= 1 and clf.n_iter_ == 250
+    assert clf.score(X, y) > 0.9
+    beforehand = clf.privacy_plan(5000, 4)
+    assert beforehand.epsilon == clf.plan_.epsilon
+    assert np.isnan(beforehand.temperature)
+    three = DPBayesianLogisticRegression(5.0, sampler="sgfs", random_state=0).fit(
+        X, np.digitize(X[:, 0], [-0.5, 0.5])
+    )
+    assert (
+        three.posterior_samples_.shape == (100, 3, 5)
+        and three.score(X, np.digitize(X[:, 0], [-0.5, 0.5])) > 0.6
+    )

@@ -1,0 +1,199 @@
+"""Underdamped paths follow the posterior, in far fewer steps, at the price of an overdamped path."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skdpbayes.privacy import Budget, LangevinOptions, plan_hamiltonian, plan_langevin
+from skdpbayes.samplers import sample
+from skdpbayes.targets import TargetBounds, potential_gradient
+
+NOT_PRIVATE = Budget(np.inf, 1e-5)
+BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)
+
+
+def effective_size(values):
+    batches = np.array_split(values, 40)
+    spread = np.var([b.mean() for b in batches], ddof=1)
+    return values.size * values.var() / (spread * values.size / 40)
+
+
+def grid_posterior(X, y, prior_scale, temperature):
+    axis = np.linspace(-9, 9, 601)
+    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    z = points @ X.T
+    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1) / temperature
+    log_density -= 0.5 * np.sum((points / prior_scale) ** 2, axis=1)
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = weight @ points
+    return mean, (points - mean).T @ (weight[:, None] * (points - mean))
+
+
+@pytest.mark.parametrize("n, temperature", [(40, 1.0), (300, 1.0), (300, 5.0)])
+@pytest.mark.parametrize("friction", [None, 0.7])
+def test_two_parameters_against_quadrature(make_target, n, temperature, friction):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 2))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
+    target, bounds = make_target(X, y, prior_scale=2.0)
+    options = LangevinOptions(
+        n_steps=200_000, n_draws=50_000, temperature=temperature, friction=friction
+    )
+    plan = plan_hamiltonian(bounds, n, NOT_PRIVATE, options)
+    draws = sample(target, plan, random_state=1)
+    mean, covariance = grid_posterior(X, y, 2.0, temperature)
+    deviations = np.sqrt(np.diag(covariance))
+    error = 4 / np.sqrt(min(effective_size(column) for column in draws.T))
+    assert error < 0.1
+    assert (np.abs(draws.mean(axis=0) - mean) < (error + 0.05) * deviations).all()
+    scaled = (np.cov(draws.T) - covariance) / np.outer(deviations, deviations)
+    assert (np.abs(scaled) < 1.5 * error + 0.05).all()
+
+
+def test_midpoints_have_the_exact_variance_of_a_quadratic_at_any_step(make_target):
+    """No records count (all rows are zero): the posterior is the prior, of curvature tau lambda."""
+    rows = np.zeros((200, 1))
+    target, bounds = make_target(rows, np.arange(200) % 2, prior_scale=2.0)
+    for kappa in (0.3, 1.0, 1.9):
+        # The step in units of the true curvature: the plan's own bound on it is far larger.
+        loose = bounds._replace(smoothness=1e-9)
+        friction = 0.5
+        options = LangevinOptions(
+            n_steps=200_000,
+            n_draws=150_000,
+            burn_in=0.1,
+            friction=friction,
+            temperature=3.0,
+            step_size=kappa / friction / (3.0 / 4.0),
+        )
+        plan = plan_hamiltonian(loose, 200, NOT_PRIVATE, options)
+        draws = sample(target, plan, random_state=0)[:, 0]
+        error = 4 * math.sqrt(2 / effective_size(draws**2))
+        assert error < 0.05
+        assert draws.var() == pytest.approx(4.0, rel=error)
+
+
+def test_the_first_step_moves_by_the_gradient_and_the_velocity(make_target):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 2)) / 3, rng.integers(2, size=500)
+    target, bounds = make_target(X, y)
+    options = LangevinOptions(n_steps=1, n_draws=1, burn_in=0.0, step_size=1e-4, temperature=7.0)
+    plan = plan_hamiltonian(bounds, 500, NOT_PRIVATE, options)
+    drawn = np.array([sample(target, plan, random_state=s)[0] for s in range(3000)])
+    kappa, f, tau = plan.gradient_step, plan.friction, 7.0
+    # theta + u/2 with u = (1 - f) u_0 - kappa grad + noise.
+    expected = -0.5 * kappa * potential_gradient(target, np.zeros(2), tau)
+    variance = 0.25 * ((1 - f) ** 2 * kappa * tau + 2 * kappa * f * tau)
+    assert np.allclose(drawn.mean(axis=0), expected, atol=4 * np.sqrt(variance / 3000))
+    assert np.allclose(drawn.var(axis=0), variance, rtol=0.12)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_path_costs_what_an_overdamped_one_of_the_same_diffusion_time_costs(relation):
+    budget = Budget(1.0, 1e-5, relation)
+    made = plan_hamiltonian(BOUNDS, 24_420, budget)
+    s = 2.0 if relation == "replace_one" else 1.0
+    exact = s * math.sqrt(
+        made.n_steps * made.gradient_step / (2 * made.friction * made.temperature)
+    )
+    assert exact < made.cost.mu < exact * 1.001
+    slow = plan_langevin(BOUNDS, 24_420, budget)
+    assert made.temperature == pytest.approx(slow.temperature, rel=1e-3)
+    assert made.relaxations == pytest.approx(slow.relaxations, rel=1e-3)
+    assert made.n_steps < 150 < 1000 < slow.n_steps or relation == "add_or_remove_one"
+
+
+def test_steps_grow_like_the_square_root_of_the_condition_number():
+    def steps(n):
+        return plan_hamiltonian(
+            BOUNDS, n, Budget(1.0, 1e-5), LangevinOptions(n_draws=1, burn_in=0.0)
+        ).n_steps
+
+    assert steps(4 * 10**6) == pytest.approx(2 * steps(10**6), rel=0.02)
+    made = plan_hamiltonian(BOUNDS, 10**6, Budget(1.0, 1e-5), LangevinOptions(n_draws=1))
+    slowest = made.temperature * 0.16
+    stiffest = 10**6 * 0.25 + slowest
+    assert made.n_steps == pytest.approx(2 * math.sqrt(stiffest / slowest), rel=0.02)
+    assert made.gradient_step <= 1 / stiffest * (1 + 1e-9)
+    # Critical damping of the slowest direction.
+    assert made.friction == pytest.approx(
+        1 - (1 - math.sqrt(made.gradient_step * slowest)) ** 2, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 2000},
+        {"batch_size": 2000, "n_steps": 2000, "step_decay": 0.3},
+        {"friction": 0.2},
+        {"friction": 1.0, "n_steps": 500},
+        {"temperature": 20.0, "step_size": 1e-4},
+        {"temperature": 3.0},
+        {"init": "ops"},
+    ],
+)
+def test_plans_stay_within_the_budget(options, relation):
+    if relation == "add_or_remove_one" and "init" in options:
+        pytest.skip("a hidden start needs replace_one")
+    made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5, relation), LangevinOptions(**options))
+    assert 0 < made.epsilon <= 1.0
+    if "temperature" not in options:
+        assert made.epsilon > 0.995 or made.temperature == 1
+    slowest = made.temperature * 0.16
+    stiffest = 24_420 * 0.25 + slowest
+    assert made.gradient_step <= 2 / stiffest * (1 + 1e-9)
+    if made.sampling_rate < 1:
+        noise = math.sqrt(2 * made.gradient_step * made.friction * made.temperature)
+        per_record = made.gradient_step / made.sampling_rate
+        assert made.noise_multiplier == pytest.approx(noise / per_record)
+        assert min(made.cost.sampled).noise_multiplier == pytest.approx(
+            made.noise_multiplier, rel=1e-3
+        )
+        assert made.subsampling_temperature <= 0.51 * made.temperature or made.notes
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"friction": 0.0}, "friction"),
+        ({"friction": 1.5}, "friction"),
+        ({"step_size": 1.0}, "step_size"),
+        ({"friction": 1.0, "step_size": 2.1 / (24_420 * 0.25)}, "step_size"),
+    ],
+)
+def test_unstable_chains_are_refused(options, named):
+    with pytest.raises(ValueError, match=named):
+        plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5), LangevinOptions(**options))
+
+
+def test_friction_is_for_underdamped_chains():
+    with pytest.raises(ValueError, match="friction"):
+        plan_langevin(BOUNDS, 24_420, Budget(1.0, 1e-5), LangevinOptions(friction=0.5))
+    made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5))
+    assert "friction" in str(made) and made.sampler == "sghmc"
+
+
+def test_poisson_batches_reproduce_the_posterior(make_target):
+    rng = np.random.default_rng(4)
+    n = 400
+    X = rng.normal(size=(n, 2))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
+    target, bounds = make_target(X, y, prior_scale=2.0)
+    options = LangevinOptions(n_steps=200_000, n_draws=40_000, temperature=4.0, batch_size=200)
+    plan = plan_hamiltonian(bounds, n, NOT_PRIVATE, options)
+    heat = plan.subsampling_temperature / plan.temperature
+    assert heat < 0.051
+    draws = sample(target, plan, random_state=1)
+    mean, covariance = grid_posterior(X, y, 2.0, 4.0)
+    deviations = np.sqrt(np.diag(covariance))
+    error = 4 / np.sqrt(min(effective_size(column) for column in draws.T))
+    assert (np.abs(draws.mean(axis=0) - mean) < (error + 0.05) * deviations).all()
+    scaled = np.diag(np.cov(draws.T)) / deviations**2
+    assert (np.abs(scaled - 1) < 1.5 * error + 0.05 + heat).all()

@@ -1,0 +1,116 @@
+"""The thermostat keeps the draws at their temperature, whatever noise batches add."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skdpbayes.privacy import (
+    Budget,
+    LangevinOptions,
+    plan_hamiltonian,
+    plan_langevin,
+    plan_thermostat,
+)
+from skdpbayes.samplers import sample
+from skdpbayes.targets import TargetBounds
+
+NOT_PRIVATE = Budget(np.inf, 1e-5)
+BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)
+
+
+def binary(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    return X, (rng.random(n) < expit(3 * X[:, 0])).astype(int)
+
+
+def batch_means_error(values):
+    means = [part.mean() for part in np.array_split(values, 40)]
+    return 4 * np.std(means, ddof=1) / math.sqrt(40)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_the_law_against_quadrature(make_target, temperature):
+    n = 300
+    X, y = binary(n, 2)
+    target, bounds = make_target(X, y, prior_scale=2.0)
+    options = LangevinOptions(n_steps=150_000, n_draws=40_000, temperature=temperature)
+    plan = plan_thermostat(bounds, n, NOT_PRIVATE, options)
+    draws = sample(target, plan, random_state=0)
+    axis = np.linspace(-9, 9, 601)
+    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    z = points @ X.T
+    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1) / temperature
+    log_density -= 0.5 * np.sum((points / 2.0) ** 2, axis=1)
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = weight @ points
+    variance = weight @ (points - mean) ** 2
+    for j in range(2):
+        assert abs(draws[:, j].mean() - mean[j]) < batch_means_error(
+            draws[:, j]
+        ) + 0.05 * math.sqrt(variance[j])
+        squares = (draws[:, j] - mean[j]) ** 2
+        assert abs(squares.mean() - variance[j]) < batch_means_error(squares) + 0.07 * variance[j]
+
+
+def test_draws_keep_their_temperature_where_batches_heat_others(make_target):
+    """Small batches, no privacy: the mean square of the draws against the posterior's own."""
+    n, d = 2000, 6
+    X, y = binary(n, d)
+    target, bounds = make_target(X, y, prior_scale=2.0)
+    options = LangevinOptions(n_steps=30_000, n_draws=10_000, step_size=3e-3, batch_size=40)
+    reference = LangevinOptions(n_steps=30_000, n_draws=10_000)
+    exact = sample(target, plan_hamiltonian(bounds, n, NOT_PRIVATE, reference), random_state=0).var(
+        axis=0
+    )
+    heat = {}
+    for name, planner in (("sgld", plan_langevin), ("sgnht", plan_thermostat)):
+        plan = planner(bounds, n, NOT_PRIVATE, options)
+        draws = sample(target, plan, random_state=1)
+        heat[name] = (draws.var(axis=0) / exact).mean()
+    # The bound is for records that all disagree as much as they can; these agree with each other more.
+    assert plan.subsampling_temperature > 5
+    assert heat["sgld"] > 2.0
+    assert heat["sgnht"] == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_cost_is_that_of_the_noise_whatever_the_thermostat_does(relation):
+    made = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5, relation))
+    s = 2.0 if relation == "replace_one" else 1.0
+    noise = math.sqrt(2 * made.gradient_step * made.friction * made.temperature)
+    exact = math.sqrt(made.n_steps) * made.gradient_step * s / noise
+    assert exact < made.cost.mu < exact * 1.001
+    assert 0.999 < made.epsilon <= 1.0
+
+
+def test_the_temperature_is_one_and_the_noise_is_reported_by_itself():
+    made = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5))
+    assert made.temperature == 1.0
+    y = math.sqrt(made.gradient_step * 0.16)
+    critical = 1 - (1 - y) ** 2
+    assert made.noise_temperature == pytest.approx(made.friction / critical)
+    assert made.noise_temperature > 20
+    assert "noise temperature" in str(made)
+    assert any("sghmc" in note for note in made.notes)
+    assert made.relaxations < 0.01
+    free = plan_thermostat(BOUNDS, 24_420, Budget(200.0, 1e-5))
+    assert free.notes == () and free.noise_temperature == pytest.approx(1.0, rel=0.01)
+    hot = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5), LangevinOptions(temperature=14.0))
+    assert hot.temperature == 14.0 and hot.relaxations == pytest.approx(1.0, rel=1e-6)
+
+
+def test_stiff_steps_stay_stable():
+    for epsilon in (0.1, 1.0, 10.0, math.inf):
+        for options in ({}, {"n_steps": 2000}, {"batch_size": 1000}):
+            made = plan_thermostat(
+                BOUNDS, 24_420, Budget(epsilon, 1e-5), LangevinOptions(**options)
+            )
+            stiffest = 24_420 * 0.25 + made.temperature * 0.16
+            assert made.gradient_step <= 1 / stiffest * (1 + 1e-9)
+            assert 0 < made.friction <= 0.5 or made.noise_temperature < 1.01
+            assert made.epsilon <= epsilon
