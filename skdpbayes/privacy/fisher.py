@@ -6,8 +6,8 @@ A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mech
 
 ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
 With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
-data speak of have about the same curvature. Rows are clipped to ``||W^T z|| <= C``, ``C^2`` being 1.2 times the
-mean square that ``A`` itself predicts.
+data speak of have about the same curvature. Rows are clipped to ``||W^T z|| <= C``, ``C^2`` being 1.2 times
+the mean square that ``A`` itself predicts, or more where nothing is tempered all the same.
 
 The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
 beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
@@ -29,16 +29,18 @@ from .cost import PrivacyCost, SampledGaussian, gaussian_mu
 from .floating_point import LATTICE_BITS, sum_inflation
 from .hamiltonian import HamiltonianCalibration
 from .langevin_options import LangevinOptions, check_options
-from .langevin_plans import HamiltonianPlan
+from .langevin_plans import WhitenedPlan
 from .plan import Plan
 
 SHARE = 0.2
 RELAXATIONS, RELAXATIONS_WITHOUT_PRIVACY = 3.0, 10.0
-N_STEPS, N_STEPS_WITHOUT_PRIVACY = 250, 2500
+N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
 # C^2 over the mean square of the whitened rows.
 CLIPPING = 1.2
 # A record's Hessian is at most a quarter of z z^T: below so many prior precisions the prior decides.
 _PRIOR_FLOOR = 4.0
+# In whitened coordinates a record's Fisher information is p (1 - p): at least this, where it counts.
+_LEAST_INFORMATION = 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,47 +106,24 @@ class FisherPlan(Plan):
 
         Returns
         -------
-        path : HamiltonianPlan
+        path : WhitenedPlan
             In whitened coordinates; its cost is the whole plan's.
         transform : ndarray of shape (length, length)
             ``W``.
         norm : float
             To which whitened rows are to be clipped.
         """
-        goal = _relaxations(self.budget)
         transform, floor, norm = self.whitening(moment)
-        grown = norm / self.bounds.row_norm
-        low, high = self.bounds.prior_precision
-        largest = float(np.linalg.eigvalsh(transform.T @ transform)[-1])
-        bounds = self.bounds._replace(
-            gradient_bound=self.bounds.gradient_bound * grown,
-            smoothness=self.bounds.smoothness * grown**2,
-            # The slowest direction is one of those below the floor.
-            prior_precision=(low * self.n_samples / floor, high * largest),
-        )
-        options = self.options._replace(n_steps=self.n_steps, n_draws=self.n_draws)
-        rule = HamiltonianCalibration(bounds, self.n_samples, self.budget, options)
-        affordable = self._affordable(bounds)
-
-        def step(temperature):
-            time = goal / (temperature * bounds.prior_precision[0])
-            calm = rule._calm_step(temperature)
-            # Without privacy, more diffusion time only helps.
-            return min(time / self.n_steps, calm) if rule.private else calm
-
-        def excess(log_temperature):
-            temperature = math.exp(log_temperature)
-            return step(temperature) / (affordable * temperature) - 1.0
-
-        temperature = options.temperature
+        chain = _WhitenedChain(self, transform, floor, norm)
+        temperature = self.options.temperature
         if temperature is None:
-            free = excess(0.0) <= 0
-            temperature = 1.0 if free else math.exp(smallest_within(excess, 1.0, 1e-9))
-        size = min(step(temperature), affordable * temperature)
-        path = HamiltonianPlan(
+            temperature = chain.lowest_temperature()
+            if temperature == 1.0:
+                chain = chain.with_least_clipping()
+        path = WhitenedPlan(
             sampler=self.sampler,
             n_samples=self.n_samples,
-            bounds=bounds,
+            bounds=chain.bounds,
             budget=self.budget,
             cost=self.cost,
             temperature=temperature,
@@ -152,24 +131,96 @@ class FisherPlan(Plan):
             n_burn_in=self.n_burn_in,
             n_draws=self.n_draws,
             sampling_rate=self.sampling_rate,
-            step_size=size,
+            step_size=chain.step(temperature),
             step_decay=0.0,
             noise_multiplier=self.noise_multiplier,
-            wanted_relaxations=goal,
-            friction=rule.friction(temperature, size),
+            wanted_relaxations=chain.goal,
+            friction=chain.rule.friction(temperature, chain.step(temperature)),
+            least_data_curvature=chain.rule.least_data_curvature,
         )
-        return path, transform, norm
+        return path, transform, chain.norm
 
-    def _affordable(self, bounds):
-        """Largest diffusion time of a step, over the temperature, that the noise multiplier covers."""
-        if self.noise_multiplier == 0:
-            return math.inf
-        inflation = sum_inflation(
-            self.n_samples, bounds.n_parameters, self.budget.neighboring_relation
+
+class _WhitenedCalibration(HamiltonianCalibration):
+    def __init__(self, bounds, n_samples, budget, options):
+        super().__init__(bounds, n_samples, budget, options)
+        self.least_data_curvature = _LEAST_INFORMATION * n_samples if self.private else 0.0
+
+    def _slowest(self, temperature):
+        return max(self.least_data_curvature, super()._slowest(temperature))
+
+
+class _WhitenedChain:
+    """The schedule of an underdamped chain in whitened coordinates, at a noise that is paid for."""
+
+    def __init__(self, plan, transform, floor, norm):
+        self.plan, self.transform, self.floor, self.norm = plan, transform, floor, norm
+        self.goal = _relaxations(plan.budget)
+        grown = norm / plan.bounds.row_norm
+        low, high = plan.bounds.prior_precision
+        largest = float(np.linalg.eigvalsh(transform.T @ transform)[-1])
+        self.bounds = plan.bounds._replace(
+            gradient_bound=plan.bounds.gradient_bound * grown,
+            smoothness=plan.bounds.smoothness * grown**2,
+            # The slowest direction is one of those below the floor.
+            prior_precision=(low * plan.n_samples / floor, high * largest),
         )
-        rounding = math.sqrt(bounds.n_parameters) * 2.0**-LATTICE_BITS
-        moved = 1.0 / self.noise_multiplier - rounding
-        return 2.0 * (moved * self.sampling_rate / (bounds.gradient_bound * inflation)) ** 2
+        options = plan.options._replace(n_steps=plan.n_steps, n_draws=plan.n_draws)
+        self.rule = _WhitenedCalibration(self.bounds, plan.n_samples, plan.budget, options)
+
+    def _wanted_step(self, temperature):
+        calm = self.rule._calm_step(temperature)
+        if not self.rule.private:  # More diffusion time only helps.
+            return calm
+        time = self.goal / self.rule._slowest(temperature)
+        return min(time / self.plan.n_steps, calm)
+
+    def _affordable_step(self, temperature):
+        """Largest diffusion time of a step that the noise multiplier covers."""
+        plan, d = self.plan, self.bounds.n_parameters
+        if plan.noise_multiplier == 0:
+            return math.inf
+        inflation = sum_inflation(plan.n_samples, d, plan.budget.neighboring_relation)
+        moved = 1.0 / plan.noise_multiplier - math.sqrt(d) * 2.0**-LATTICE_BITS
+        share = moved * plan.sampling_rate / (self.bounds.gradient_bound * inflation)
+        return 2.0 * temperature * share**2
+
+    def step(self, temperature):
+        """Return the diffusion time of a step."""
+        return min(self._wanted_step(temperature), self._affordable_step(temperature))
+
+    def _is_affordable(self, temperature):
+        return self._wanted_step(temperature) <= self._affordable_step(temperature)
+
+    def _relaxes(self, temperature):
+        """Whether steps are long enough for the directions that are to relax."""
+        time = self.plan.n_steps * self._wanted_step(temperature)
+        return time * self.rule._slowest(temperature) >= self.goal * (1 - 1e-9)
+
+    def lowest_temperature(self):
+        """Return the lowest temperature from 1 at which the wanted step is affordable."""
+        if self._is_affordable(1.0):
+            return 1.0
+
+        def excess(log_temperature):
+            temperature = math.exp(log_temperature)
+            return self._wanted_step(temperature) / self._affordable_step(temperature) - 1.0
+
+        return math.exp(smallest_within(excess, 1.0, 1e-9))
+
+    def with_least_clipping(self):
+        """Return the chain with the largest norm of rows at which nothing is tempered."""
+        # No row is longer than this.
+        top = self.plan.bounds.row_norm * float(np.linalg.norm(self.transform, 2))
+        low, high = math.log(self.norm), math.log(max(top, self.norm))
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            chain = _WhitenedChain(self.plan, self.transform, self.floor, math.exp(middle))
+            if chain._is_affordable(1.0) and chain._relaxes(1.0):
+                low = middle
+            else:
+                high = middle
+        return _WhitenedChain(self.plan, self.transform, self.floor, math.exp(low))
 
 
 def _relaxations(budget):

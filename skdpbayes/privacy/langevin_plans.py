@@ -50,8 +50,12 @@ class DiffusionPlan(Plan):
     @property
     def relaxations(self):
         """Diffusion time of a path, or of a segment, in relaxation times of the slowest direction."""
-        time = self.diffusion_time * self.temperature * self.bounds.prior_precision[0]
-        return time / self.n_segments
+        return self.diffusion_time * self.slowest_curvature / self.n_segments
+
+    @property
+    def slowest_curvature(self):
+        """Curvature of the potential in its slowest direction: the prior's."""
+        return self.temperature * self.bounds.prior_precision[0]
 
     @property
     def n_segments(self):
@@ -184,6 +188,24 @@ class HamiltonianPlan(PathPlan):
         rows = super()._rows()
         rows.append(("friction", f"{self.friction:.4g} of the velocity per step"))
         return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhitenedPlan(HamiltonianPlan):
+    """A plan for the second part of SGFS, in whitened coordinates.
+
+    Attributes
+    ----------
+    least_data_curvature : float
+        What the data are taken to contribute to the curvature of a direction that they speak of.
+    """
+
+    least_data_curvature: float
+
+    @property
+    def slowest_curvature(self):
+        """Curvature of the slowest direction that is to relax."""
+        return max(self.least_data_curvature, super().slowest_curvature)
 
 
 @dataclass(frozen=True, kw_only=True)
