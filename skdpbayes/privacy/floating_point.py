@@ -51,8 +51,11 @@ def sum_inflation(n_samples, n_parameters, neighboring_relation):
 
 
 def rounding_shift(n_parameters, smallest_noise_scale):
-    """Return how far rounding the drift can move it beyond what the records do."""
-    return math.sqrt(n_parameters) * lattice_spacing(smallest_noise_scale)
+    """Return how far rounding the drift can move it beyond what the records do, at most.
+
+    The spacing itself jumps where the noise passes a power of two; this bound is continuous.
+    """
+    return math.sqrt(n_parameters) * 2.0**-LATTICE_BITS * smallest_noise_scale
 
 
 def contraction_slack(n_parameters, smallest_noise_scale):

@@ -17,8 +17,10 @@ energy above given points, which is their least concave majorant: one pass from 
 """
 
 import math
+from numbers import Integral
 
 import numpy as np
+from sklearn.utils import check_scalar
 
 from .._compiled import compiled
 
@@ -142,7 +144,11 @@ def _checked(contraction, sensitivity, noise_scale, diameter):
         raise ValueError("noise_scale must be positive at every step.")
     if not diameter > 0:
         raise ValueError(f"diameter must be positive, got {diameter}.")
-    return contraction, sensitivity, noise_scale**2, float(diameter)
+    # In units of the largest noise: squares of extreme numbers would overflow.
+    unit = noise_scale.max()
+    if sensitivity.max() / unit > 1e150 or noise_scale.min() / unit < 1e-150:
+        raise ValueError("sensitivity and noise_scale are too far apart to be accounted for.")
+    return contraction, sensitivity / unit, (noise_scale / unit) ** 2, float(diameter / unit)
 
 
 def hidden_state_mu(contraction, sensitivity, noise_scale, *, diameter=math.inf):
@@ -221,6 +227,7 @@ def hidden_state_mu_constant(contraction, sensitivity, noise_scale, n_steps):
     0.195
     """
     _checked([contraction], [sensitivity], [noise_scale], math.inf)
+    check_scalar(n_steps, "n_steps", Integral, min_val=1)
     total, noise = geometric_sums(contraction, n_steps)
     return sensitivity / noise_scale * total / math.sqrt(noise)
 
@@ -267,7 +274,6 @@ def hidden_state_mu_cyclic(contraction, sensitivity, noise_scale, n_batches):
     >>> int(mu.argmax())  # the batch that was used last
     3
     """
-    if n_batches < 1:
-        raise ValueError(f"n_batches must be at least 1, got {n_batches}.")
+    check_scalar(n_batches, "n_batches", Integral, min_val=1)
     schedule = _checked(contraction, sensitivity, noise_scale, math.inf)[:3]
-    return np.sqrt(_least_cyclic_costs(*schedule, n_batches))
+    return np.sqrt(_least_cyclic_costs(*schedule, int(n_batches)))

@@ -47,6 +47,8 @@ class LangevinCalibration:
     default_burn_in = 0.25
     default_draws = 100
     has_velocity = False
+    # Chains one after the other, each of as many steps.
+    segments = 1
     # What random batches may add to the temperature, relatively, with privacy and without.
     heating = (HEATING, 0.05)
 
@@ -87,13 +89,15 @@ class LangevinCalibration:
         given = self.options.n_steps
         if given is not None and given < fewest:
             raise ValueError(
-                f"n_steps={given} leaves fewer than n_draws={self.draws} steps after "
-                f"burn_in={self.burn_in:g}: take n_steps >= {fewest}, or lower n_draws or burn_in."
+                f"n_steps={given} leaves fewer than n_draws={self.draws} steps"
+                + (f" after burn_in={self.burn_in:g}" if self.burn_in else "")
+                + f": take n_steps >= {fewest}, or lower n_draws"
+                + (" or burn_in." if self.burn_in else ".")
             )
         if given is not None and given > self.most:
             raise ValueError(
-                f"n_steps={given} is more than the {self.most} whose cost can be composed: take fewer, "
-                "with a larger batch_size or batch_size=None."
+                f"n_steps={given} is more than the {self.most} whose cost can be computed: take fewer"
+                + (", with a larger batch_size or batch_size=None." if self.q < 1 else ".")
             )
         return fewest
 
@@ -124,19 +128,22 @@ class LangevinCalibration:
         step, steps, decay = self.options.step_size, self.options.n_steps, self.options.step_decay
         if step is not None:
             self._check_stable(step, temperature)
-            return step, steps or self._whole(max(self.fewest, steps_for(time / step, decay)))
+            wanted = self.segments * steps_for(time / step, decay)
+            return step, steps or self._whole(min(max(self.fewest, wanted), self.most))
         calm = self._calm_step(temperature)
         if steps is None:
-            steps = max(self.fewest, steps_for(time / calm, decay))
-            if self.q < 1:
-                steps = min(steps, max(self.fewest, self.most_batches))
-            steps = self._whole(steps)
-        step = time / power_sum(steps, decay)
+            steps = min(self._wanted_steps(temperature), max(self.fewest, self.most_batches))
+            steps = self._whole(max(self.fewest, steps))
+        step = time / power_sum(steps // self.segments, decay)
         # Diffusion time is what privacy pays for; without privacy, more of it only helps.
         return min(self._stiff_step(temperature), step if self.private else max(step, calm)), steps
 
+    def _wanted_steps(self, temperature):
+        calm = self._calm_step(temperature)
+        return self.segments * steps_for(self._time(temperature) / calm, self.options.step_decay)
+
     def _time(self, temperature):
-        """Diffusion time in which the slowest direction relaxes as often as is wanted."""
+        """Diffusion time in which the slowest direction relaxes as often as is wanted, once a segment."""
         return self.goal / (temperature * self.bounds.prior_precision[0])
 
     def _whole(self, steps):
@@ -148,11 +155,11 @@ class LangevinCalibration:
 
     def _check_stable(self, step, temperature):
         limit = self._largest_step(temperature)
-        if not 0 < step < limit:
+        # Rounding of norms may not decide on which side of the limit a step is.
+        if not 0 < step < limit * (1 - 1e-9):
             raise ValueError(
                 f"step_size={step:g} must be positive and below {limit:.4g}, where the chain may "
-                "diverge at this data_norm and number of rows; step_size='auto' takes at most "
-                "half of that."
+                "diverge at this data_norm and number of rows; step_size='auto' stays below it."
             )
 
     # What a schedule costs
@@ -202,8 +209,6 @@ class LangevinCalibration:
         """How far a schedule is beyond the budget, relatively: at most 0 is within it."""
         if not self.private:
             return -1.0
-        if steps > self.most:
-            return math.inf
         cost = self.cost(temperature, step, steps)
         if not cost.sampled:
             return cost.mu / self.mu - 1.0
@@ -249,10 +254,11 @@ class LangevinCalibration:
         else:
             temperature = float(self.options.temperature)
             step, steps = self._within_budget(temperature, *self.schedule(temperature))
-        if steps > self.most:
+        free = self.options.n_steps is None and self.options.step_size is None
+        if free and self.most == self.most_batches and self._wanted_steps(temperature) > self.most:
             raise ValueError(
-                f"the plan would need {steps:.2g} steps: fix n_steps, or lower prior_scale, "
-                "data_norm or step_decay, or raise batch_size."
+                f"the plan would need {self._wanted_steps(temperature):.2g} steps: fix n_steps, or lower "
+                "prior_scale, data_norm or step_decay."
             )
         return temperature, step, steps
 
@@ -277,6 +283,11 @@ class LangevinCalibration:
         """Take less diffusion time where the temperature is fixed and the budget binds."""
         if self.excess(temperature, step, steps) <= 0:
             return step, steps
+        if self.start is not None and self.excess(temperature, step * 1e-12, self.fewest) > 0:
+            raise ValueError(
+                f"at temperature={temperature:g} the start alone (init='ops') costs more than "
+                f"epsilon={self.budget.epsilon:g}: raise temperature or epsilon, or leave init='zeros'."
+            )
         if self.options.step_size is None:
             shrink = smallest_within(
                 lambda log: self.excess(temperature, step * math.exp(-log), steps),

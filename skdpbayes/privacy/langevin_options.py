@@ -74,9 +74,7 @@ def check_options(bounds, n_samples, budget, options):
         raise ValueError(f"friction must be in (0, 1], got {options.friction}.")
     if options.init not in ("zeros", "ops"):
         raise ValueError(f"init must be 'zeros' or 'ops', got {options.init!r}.")
-    if options.init_share is not None and not 0 < options.init_share < 1:
-        raise ValueError(f"init_share must be in (0, 1), got {options.init_share}.")
+    if options.init_share is not None and not 1e-6 <= options.init_share < 1:
+        raise ValueError(f"init_share must be in (0, 1), at least 1e-6, got {options.init_share}.")
     if options.init_share is not None and options.init == "zeros":
-        raise ValueError(
-            f"init_share={options.init_share} is for init='ops': drop it, or set init."
-        )
+        raise ValueError(f"init_share={options.init_share} is for release='path' and init='ops'.")

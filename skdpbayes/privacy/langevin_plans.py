@@ -26,7 +26,7 @@ class DiffusionPlan(Plan):
     step_size : float
         First step size.
     step_decay : float
-        Step ``k`` (from 1) has size ``step_size * k ** -step_decay``.
+        Step ``k`` (from 1, of a segment) has size ``step_size * k ** -step_decay``.
     noise_multiplier : float
         Noise of the first step relative to what one record can contribute to the gradient sum.
     wanted_relaxations : float
@@ -39,18 +39,22 @@ class DiffusionPlan(Plan):
     wanted_relaxations: float
 
     def step_sizes(self):
-        """Return the size of every step, an array of shape (n_steps,)."""
-        return self.step_size * np.arange(1, self.n_steps + 1) ** -self.step_decay
+        """Return the size of every step of a segment, the shortest if they differ."""
+        return self.step_size * np.arange(1, self._segment_steps + 1) ** -self.step_decay
+
+    @property
+    def _segment_steps(self):
+        return self.n_steps // self.n_segments
 
     @property
     def diffusion_time(self):
-        """Sum of the step sizes."""
-        return self.step_size * power_sum(self.n_steps, self.step_decay)
+        """Sum of the step sizes of a segment."""
+        return self.step_size * power_sum(self._segment_steps, self.step_decay)
 
     @property
     def relaxations(self):
-        """Diffusion time of a path, or of a segment, in relaxation times of the slowest direction."""
-        return self.diffusion_time * self.slowest_curvature / self.n_segments
+        """Diffusion time of a segment in relaxation times of the slowest direction."""
+        return self.diffusion_time * self.slowest_curvature
 
     @property
     def slowest_curvature(self):
@@ -77,7 +81,7 @@ class DiffusionPlan(Plan):
     @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
-        notes = []
+        notes = list(super().notes)
         if self.relaxations < 0.99 * self.wanted_relaxations:
             notes.append(
                 f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
@@ -265,6 +269,15 @@ class LastStatePlan(DiffusionPlan):
     def n_updates(self):
         """Updates in all."""
         return self.n_steps
+
+    @property
+    def notes(self):
+        """What the user should know before running it, a tuple of str."""
+        notes = super().notes
+        if self._segment_steps < self.n_batches:
+            share = f"{self._segment_steps} of {self.n_batches} batches"
+            notes += (f"a draw sees only {share}: raise n_steps or batch_size.",)
+        return notes
 
     def kept_steps(self):
         """Return the last step of every segment."""

@@ -43,9 +43,9 @@ class LastStateCalibration(LangevinCalibration):
         return 1.0 / self.n_batches
 
     def _most_steps(self):
-        if self.options.step_decay:
-            return COMPOSABLE_BATCHES, COMPOSABLE_BATCHES
-        most = MAX_STEPS if self.n_batches == 1 else COMPOSABLE_BATCHES * self.draws
+        self.segments = self.draws
+        plain = self.n_batches == 1 and not self.options.step_decay
+        most = MAX_STEPS if plain else min(MAX_STEPS, COMPOSABLE_BATCHES * self.draws)
         return most, most
 
     def _stiffness(self, temperature):
@@ -65,9 +65,6 @@ class LastStateCalibration(LangevinCalibration):
         slowest = temperature * self.bounds.prior_precision[0]
         return min(calm, 2.0 * _COST_OF_BATCHES / (slowest * self.n_batches**2))
 
-    def _time(self, temperature):
-        return self.draws * super()._time(temperature)
-
     def _whole(self, steps):
         unit = self.draws * self.n_batches
         return -(-steps // unit) * unit
@@ -78,20 +75,18 @@ class LastStateCalibration(LangevinCalibration):
     # What a schedule costs
 
     def _path_cost(self, temperature, step, steps):
-        lengths = segment_lengths(steps, self.draws)
-        if self.options.step_decay:
-            square = self._decreasing_square(temperature, step, steps, lengths)
-        else:
-            of_one = self._full_square if self.n_batches == 1 else self._cyclic_square
-            square = sum(
-                count * of_one(temperature, step, int(length))
-                for length, count in zip(*np.unique(lengths, return_counts=True), strict=True)
-            )
+        lengths, counts = np.unique(segment_lengths(steps, self.draws), return_counts=True)
+        plain = self.n_batches == 1 and not self.options.step_decay
+        of_one = self._full_square if plain else self._square
+        square = sum(
+            count * of_one(temperature, step, int(length))
+            for length, count in zip(lengths, counts, strict=True)
+        )
         return PrivacyCost(self.budget.neighboring_relation, mu=math.sqrt(square) * (1 + _ROUNDOFF))
 
     def _full_square(self, temperature, step, n_steps):
         """``mu^2`` of a segment of equal full-batch steps: its last one, and all before it as one."""
-        contraction = 1 - step * temperature * self.bounds.prior_precision[0]
+        contraction = max(0.0, 1 - step * temperature * self.bounds.prior_precision[0])
         noise = math.sqrt(2 * step * temperature)
         slack = contraction_slack(self.bounds.n_parameters, noise)
         shift = step * self.sensitivity + slack
@@ -107,19 +102,11 @@ class LastStateCalibration(LangevinCalibration):
             return (before + last_shift) ** 2 / (before_square + last_square)
         return before**2 / before_square + last_shift**2 / last_square
 
-    def _cyclic_square(self, temperature, step, n_steps):
-        """``mu^2`` of a segment of equal steps on batches that take turns."""
-        return self._square(temperature, np.full(n_steps, step), step)
-
-    def _decreasing_square(self, temperature, step, steps, lengths):
-        """``mu^2`` of segments of decreasing steps."""
-        sizes = step * np.arange(1, steps + 1) ** -self.options.step_decay
-        parts = np.split(sizes, np.cumsum(lengths)[:-1])
-        return sum(self._square(temperature, part, sizes[-1]) for part in parts)
-
-    def _square(self, temperature, sizes, smallest):
+    def _square(self, temperature, step, n_steps):
         """``mu^2`` of a segment of any steps, for the batch in which the differing record costs most."""
-        contraction = 1 - sizes * temperature * self.bounds.prior_precision[0]
+        sizes = step * np.arange(1, n_steps + 1) ** -self.options.step_decay
+        smallest = sizes[-1]
+        contraction = np.maximum(0.0, 1 - sizes * temperature * self.bounds.prior_precision[0])
         shifts = self.n_batches * 2.0 * self.bounds.gradient_bound * sizes
         noise = np.sqrt(2 * sizes * temperature)
         contraction[-1] = (1 + contraction[-1]) / 2

@@ -104,7 +104,10 @@ class Plan:
     @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
-        return ()
+        hours = self.estimated_seconds / 3600.0
+        if hours < 1:
+            return ()
+        return (f"it may take {hours:.2g} hours: fix n_steps, or take another sampler.",)
 
     @cached_property
     def epsilon(self):

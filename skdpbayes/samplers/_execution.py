@@ -8,12 +8,9 @@ one thread at a time may; everyone else computes the same sums on one core, with
 import os
 import threading
 import time
-import warnings
 from contextlib import contextmanager
 
 import numba
-
-from ..exceptions import PrivacyWarning
 
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000
@@ -74,11 +71,6 @@ def run_in_blocks(advance, plan, work, verbose, label):
         Show progress if positive.
     label : str
         What is running.
-
-    Warns
-    -----
-    PrivacyWarning
-        If interrupted: the whole plan is spent all the same.
     """
     progress = _Progress(plan.n_steps, label) if verbose else None
     first = 0
@@ -93,14 +85,6 @@ def run_in_blocks(advance, plan, work, verbose, label):
                 first = stop
                 if progress:
                     progress.to(stop)
-    except KeyboardInterrupt:
-        warnings.warn(
-            f"The fit was interrupted. Its whole plan is spent all the same: epsilon = "
-            f"{plan.epsilon:.6g} at delta = {plan.delta:.3g}.",
-            PrivacyWarning,
-            stacklevel=4,
-        )
-        raise
     finally:
         if progress:
             progress.close()

@@ -7,6 +7,7 @@ the algorithm by the plan's class.
 """
 
 import hashlib
+import warnings
 from functools import cache, singledispatch
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from .._compiled import compiled
+from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..privacy.plan import Plan
 from ..random import private_generator
@@ -117,11 +119,41 @@ def carry_out(target, plan, random_state, verbose):
     Returns
     -------
     released : Released
+
+    Warns
+    -----
+    PrivacyWarning
+        If interrupted: the whole plan is spent all the same.
     """
     _check_made_for(plan, target)
     reserve(plan)
-    result = run(plan, target, private_generator(random_state), verbose)
+    try:
+        result = run(plan, target, private_generator(random_state), verbose)
+    except KeyboardInterrupt:
+        warnings.warn(
+            f"The fit was interrupted. Its whole plan is spent all the same: epsilon = "
+            f"{plan.epsilon:.6g} at delta = {plan.delta:.3g}.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+        raise
     return result if isinstance(result, Released) else Released(result, plan, {})
+
+
+def _check_contraction(plan, target):
+    bounds = plan.bounds.checked_convex()
+    if clips_each_example(target):
+        raise ValueError(
+            f"{type(target).__name__} clips the gradient of every example, and clipping can undo the "
+            "contraction that hidden states rest on: implement add_gradient with a gradient that is "
+            "bounded by itself (clip the rows), or release the path."
+        )
+    smoothness = getattr(target, "smoothness", bounds.smoothness)
+    if not smoothness <= bounds.smoothness:
+        raise ValueError(
+            f"the plan assumes smoothness={bounds.smoothness:g}, but the target's is {smoothness:g}: "
+            "make the plan from the target's own bounds."
+        )
 
 
 def _check_made_for(plan, target):
@@ -131,12 +163,8 @@ def _check_made_for(plan, target):
             f"the plan assumes gradient_bound={bounds.gradient_bound:g}, but the target's is "
             f"{target.gradient_bound:g}: make the plan from the target's own bounds."
         )
-    if plan.needs_contraction and clips_each_example(target):
-        raise ValueError(
-            f"{type(target).__name__} clips the gradient of every example, and clipping can undo the "
-            "contraction that hidden states rest on: implement add_gradient with a gradient that is "
-            "bounded by itself (clip the rows), or release the path."
-        )
+    if plan.needs_contraction:
+        _check_contraction(plan, target)
     precision = getattr(target, "prior_precision", None)
     if precision is not None:
         low, high = bounds.prior_precision

@@ -15,7 +15,6 @@ Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler a
 """
 
 import numpy as np
-from numba import njit
 
 from ..privacy.floating_point import box_half_width, lattice_spacing, n_chunks
 from ..privacy.langevin_plans import DiffusionPlan, LastStatePlan
@@ -23,17 +22,7 @@ from ..targets import prior_gradient
 from ._execution import run_in_blocks
 from ._gradients import cut_anew, cyclic_batches, estimate_gradient
 from ._interface import CompiledCore, count_examples, run
-
-
-@njit(error_model="numpy")
-def _update(theta, gradient, prior, step, temperature, spacing, generator, moved):
-    noise_scale = np.sqrt(2.0 * step * temperature)
-    for j in range(theta.size):
-        drift = step * (gradient[j] + temperature * prior[j])
-        noise = noise_scale * generator.standard_normal()
-        # Dividing by a power of two is exact, and so is the sum of lattice points.
-        lattice_steps = np.rint(noise / spacing) - np.rint(drift / spacing)
-        moved[j] = theta[j] + spacing * lattice_steps
+from ._steps import noisy_step
 
 
 @CompiledCore
@@ -49,8 +38,14 @@ def _advance(target, generator, theta, schedule, first, stop, kept, draws, batch
     for k in range(first, stop):
         estimate_gradient(target, generator, theta, rate, batch, parts, parallel, gradient)
         prior_gradient(target, theta, prior)
-        step = step_size * (k + 1.0) ** -step_decay
-        _update(theta, gradient, prior, step, temperature, spacing, generator, moved)
+        begun = kept[draw - 1] + 1 if anew and draw > 0 else 0
+        step = step_size * (k - begun + 1.0) ** -step_decay
+        for j in range(theta.size):
+            gradient[j] += temperature * prior[j]
+        noise_scale = np.sqrt(2.0 * step * temperature)
+        noisy_step(gradient, step, noise_scale, spacing, generator, moved)
+        for j in range(theta.size):
+            moved[j] += theta[j]
         if draw < kept.size and kept[draw] == k:
             for j in range(theta.size):
                 draws[draw, j] = 0.5 * (theta[j] + moved[j])
@@ -80,9 +75,8 @@ def _(plan: DiffusionPlan, target, generator, verbose):
     if not hidden and plan.start is not None:
         theta = run(plan.start, target, generator, verbose)[0]
     draws = np.empty((plan.n_draws, theta.size))
-    smallest_noise = np.sqrt(
-        2.0 * plan.step_size * plan.n_steps**-plan.step_decay * plan.temperature
-    )
+    longest = -(-plan.n_steps // plan.n_segments)
+    smallest_noise = np.sqrt(2.0 * plan.step_size * longest**-plan.step_decay * plan.temperature)
     schedule = (
         plan.step_size,
         plan.step_decay,

@@ -32,6 +32,9 @@ from ._interface import (
 from ._rows import SparseRows, add_weighted, make_rows, project, read_only, rows_of
 from ._vector_math import softmax, subtract_from_sigmoid
 
+# ``B = G^2 / 4`` for both models.
+_SMOOTHNESS = property(lambda target: target.gradient_bound**2 / 4.0)
+
 
 class DenseBinaryLogistic(NamedTuple):
     """Binary logistic regression on the rows of an array."""
@@ -42,6 +45,8 @@ class DenseBinaryLogistic(NamedTuple):
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
+
+    smoothness = _SMOOTHNESS
 
 
 class SparseBinaryLogistic(NamedTuple):
@@ -56,6 +61,8 @@ class SparseBinaryLogistic(NamedTuple):
     prior_precision: np.ndarray
     gradient_bound: float
 
+    smoothness = _SMOOTHNESS
+
 
 class DenseSoftmaxLogistic(NamedTuple):
     """Multinomial logistic regression on the rows of an array; one block of theta per class."""
@@ -67,6 +74,8 @@ class DenseSoftmaxLogistic(NamedTuple):
     prior_precision: np.ndarray
     gradient_bound: float
     n_classes: int
+
+    smoothness = _SMOOTHNESS
 
 
 class SparseSoftmaxLogistic(NamedTuple):
@@ -81,6 +90,8 @@ class SparseSoftmaxLogistic(NamedTuple):
     prior_precision: np.ndarray
     gradient_bound: float
     n_classes: int
+
+    smoothness = _SMOOTHNESS
 
 
 def logistic_prior_precision(

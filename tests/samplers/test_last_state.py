@@ -1,5 +1,6 @@
 """One posterior sample follows the posterior, whatever it is asked through, and hides its path."""
 
+import types
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import expit
 from skdpbayes.linear_model import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget, LangevinOptions, plan_langevin, plan_last_state
 from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
-from skdpbayes.samplers import sample
+from skdpbayes.samplers import _gradients, _steps, langevin, sample
 from skdpbayes.samplers._gradients import cyclic_batches, next_batch
 from skdpbayes.targets import (
     TargetBounds,
@@ -149,17 +150,62 @@ def test_every_draw_starts_where_the_one_before_was_released(make_target):
 
 
 def test_states_stay_on_the_lattice_and_in_the_box():
-    """A target that pushes far out is stopped at the box, and the release is a half-lattice point."""
-    directions = np.full((40, 2), 0.7)
+    """A target that pushes far out is stopped at the box, and restarts are on the lattice."""
     bounds = TargetBounds(2, 1.0, 1e-9, (1e-9, 1e-9), convex=True)
-    target = Tilt(directions, np.full(2, 1e-9), 1.0)
-    options = LangevinOptions(n_steps=50, step_size=1e7, n_draws=2)
+    target = Tilt(np.full((40, 2), 0.7), np.full(2, 1e-9), 1.0)
+    options = LangevinOptions(n_steps=6000, step_size=1e7, n_draws=3)
     plan = plan_last_state(bounds, 40, NOT_PRIVATE, options)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     draws = sample(target, plan, random_state=0)
     box, spacing = box_half_width(noise), lattice_spacing(noise)
-    assert np.all(np.abs(draws) <= 1.5 * box) and np.isfinite(draws).all()
+    drift = plan.step_size * 40 * 0.7
+    # The last state before a draw is at the box; the draw is the midpoint of it and the next.
+    assert np.all(
+        np.abs(draws - (box + drift / 2)) < 1.01 * 1e-9 * plan.step_size * box + 10 * noise
+    )
     assert np.array_equal(draws / (spacing / 2), np.rint(draws / (spacing / 2)))
+
+
+def test_each_draw_starts_on_the_lattice_with_batches_cut_anew():
+    """Seen from inside: the states at which gradients are asked for, and the records that are read."""
+    states, selections = [], []
+
+    def noting(target, generator, theta, rate, batch, parts, parallel, out):
+        states.append(theta.copy())
+        selections.append(_gradients.next_batch.py_func(generator, batch).copy())
+        out[:] = 0.0
+
+    plan = plan_last_state(
+        TargetBounds(2, 1.0, 0.25, (1.0, 1.0), convex=True),
+        60,
+        NOT_PRIVATE,
+        LangevinOptions(n_steps=24, n_draws=3, batch_size=20),
+    )
+    noise = np.sqrt(2 * plan.step_size * plan.temperature)
+    spacing, box = lattice_spacing(noise), box_half_width(noise)
+    target = Tilt(np.zeros((60, 2)), np.ones(2), 1.0)
+    schedule = (plan.step_size, 0.0, plan.temperature, plan.sampling_rate, spacing, box, True)
+    draws = np.empty((3, 2))
+    batches = cyclic_batches(60, plan.n_batches)
+    names = {
+        **langevin._advance._fresh.py_func.__globals__,
+        "estimate_gradient": noting,
+        "prior_gradient": lambda target, theta, out: np.copyto(out, theta),
+        "cut_anew": lambda batch: batch.turn.fill(-1),
+        "noisy_step": _steps.noisy_step.py_func,
+    }
+    advance = types.FunctionType(langevin._advance._fresh.py_func.__code__, names)
+    generator = np.random.default_rng(0)
+    fixed = (plan.kept_steps(), draws, batches, np.empty((1, 2)), False)
+    advance(target, generator, np.zeros(2), schedule, 0, 24, *fixed)
+    assert all(np.array_equal(s / spacing, np.rint(s / spacing)) for s in states)
+    assert np.any(draws / spacing != np.rint(draws / spacing))
+    for first in range(0, 24, 8):
+        assert np.abs(states[first] - (draws[first // 8 - 1] if first else 0)).max() <= spacing
+        turns = selections[first : first + 8]
+        assert sorted(np.concatenate(turns[:3])) == list(range(60))
+        assert all(np.array_equal(turns[k], turns[k + 3]) for k in range(5))
+    assert not np.array_equal(selections[0], selections[8])
 
 
 def test_batches_take_turns_in_an_order_that_sees_no_record():
@@ -239,3 +285,11 @@ def test_gradients_that_are_clipped_one_by_one_are_refused():
             sample(target, plan, random_state=0)
     path = plan_langevin(bounds, 40, Budget(1.0, 1e-5))
     assert sample(target, path, random_state=0).shape == (100, 2)
+
+
+def test_targets_rougher_than_the_plan_assumes_are_refused(make_target):
+    rng = np.random.default_rng(0)
+    target, bounds = make_target(rng.normal(size=(40, 2)), rng.integers(2, size=40))
+    smooth = bounds._replace(smoothness=bounds.smoothness / 2)
+    with pytest.raises(ValueError, match="smoothness"):
+        sample(target, plan_last_state(smooth, 40, Budget(1.0, 1e-5)), random_state=0)
