@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._diagnostics import to_arviz
+from .privacy.automatic import plan_automatic
 from .privacy.cost import NEIGHBORING_RELATIONS
 from .privacy.fisher import plan_fisher
 from .privacy.hamiltonian import plan_hamiltonian
@@ -35,6 +36,7 @@ PLANNERS = {
     "sghmc": {"path": plan_hamiltonian},
     "sgnht": {"path": plan_thermostat},
     "sgfs": {"path": plan_fisher},
+    "auto": {"path": plan_automatic, "last": plan_last_state},
 }
 
 POSTERIOR_CONSTRAINTS = {

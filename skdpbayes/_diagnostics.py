@@ -70,5 +70,5 @@ def to_arviz(variables, coords, plan, *, split=True):
 
 def _cut(draws, n_chains):
     # What does not fit goes at the beginning, where a chain may still be on its way.
-    kept = draws[len(draws) % n_chains :]
+    kept = draws[len(draws) % n_chains :].copy()
     return kept.reshape(n_chains, -1, *draws.shape[1:])

@@ -42,10 +42,12 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         privacy and samples the true posterior.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
-    sampler : {"sgld", "sghmc", "ops"}, default="sgld"
-        The algorithm: stochastic gradient Langevin dynamics ("sgld") or its underdamped relative, which
-        needs far fewer steps ("sghmc"), with draws along their paths; or one posterior sample ("ops"),
-        which is "sgld" with ``release="last"`` on the full table.
+    sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops"}, default="auto"
+        The algorithm. With draws along its path: stochastic gradient Langevin dynamics ("sgld"), its
+        underdamped relative, which needs far fewer steps ("sghmc"), the same with a thermostat, whose
+        draws keep temperature 1 ("sgnht"), or in coordinates that are whitened by a released second moment
+        of the rows ("sgfs"). "auto" is "sgfs" where the public sizes promise that this pays, else
+        "sghmc". Or one posterior sample ("ops"), which is "sgld" with ``release="last"`` on the full table.
     release : {"auto", "path", "last"}, default="auto"
         What a guarantee covers: the whole path of the chain, or only the last state, the path to which
         stays hidden. "auto" is "last" for "ops", else "path".
@@ -125,6 +127,9 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         What was done; it prints readably.
     temperature_ : float
         Temperature of the draws.
+    second_moment_ : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
+        With "sgfs": ``sum z z^T`` over clipped rows followed by their constant column, with noise. It is paid
+        for, and public.
     n_iter_ : int
         Number of updates, those of ``init="ops"`` included.
     n_features_in_ : int
@@ -188,7 +193,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         epsilon=1.0,
         delta=None,
         *,
-        sampler="sgld",
+        sampler="auto",
         release="auto",
         init="zeros",
         init_share="auto",

@@ -29,7 +29,7 @@ X3, y3 = make_classification(3000, 6, n_informative=4, n_classes=3, random_state
 
 
 def make(**options):
-    return DPBayesianLogisticRegression(**{"random_state": 0, **options})
+    return DPBayesianLogisticRegression(**{"random_state": 0, "sampler": "sgld", **options})
 
 
 @pytest.fixture(scope="module")

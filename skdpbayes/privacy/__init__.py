@@ -1,6 +1,7 @@
 """What a release costs: costs, plans that keep to a budget, ledgers, and audits."""
 
 from .audit import AuditResult, audit_separation
+from .automatic import plan_automatic
 from .cost import PrivacyCost, PublishedEvent, SampledGaussian
 from .fisher import FisherPlan, plan_fisher
 from .hamiltonian import plan_hamiltonian
@@ -33,6 +34,7 @@ __all__ = [
     "hidden_state_mu",
     "hidden_state_mu_constant",
     "hidden_state_mu_cyclic",
+    "plan_automatic",
     "plan_fisher",
     "plan_hamiltonian",
     "plan_langevin",

@@ -77,10 +77,10 @@ def gaussian_mu(epsilon, delta):
         return math.inf
     if delta == 0:
         return 0.0
-    mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
-    # The root is found to 1e-12; step back over it, so that the ceiling holds to the last digit.
+    # Roots are found to 1e-12; a distance from them keeps the ceiling for all that costs less, too.
+    mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
     while gaussian_epsilon(mu, delta) > epsilon:
-        mu *= 1.0 - 1e-12
+        mu *= 1.0 - 1e-10
     return mu
 
 

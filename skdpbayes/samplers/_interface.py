@@ -149,7 +149,7 @@ def _check_contraction(plan, target):
             "bounded by itself (clip the rows), or release the path."
         )
     smoothness = getattr(target, "smoothness", bounds.smoothness)
-    if not smoothness <= bounds.smoothness:
+    if not smoothness <= bounds.smoothness * (1 + 1e-12):  # They may be computed in other orders.
         raise ValueError(
             f"the plan assumes smoothness={bounds.smoothness:g}, but the target's is {smoothness:g}: "
             "make the plan from the target's own bounds."

@@ -1,0 +1,259 @@
+"""The posterior in pictures: intervals of coefficients, and the chain that they come from."""
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+from sklearn.utils.validation import check_is_fitted
+
+from ._coefficients import class_index, column_names, feature_indices, rows, take
+from ._style import line_style
+
+
+class PosteriorDisplay:
+    """Intervals and traces of the draws, a row for each coefficient.
+
+    Use `from_estimator` to make one. A forest plot shows the mean of the draws, a thick bar for the
+    middle half of them and a thin one for ``credible_mass``. A trace shows them along the chain, every
+    row on a scale of its own: if the chain is long enough it looks like noise, if not it wanders.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, n_rows)
+        Draws along the chain.
+    names : sequence of str of length n_rows
+        Labels of the rows.
+    epsilon, delta, temperature : float or None, default=None
+        What the title says.
+
+    Attributes
+    ----------
+    ax_ : Axes or ndarray of shape (2,) of Axes
+        Where it was plotted; the forest first if there are two.
+    figure_ : Figure
+        Their figure.
+    points_ : Line2D or None
+        Means, in the forest.
+    intervals_ : list of Line2D or None
+        Bars, in the forest: thin ones of all rows, then thick ones. Empty for a single draw.
+    traces_ : list of Line2D or None
+        Traces, one of each row.
+
+    See Also
+    --------
+    skdpbayes.linear_model.DPBayesianLogisticRegression.to_arviz : The draws for ArviZ.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdpbayes.inspection import PosteriorDisplay
+    >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+    >>> X, y = make_classification(2000, 5, n_redundant=0, random_state=0)
+    >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    >>> display = PosteriorDisplay.from_estimator(clf, features=[3, "x1"])
+    >>> display.names
+    ['x3', 'x1', 'intercept']
+    """
+
+    def __init__(self, *, draws, names, epsilon=None, delta=None, temperature=None):
+        self.draws = draws
+        self.names = names
+        self.epsilon = epsilon
+        self.delta = delta
+        self.temperature = temperature
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        kind="both",
+        features=None,
+        feature_names=None,
+        intercept=True,
+        class_of_interest=None,
+        credible_mass=0.9,
+        ax=None,
+        interval_kw=None,
+        trace_kw=None,
+    ):
+        """Plot the draws of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator or Pipeline
+            A fitted estimator of this package, or a pipeline that ends in one.
+        kind : {"both", "forest", "trace"}, default="both"
+            What to plot. A single draw has no trace: "both" is "forest" then.
+        features : str, int or sequence of these, default=None
+            Columns by name or index, in the order in which they are to appear. None takes all; if that
+            made more than 20 rows, then those whose means are largest relative to their deviations.
+        feature_names : sequence of str of length n_features, default=None
+            Names of the columns. None takes those that the estimator has seen in `fit`, or that the
+            pipeline before it can tell; else they are x0, x1, and so on.
+        intercept : bool, default=True
+            Whether to show intercepts, below the coefficients.
+        class_of_interest : label or None, default=None
+            The class whose coefficients are shown. None is every class that has its own; of two only
+            the second has.
+        credible_mass : float, default=0.9
+            Share of the draws within the thin bars, above 0.5 and below 1; the tails are equal.
+        ax : Axes, pair of Axes or None, default=None
+            Where to plot; ``kind="both"`` takes a pair. None makes a figure.
+        interval_kw, trace_kw : dict or None, default=None
+            Properties of lines, for the bars and their means, and for the traces.
+
+        Returns
+        -------
+        display : PosteriorDisplay
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If the estimator is not one of this package.
+        ValueError
+            If a feature or the class is unknown, or if an option is invalid.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        if not hasattr(model, "_posterior_variables"):
+            raise TypeError(
+                f"{type(model).__name__} has no private posterior: pass an estimator of skdpbayes, or "
+                "a pipeline that ends in one."
+            )
+        check_is_fitted(model)
+        variables, coords = model._posterior_variables()
+        coords = {**coords, "feature": column_names(estimator, model, feature_names, coords)}
+        if not intercept:
+            variables = {name: pair for name, pair in variables.items() if "feature" in pair[1]}
+        several = [dim for dim in coords if dim != "feature" and len(coords[dim]) > 1]
+        if class_of_interest is not None:
+            chosen = [class_index(class_of_interest, coords["class"])]
+            variables, coords = take(variables, coords, "class", chosen)
+        chosen = feature_indices(features, variables, coords)
+        variables, coords = take(variables, coords, "feature", chosen)
+        draws, names = rows(variables, coords, several)
+        display = cls(
+            draws=draws,
+            names=names,
+            epsilon=model.spent_epsilon_,
+            delta=model.spent_delta_,
+            temperature=model.temperature_,
+        )
+        return display.plot(
+            ax,
+            kind=kind,
+            credible_mass=credible_mass,
+            interval_kw=interval_kw,
+            trace_kw=trace_kw,
+        )
+
+    def plot(self, ax=None, *, kind="both", credible_mass=0.9, interval_kw=None, trace_kw=None):
+        """Plot again, maybe otherwise.
+
+        Parameters
+        ----------
+        ax : Axes, pair of Axes or None, default=None
+            Where to plot; ``kind="both"`` takes a pair. None makes a figure.
+        kind : {"both", "forest", "trace"}, default="both"
+            What to plot. A single draw has no trace: "both" is "forest" then.
+        credible_mass : float, default=0.9
+            Share of the draws within the thin bars, above 0.5 and below 1.
+        interval_kw, trace_kw : dict or None, default=None
+            Properties of lines, for the bars and their means, and for the traces.
+
+        Returns
+        -------
+        self : PosteriorDisplay
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If an option is invalid.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        import matplotlib.pyplot as plt
+
+        if kind not in ("both", "forest", "trace"):
+            raise ValueError(f"kind must be 'both', 'forest' or 'trace', got {kind!r}.")
+        if not 0.5 < credible_mass < 1:
+            raise ValueError(
+                f"credible_mass must be above 0.5, the share of the thick bars, and below 1; "
+                f"got {credible_mass!r}."
+            )
+        n_draws, n_rows = self.draws.shape
+        if n_draws == 1 and kind == "trace":
+            raise ValueError("a single draw has no trace: choose kind='forest'.")
+        if n_draws == 1:
+            kind = "forest"
+        kinds = ("forest", "trace") if kind == "both" else (kind,)
+        if ax is None:
+            size = (4.2 * len(kinds) + 0.8, max(2.2, 1.1 + 0.27 * n_rows))
+            _, ax = plt.subplots(1, len(kinds), figsize=size, sharey=True, layout="constrained")
+        axes = np.ravel(ax)
+        if axes.size != len(kinds):
+            raise ValueError(
+                f"ax: {' and '.join(kinds)} take {len(kinds)} axes, got {axes.size}. Pass as many, or "
+                "choose kind='forest' or kind='trace'."
+            )
+
+        self.points_ = self.intervals_ = self.traces_ = None
+        for axis, what in zip(axes, kinds, strict=True):
+            if what == "forest":
+                self._plot_forest(axis, credible_mass, interval_kw)
+            else:
+                self._plot_traces(axis, trace_kw)
+            axis.set_ylim(n_rows - 0.5, -0.5)
+            axis.set_yticks(range(n_rows), self.names)
+            axis.tick_params(axis="y", length=0, labelleft=axis is axes[0])
+        axes[0].set_title(self._title(), loc="left", fontsize="medium")
+        self.ax_ = axes if len(kinds) > 1 else axes[0]
+        self.figure_ = axes[0].figure
+        return self
+
+    def _title(self):
+        parts = []
+        if self.epsilon is not None:
+            parts.append(f"epsilon = {self.epsilon:.3g}")
+            if self.delta is not None:
+                parts.append(f"delta = {self.delta:.3g}")
+        if self.temperature is not None:
+            parts.append(f"temperature {self.temperature:.3g}")
+        return ", ".join(parts)
+
+    def _plot_forest(self, ax, credible_mass, interval_kw):
+        style = {"color": "C0", "solid_capstyle": "butt", **line_style(interval_kw)}
+        places = np.arange(self.draws.shape[1])
+        self.intervals_ = []
+        if len(self.draws) > 1:
+            for mass, width in ((credible_mass, 1.2), (0.5, 4.0)):
+                ends = np.quantile(self.draws, [(1 - mass) / 2, (1 + mass) / 2], axis=0)
+                bars = ax.plot(ends, [places, places], **{"linewidth": width, **style})
+                self.intervals_.extend(bars)
+            ax.set_xlabel(f"mean, 50% and {100 * credible_mass:g}% of the draws")
+        else:
+            ax.set_xlabel("a single draw, which has no intervals")
+        dots = {"color": style["color"], "markeredgecolor": "white", "markersize": 6}
+        (self.points_,) = ax.plot(
+            self.draws.mean(axis=0), places, "o", markeredgewidth=1, zorder=3, **dots
+        )
+        ax.axvline(0, color="0.6", linewidth=1, zorder=0)
+
+    def _plot_traces(self, ax, trace_kw):
+        style = {"color": "C0", "linewidth": 0.9, **line_style(trace_kw)}
+        n_draws = len(self.draws)
+        from_mean = self.draws - self.draws.mean(axis=0)
+        widest = np.abs(from_mean).max(axis=0)
+        # Rows count downwards, and must not touch each other.
+        heights = -0.42 * from_mean / np.where(widest > 0, widest, 1)
+        self.traces_ = []
+        for row in range(self.draws.shape[1]):
+            ax.axhline(row, color="0.85", linewidth=1, zorder=0)
+            self.traces_ += ax.plot(np.arange(1, n_draws + 1), row + heights[:, row], **style)
+        ax.set_xlim(1, n_draws)
+        ax.set_xlabel("draw, every row on its own scale")

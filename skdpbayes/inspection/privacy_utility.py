@@ -1,0 +1,271 @@
+"""What privacy costs in accuracy: scores of a search, against epsilon."""
+
+import reprlib
+
+import numpy as np
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+from ._style import line_style
+
+# What is legible in one figure.
+_MOST_LINES = 8
+_MOST_TICKS = 12
+
+
+class PrivacyUtilityDisplay:
+    """Scores against epsilon, from a grid search.
+
+    Use `from_cv_results` to make one. **Scores of a cross-validation on private rows are not private**:
+    they are computed from the rows without noise, and so is a choice that is made by them. Make the plot
+    on a public or a synthetic table of the same shape, or keep it to yourself.
+
+    Bars are standard deviations over the folds. They contain the noise of the sampler if ``random_state``
+    is None; with a seed it is the same in all folds.
+
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n_epsilons,)
+        In increasing order, at least one of them finite; ``inf``, the last, is without privacy.
+    means, deviations : ndarray of shape (n_lines, n_epsilons)
+        Mean and standard deviation of the score over the folds; nan where there is none.
+    labels : sequence of str of length n_lines
+        What tells the lines apart.
+    score_name : str, default="score"
+        Label of the axis of scores.
+    negate_score : bool, default=False
+        Whether scores are plotted with their sign changed.
+
+    Attributes
+    ----------
+    ax_ : Axes
+        Where it was plotted.
+    figure_ : Figure
+        Its figure.
+    errorbars_ : list of ErrorbarContainer
+        One for each line. Of more than 8 lines the best 8 have colours and bars.
+    references_ : list of Line2D
+        Levels without privacy, of the lines that have one and a colour.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skdpbayes.inspection import PrivacyUtilityDisplay
+    >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+    >>> X, y = make_classification(2000, 5, n_redundant=0, random_state=0)
+    >>> search = GridSearchCV(
+    ...     DPBayesianLogisticRegression(random_state=0), {"epsilon": [0.1, 1.0]}, cv=3
+    ... )
+    >>> display = PrivacyUtilityDisplay.from_cv_results(search.fit(X, y).cv_results_)
+    >>> display.means.shape
+    (1, 2)
+    """
+
+    def __init__(
+        self, *, epsilons, means, deviations, labels, score_name="score", negate_score=False
+    ):
+        self.epsilons = epsilons
+        self.means = means
+        self.deviations = deviations
+        self.labels = labels
+        self.score_name = score_name
+        self.negate_score = negate_score
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        cv_results,
+        *,
+        param=None,
+        score=None,
+        score_name=None,
+        negate_score=False,
+        ax=None,
+        errorbar_kw=None,
+    ):
+        """Plot the scores of a grid search over epsilon.
+
+        There is a line for every combination of the other parameters that vary. Candidates that do not
+        set ``param`` are left out.
+
+        Parameters
+        ----------
+        cv_results : dict
+            ``cv_results_`` of a fitted GridSearchCV or RandomizedSearchCV.
+        param : str or None, default=None
+            The parameter that holds epsilon. None takes the one that is ``epsilon`` or ends in
+            ``__epsilon``.
+        score : str or None, default=None
+            Name of the score, if there are several.
+        score_name : str or None, default=None
+            Label of the axis of scores; None is the name of the score.
+        negate_score : bool, default=False
+            Whether to change the sign, as for "neg_log_loss".
+        ax : Axes or None, default=None
+            Where to plot. None makes a figure.
+        errorbar_kw : dict or None, default=None
+            Options for the lines, as of ``Axes.errorbar``.
+
+        Returns
+        -------
+        display : PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If no parameter or several may hold epsilon, if none of its values is finite, or if it is not
+            clear which score is meant.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_cv_results")
+        settings = cv_results["params"]
+        param = _epsilon_param(settings, param)
+        score = _score(cv_results, score)
+        chosen = [i for i, setting in enumerate(settings) if param in setting]
+        epsilons, columns = np.unique(
+            [float(settings[i][param]) for i in chosen], return_inverse=True
+        )
+        if not np.isfinite(epsilons[0]):
+            raise ValueError(f"{param} is never finite: there is nothing to plot scores against.")
+        keys, labels = _combinations([settings[i] for i in chosen], param)
+        means, deviations = np.full((2, len(labels), epsilons.size), np.nan)
+        for i, line, column in zip(chosen, keys, columns, strict=True):
+            means[line, column] = cv_results[f"mean_test_{score}"][i]
+            deviations[line, column] = cv_results[f"std_test_{score}"][i]
+        display = cls(
+            epsilons=epsilons,
+            means=means,
+            deviations=deviations,
+            labels=labels,
+            score_name=score if score_name is None else score_name,
+            negate_score=negate_score,
+        )
+        return display.plot(ax, errorbar_kw=errorbar_kw)
+
+    def plot(self, ax=None, *, errorbar_kw=None):
+        """Plot again, maybe elsewhere.
+
+        Parameters
+        ----------
+        ax : Axes or None, default=None
+            Where to plot. None makes a figure.
+        errorbar_kw : dict or None, default=None
+            Options for the lines, as of ``Axes.errorbar``.
+
+        Returns
+        -------
+        self : PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        private = np.isfinite(self.epsilons)
+        finite = self.epsilons[private]
+        # Without privacy is to the right of all others, as far away as they are from each other.
+        step = max(1.5, (finite[-1] / finite[0]) ** (1 / max(1, finite.size - 1)))
+        places = np.where(private, self.epsilons, finite[-1] * step)
+        best = self._best_lines()
+        self.errorbars_, self.references_ = [], []
+        for line, label in enumerate(self.labels):
+            known = ~np.isnan(self.means[line])
+            means = np.where(self.negate_score, -1, 1) * self.means[line]
+            if line not in best:
+                shown = known & private
+                ax.plot(places[shown], means[shown], color="0.8", linewidth=1, zorder=1)
+                continue
+            rank = best.index(line)
+            style = {"color": f"C{rank}", "marker": "o", "markersize": 5, "capsize": 3}
+            style.update(line_style(errorbar_kw))
+            # A little aside, so that the bars of different lines do not hide each other.
+            x = places * step ** (0.03 * (rank - (len(best) - 1) / 2))
+            for shown, more in ((known & private, {"label": label}), (known & ~private, {})):
+                if shown.any():
+                    bars = self.deviations[line, shown]
+                    self.errorbars_.append(
+                        ax.errorbar(x[shown], means[shown], bars, **{**style, **more})
+                    )
+            for level in means[known & ~private]:
+                look = {"color": style["color"], "linestyle": "--", "linewidth": 1, "alpha": 0.6}
+                self.references_.append(ax.axhline(level, zorder=0, **look))
+        self._finish(ax, finite, places, step, n_others=len(self.labels) - len(best))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _best_lines(self):
+        """Return the lines that have colours, in their order."""
+        averages = np.ma.masked_invalid(self.means).mean(axis=1).filled(-np.inf)
+        return sorted(np.argsort(-averages, kind="stable")[:_MOST_LINES].tolist())
+
+    def _finish(self, ax, finite, places, step, n_others):
+        if n_others:
+            ax.errorbar([], [], color="0.8", linewidth=1, label=f"{n_others} others")
+        if len(self.labels) > 1:
+            ax.legend(frameon=False, fontsize="small")
+        ax.set_xscale("log")
+        gap = np.log(places[-1] / finite[0]) / _MOST_TICKS
+        ticks = [finite[0]]
+        for epsilon in finite[1:]:
+            if np.log(epsilon / ticks[-1]) >= gap:
+                ticks.append(epsilon)
+        names = [f"{epsilon:g}" for epsilon in ticks]
+        if places.size > finite.size:
+            ticks, names = [*ticks, places[-1]], [*names, "inf\n(not private)"]
+        ax.set_xticks(ticks, names)
+        ax.minorticks_off()
+        ax.set_xlim(finite[0] / step**0.5, places[-1] * step**0.5)
+        ax.set_xlabel("epsilon")
+        ax.set_ylabel(self.score_name)
+
+
+def _epsilon_param(settings, param):
+    names = sorted({name for setting in settings for name in setting})
+    if param is not None:
+        if param not in names:
+            raise ValueError(f"param={param!r} is not in the search, which went over {names}.")
+        return param
+    found = [name for name in names if name == "epsilon" or name.endswith("__epsilon")]
+    if len(found) != 1:
+        many = (
+            f"several parameters may hold epsilon, {found}" if found else "none is called epsilon"
+        )
+        raise ValueError(f"The search went over {names}, and {many}: name one by param.")
+    return found[0]
+
+
+def _score(cv_results, score):
+    prefix = "mean_test_"
+    names = [key.removeprefix(prefix) for key in cv_results if key.startswith(prefix)]
+    if score is None and len(names) == 1:
+        return names[0]
+    if score not in names:
+        raise ValueError(f"score={score!r}: choose one of {names}.")
+    return score
+
+
+def _combinations(settings, param):
+    """Return (number of the line of each candidate, labels of the lines)."""
+    names = sorted({name for setting in settings for name in setting} - {param})
+    values = {name: [repr(setting.get(name)) for setting in settings] for name in names}
+    varying = [name for name in names if len(set(values[name])) > 1]
+    short = {name: name.rpartition("__")[-1] for name in varying}
+    if len(set(short.values())) < len(short):
+        short = {name: name for name in varying}
+    lines = {}
+    keys = [tuple(values[name][i] for name in varying) for i in range(len(settings))]
+    for key, setting in zip(keys, settings, strict=True):
+        parts = (f"{short[name]} = {_brief(setting.get(name))}" for name in varying)
+        lines.setdefault(key, ", ".join(parts))
+    numbers = {key: number for number, key in enumerate(lines)}
+    return [numbers[key] for key in keys], list(lines.values())
+
+
+def _brief(value):
+    return value if isinstance(value, str) else reprlib.repr(value)
