@@ -381,7 +381,9 @@ def test_clone_pickle_joblib_and_reprs(tmp_path, binary):
         np.testing.assert_array_equal(other.predict_proba(X), binary.predict_proba(X))
         assert other.plan_ == binary.plan_
         assert other.privacy_cost_ == binary.privacy_cost_
-    assert repr(make(epsilon=2.0)) == "DPBayesianLogisticRegression(epsilon=2.0, random_state=0)"
+    assert repr(make(epsilon=2.0, sampler="auto")) == (
+        "DPBayesianLogisticRegression(epsilon=2.0, random_state=0)"
+    )
     assert "DPBayesianLogisticRegression" in make_pipeline(make())._repr_html_()
 
 

@@ -1,8 +1,8 @@
 """Choosing the sampler of a path from public quantities.
 
 Fisher scoring pays once the matrix that it releases says more than its noise: the second moments of the
-rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about ``nu = sqrt(2 d) sigma``. It is
-chosen where
+rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about ``nu = sqrt(2 d) sigma``. It
+is chosen where
 
     n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
 

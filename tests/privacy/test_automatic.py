@@ -1,0 +1,59 @@
+"""The sampler is chosen from public sizes, and never one that an option does not go with."""
+
+import math
+
+import pytest
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.privacy import Budget, LangevinOptions, plan_automatic
+from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.targets import TargetBounds
+
+BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0)
+
+
+def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **options):
+    budget = Budget(epsilon, 1e-5, relation)
+    return plan_automatic(bounds, n, budget, LangevinOptions(**options)).sampler
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("d", [3, 50, 300])
+@pytest.mark.parametrize("norm", [0.1, 1.0, 20.0])
+def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
+    """About n mu >= 2 d^(3/2), whatever the norm of the rows is."""
+    bounds = TargetBounds(d, norm, norm**2 / 4, (0.16, 0.16), row_norm=norm)
+    edge = 2.24 * d**1.5 / gaussian_mu(epsilon, 1e-5)
+    assert choose(math.ceil(1.1 * edge), epsilon, bounds) == "sgfs"
+    assert choose(math.floor(0.9 * edge), epsilon, bounds) == "sghmc"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"step_size": 1e-7}, {"step_decay": 0.3}, {"init": "ops"}, {"epsilon": math.inf}],
+)
+def test_what_does_not_go_with_fisher_scoring_is_left_to_the_other(options):
+    assert choose() == "sgfs"
+    assert choose(**options) == "sghmc"
+
+
+def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
+    assert choose(bounds=BOUNDS._replace(row_norm=None)) == "sghmc"
+    assert choose(10**9, bounds=BOUNDS._replace(n_parameters=3000)) == "sghmc"
+    # Ten classes of fifty coefficients have one matrix of fifty.
+    assert choose(bounds=BOUNDS._replace(n_parameters=500, n_blocks=10)) == "sgfs"
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 1000}, {"temperature": 20.0}, {"n_draws": 500}])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_other_options_are_passed_on(options, relation):
+    plan = plan_automatic(BOUNDS, 100_000, Budget(1.0, 1e-5, relation), LangevinOptions(**options))
+    assert plan.sampler == "sgfs" and plan.epsilon <= 1.0
+    assert plan.n_draws == options.get("n_draws", 100)
+
+
+def test_it_is_the_default():
+    clf = DPBayesianLogisticRegression()
+    assert clf.privacy_plan(100_000, 20).sampler == "sgfs"
+    assert clf.privacy_plan(200, 20).sampler == "sghmc"
+    assert clf.set_params(release="last").privacy_plan(1000, 20).sampler == "ops"
