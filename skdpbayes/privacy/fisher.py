@@ -180,7 +180,10 @@ class _WhitenedChain:
         plan, d = self.plan, self.bounds.n_parameters
         if plan.noise_multiplier == 0:
             return math.inf
-        inflation = sum_inflation(plan.n_samples, d, plan.budget.neighboring_relation)
+        # Sums are rounded before they are transformed, which can make their errors as much larger.
+        grown = float(np.linalg.norm(self.transform)) * plan.bounds.row_norm / self.norm
+        rounding = sum_inflation(plan.n_samples, d, plan.budget.neighboring_relation) - 1.0
+        inflation = 1.0 + rounding * max(1.0, grown)
         moved = 1.0 / plan.noise_multiplier - math.sqrt(d) * 2.0**-LATTICE_BITS
         share = moved * plan.sampling_rate / (self.bounds.gradient_bound * inflation)
         return 2.0 * temperature * share**2

@@ -4,10 +4,9 @@ Two tables differ in one extreme record. The attacker knows everything but which
 sees every state of the chain, and takes the likelihood ratio of the path, which is the optimal test.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
+from references import Tilt
 from scipy.special import expit
 
 from skdpbayes.privacy import (
@@ -19,30 +18,10 @@ from skdpbayes.privacy import (
 )
 from skdpbayes.privacy.cost import gaussian_epsilon
 from skdpbayes.samplers import _gradients, sample
-from skdpbayes.targets import TargetBounds, add_gradient, implements, n_examples, record
+from skdpbayes.targets import TargetBounds
 
 REPETITIONS = 3000
 DELTA = 1e-5
-
-
-class Tilt(NamedTuple):
-    """ell_i = -z_i . theta: the gradient is z_i whatever theta is, so a record can always differ most."""
-
-    directions: np.ndarray
-    prior_precision: np.ndarray
-    gradient_bound: float
-
-
-@implements(n_examples, Tilt)
-def _count(target):
-    return target.directions.shape[0]
-
-
-@implements(add_gradient, Tilt)
-def _gradient(target, theta, selection, count, out):
-    for i in range(count):
-        for j in range(theta.size):
-            out[j] -= target.directions[record(selection, i), j]
 
 
 def path_of(target, plan, seed):

@@ -80,7 +80,10 @@ def test_workqueue_layer_survives_threads(tmp_path):
     assert done.returncode == 0 and "survived" in done.stdout, done.stderr
 
 
-def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch):
+@pytest.mark.parametrize(
+    "options", [{"sampler": "sgld"}, {"sampler": "sgfs"}, {"sampler": "sghmc", "init": "ops"}]
+)
+def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, options):
     calls = []
 
     def interrupted_soon(advance, *args):
@@ -92,9 +95,10 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch):
 
         return _execution.run_in_blocks(advance_or_stop, *args)
 
-    monkeypatch.setattr("skdpbayes.samplers.langevin.run_in_blocks", interrupted_soon)
+    for room in ("langevin", "hamiltonian"):
+        monkeypatch.setattr(f"skdpbayes.samplers.{room}.run_in_blocks", interrupted_soon)
     monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 0.01)
-    clf = DPBayesianLogisticRegression(n_steps=20_000, random_state=0)
+    clf = DPBayesianLogisticRegression(n_steps=20_000, random_state=0, **options)
     with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
         with pytest.warns(PrivacyWarning, match=r"whole plan is spent.*epsilon = 1"):
             with pytest.raises(KeyboardInterrupt):
@@ -128,7 +132,7 @@ def test_the_faster_of_one_core_and_several_is_taken(faster):
 
 
 def test_progress_is_shown_with_and_without_tqdm(monkeypatch, capsys):
-    small = DPBayesianLogisticRegression(random_state=0, verbose=1)
+    small = DPBayesianLogisticRegression(sampler="sgld", random_state=0, verbose=1)
     small.fit(X[:300], y[:300])
     assert "SGLD" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
@@ -162,7 +166,7 @@ def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
         "from skdpbayes import DPBayesianLogisticRegression\n"
         "from skdpbayes.samplers.langevin import _advance\n"
         "X, y = make_classification(300, 4, random_state=0)\n"
-        "DPBayesianLogisticRegression().fit(X, y)\n"
+        "DPBayesianLogisticRegression(sampler='sgld').fit(X, y)\n"
         "stats = getattr(_advance._cached, 'stats', None)\n"
         "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))\n"
     )

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from references import logistic_moments, standard_error
 from scipy.special import expit
 
 from skdpbayes import DPBayesianLogisticRegression
@@ -202,21 +203,12 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
     released = carry_out(target, plan, 0, 0)
     rows = np.column_stack([X, np.full(n, constant)]) if constant else X
     assert np.allclose(released.other["second_moment"], rows.T @ rows)
-    axis = np.linspace(-7, 7, 561)
-    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    z = points @ rows.T
     # The coordinate of the constant column is the intercept over the constant.
     scale = np.array([2.0, 2.0 / constant]) if constant else np.array([2.0, 2.0])
-    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1)
-    log_density -= 0.5 * np.sum((points / scale) ** 2, axis=1)
-    weight = np.exp(log_density - log_density.max())
-    weight /= weight.sum()
-    mean = weight @ points
-    covariance = (points - mean).T @ (weight[:, None] * (points - mean))
+    mean, covariance = logistic_moments(rows, y, scale)
     deviations = np.sqrt(np.diag(covariance))
     draws = released.draws
-    parts = [part.mean(axis=0) for part in np.array_split(draws, 40)]
-    error = 4 * np.std(parts, axis=0, ddof=1) / np.sqrt(40)
+    error = 4 * standard_error(draws)
     assert (error < 0.15 * deviations).all()
     assert (np.abs(draws.mean(axis=0) - mean) < error + 0.05 * deviations).all()
     found = np.cov(draws.T) / np.outer(deviations, deviations)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from references import effective_size, logistic_moments
 from scipy.special import expit
 
 from skdpbayes.privacy import Budget, LangevinOptions, plan_hamiltonian, plan_langevin
@@ -12,24 +13,6 @@ from skdpbayes.targets import TargetBounds, potential_gradient
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)
-
-
-def effective_size(values):
-    batches = np.array_split(values, 40)
-    spread = np.var([b.mean() for b in batches], ddof=1)
-    return values.size * values.var() / (spread * values.size / 40)
-
-
-def grid_posterior(X, y, prior_scale, temperature):
-    axis = np.linspace(-9, 9, 601)
-    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    z = points @ X.T
-    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1) / temperature
-    log_density -= 0.5 * np.sum((points / prior_scale) ** 2, axis=1)
-    weight = np.exp(log_density - log_density.max())
-    weight /= weight.sum()
-    mean = weight @ points
-    return mean, (points - mean).T @ (weight[:, None] * (points - mean))
 
 
 @pytest.mark.parametrize("n, temperature", [(40, 1.0), (300, 1.0), (300, 5.0)])
@@ -45,7 +28,7 @@ def test_two_parameters_against_quadrature(make_target, n, temperature, friction
     )
     plan = plan_hamiltonian(bounds, n, NOT_PRIVATE, options)
     draws = sample(target, plan, random_state=1)
-    mean, covariance = grid_posterior(X, y, 2.0, temperature)
+    mean, covariance = logistic_moments(X, y, 2.0, temperature)
     deviations = np.sqrt(np.diag(covariance))
     error = 4 / np.sqrt(min(effective_size(column) for column in draws.T))
     assert error < 0.1
@@ -191,7 +174,7 @@ def test_poisson_batches_reproduce_the_posterior(make_target):
     heat = plan.subsampling_temperature / plan.temperature
     assert heat < 0.051
     draws = sample(target, plan, random_state=1)
-    mean, covariance = grid_posterior(X, y, 2.0, 4.0)
+    mean, covariance = logistic_moments(X, y, 2.0, 4.0)
     deviations = np.sqrt(np.diag(covariance))
     error = 4 / np.sqrt(min(effective_size(column) for column in draws.T))
     assert (np.abs(draws.mean(axis=0) - mean) < (error + 0.05) * deviations).all()

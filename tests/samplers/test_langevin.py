@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from references import effective_size, grid_moments, log_posterior
 from scipy.special import expit
 
 from skdpbayes.privacy import Budget, LangevinOptions, plan_langevin
@@ -17,13 +18,6 @@ def draw(target, bounds, n, n_steps, n_draws, seed=0, **options):
     return sample(target, plan, random_state=seed), plan
 
 
-def effective_size(values):
-    """Effective sample size of a chain, by batch means."""
-    batches = np.array_split(values, 40)
-    spread = np.var([b.mean() for b in batches], ddof=1)
-    return values.size * values.var() / (spread * values.size / 40)
-
-
 def assert_moments(draws, mean, covariance, bias=0.05):
     """Mean and covariance agree within Monte Carlo error and the stated bias."""
     deviations = np.sqrt(np.diag(covariance))
@@ -33,20 +27,6 @@ def assert_moments(draws, mean, covariance, bias=0.05):
     assert (np.abs(draws.mean(axis=0) - mean) < (error + bias) * deviations).all()
     scaled = (np.cov(draws.T, ddof=0) - covariance) / np.outer(deviations, deviations)
     assert (np.abs(scaled) < 1.5 * error.max() + bias).all()
-
-
-def grid_moments(log_density, axes):
-    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    weight = np.exp(log_density(points) - log_density(points).max())
-    weight /= weight.sum()
-    mean = weight @ points
-    return mean, (points - mean).T @ (weight[:, None] * (points - mean))
-
-
-def log_posterior(points, X, y, prior_scale, temperature=1.0):
-    z = points @ X.T
-    likelihood = (y * z - np.logaddexp(0.0, z)).sum(axis=1)
-    return likelihood / temperature - 0.5 * np.sum((points / prior_scale) ** 2, axis=1)
 
 
 @pytest.mark.parametrize("n", [6, 40, 300])

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from references import Tilt, logistic_moments
 from scipy.special import expit
 
 from skdpbayes.linear_model import DPBayesianLogisticRegression
@@ -14,34 +15,12 @@ from skdpbayes.samplers import _gradients, _steps, langevin, sample
 from skdpbayes.samplers._gradients import cyclic_batches, next_batch
 from skdpbayes.targets import (
     TargetBounds,
-    add_gradient,
     example_gradient,
     implements,
     n_examples,
-    record,
 )
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
-
-
-class Tilt(NamedTuple):
-    """ell_i = -z_i . theta: with a Gaussian prior the posterior is Gaussian, and known."""
-
-    directions: np.ndarray
-    prior_precision: np.ndarray
-    gradient_bound: float
-
-
-@implements(n_examples, Tilt)
-def _count(target):
-    return target.directions.shape[0]
-
-
-@implements(add_gradient, Tilt)
-def _gradient(target, theta, selection, count, out):
-    for i in range(count):
-        for j in range(theta.size):
-            out[j] -= target.directions[record(selection, i), j]
 
 
 class ClippedTilt(NamedTuple):
@@ -67,18 +46,6 @@ def tilt(n=40, precision=(1.0, 4.0), seed=0):
     return Tilt(directions, np.array(precision), 1.0), bounds
 
 
-def grid_moments(X, y, prior_scale, temperature):
-    axis = np.linspace(-9, 9, 501)
-    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    z = points @ X.T
-    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1) / temperature
-    log_density -= 0.5 * np.sum((points / prior_scale) ** 2, axis=1)
-    weight = np.exp(log_density - log_density.max())
-    weight /= weight.sum()
-    mean = weight @ points
-    return mean, (points - mean).T @ (weight[:, None] * (points - mean))
-
-
 @pytest.mark.parametrize("epsilon, temperature", [(np.inf, 1.0), (np.inf, 3.0), (40.0, None)])
 def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temperature):
     rng = np.random.default_rng(3)
@@ -95,7 +62,7 @@ def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temp
     )
     draws = sample(target, plan, random_state=1)
     assert (plan.temperature > 5) == (epsilon == 40.0)
-    mean, covariance = grid_moments(X, y, 2.0, plan.temperature)
+    mean, covariance = logistic_moments(X, y, 2.0, plan.temperature)
     deviations = np.sqrt(np.diag(covariance))
     # Draws are independent but for exp(-relaxations), 5% at most.
     error = 4 * 1.05 / np.sqrt(n_draws)
@@ -236,12 +203,8 @@ def test_cyclic_batches_on_a_sorted_table(make_target):
     options = LangevinOptions(n_draws=800, batch_size=60, temperature=10.0)
     plan = plan_last_state(bounds, n, NOT_PRIVATE, options)
     draws = sample(target, plan, random_state=1)[:, 0]
-    grid = np.linspace(-8, 8, 4001)
-    z = X * grid
-    log_density = (y[:, None] * z - np.logaddexp(0, z)).sum(axis=0) / 10.0 - grid**2 / 8
-    weight = np.exp(log_density - log_density.max())
-    mean = np.average(grid, weights=weight)
-    deviation = np.sqrt(np.average((grid - mean) ** 2, weights=weight))
+    mean, variance = (moment.item() for moment in logistic_moments(X, y, 2.0, 10.0))
+    deviation = np.sqrt(variance)
     heat = plan.subsampling_temperature / plan.temperature
     assert heat < 0.06
     assert abs(draws.mean() - mean) < (0.05 + 4 / np.sqrt(draws.size)) * deviation
@@ -263,12 +226,8 @@ def test_a_path_may_start_at_a_draw(make_target):
         plan = plan_langevin(bounds, n, Budget(50.0, 1e-5), options)
         for seed in range(60):
             firsts[init].append(sample(target, plan, random_state=seed)[0, 0])
-    grid = np.linspace(-8, 8, 4001)
-    z = X * grid
-    log_density = (y[:, None] * z - np.logaddexp(0, z)).sum(axis=0) / 50.0 - grid**2 / 8
-    weight = np.exp(log_density - log_density.max())
-    mean = np.average(grid, weights=weight)
-    deviation = np.sqrt(np.average((grid - mean) ** 2, weights=weight))
+    mean, variance = (moment.item() for moment in logistic_moments(X, y, 2.0, 50.0))
+    deviation = np.sqrt(variance)
     assert abs(np.mean(firsts["ops"]) - mean) < 4 * deviation / np.sqrt(60)
     assert 0.6 < np.std(firsts["ops"]) / deviation < 1.4
     assert np.mean(firsts["zeros"]) < 0.1 < 2.0 < mean

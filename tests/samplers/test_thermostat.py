@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from references import logistic_moments, standard_error
 from scipy.special import expit
 
 from skdpbayes.privacy import (
@@ -27,11 +28,6 @@ def binary(n, d, seed=0):
     return X, (rng.random(n) < expit(3 * X[:, 0])).astype(int)
 
 
-def batch_means_error(values):
-    means = [part.mean() for part in np.array_split(values, 40)]
-    return 4 * np.std(means, ddof=1) / math.sqrt(40)
-
-
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
 def test_the_law_against_quadrature(make_target, temperature):
     n = 300
@@ -40,21 +36,12 @@ def test_the_law_against_quadrature(make_target, temperature):
     options = LangevinOptions(n_steps=150_000, n_draws=40_000, temperature=temperature)
     plan = plan_thermostat(bounds, n, NOT_PRIVATE, options)
     draws = sample(target, plan, random_state=0)
-    axis = np.linspace(-9, 9, 601)
-    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    z = points @ X.T
-    log_density = (y * z - np.logaddexp(0.0, z)).sum(axis=1) / temperature
-    log_density -= 0.5 * np.sum((points / 2.0) ** 2, axis=1)
-    weight = np.exp(log_density - log_density.max())
-    weight /= weight.sum()
-    mean = weight @ points
-    variance = weight @ (points - mean) ** 2
-    for j in range(2):
-        assert abs(draws[:, j].mean() - mean[j]) < batch_means_error(
-            draws[:, j]
-        ) + 0.05 * math.sqrt(variance[j])
-        squares = (draws[:, j] - mean[j]) ** 2
-        assert abs(squares.mean() - variance[j]) < batch_means_error(squares) + 0.07 * variance[j]
+    mean, covariance = logistic_moments(X, y, 2.0, temperature)
+    deviation = np.sqrt(np.diag(covariance))
+    assert (abs(draws.mean(axis=0) - mean) < 4 * standard_error(draws) + 0.05 * deviation).all()
+    squares = (draws - mean) ** 2
+    error = 4 * standard_error(squares)
+    assert (abs(squares.mean(axis=0) - deviation**2) < error + 0.07 * deviation**2).all()
 
 
 def test_draws_keep_their_temperature_where_batches_heat_others(make_target):

@@ -1,0 +1,66 @@
+"""What tests compare with: posteriors that are known otherwise, and how well a chain knows its mean."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpbayes.targets import add_gradient, implements, n_examples, record
+
+
+class Tilt(NamedTuple):
+    """ell_i = -z_i . theta: with a Gaussian prior the posterior is Gaussian, and known.
+
+    The gradient is ``z_i`` whatever ``theta`` is, so that a record can always differ most.
+    """
+
+    directions: np.ndarray
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, Tilt)
+def _count(target):
+    return target.directions.shape[0]
+
+
+@implements(add_gradient, Tilt)
+def _gradient(target, theta, selection, count, out):
+    for i in range(count):
+        for j in range(theta.size):
+            out[j] -= target.directions[record(selection, i), j]
+
+
+def grid_moments(log_density, axes):
+    """Mean and covariance by quadrature on a grid."""
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    log_weight = log_density(points)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    mean = weight @ points
+    return mean, (points - mean).T @ (weight[:, None] * (points - mean))
+
+
+def log_posterior(points, X, y, prior_scale, temperature=1.0):
+    """Logistic regression's log posterior at given points, up to a constant."""
+    z = points @ X.T
+    likelihood = (y * z - np.logaddexp(0.0, z)).sum(axis=1)
+    return likelihood / temperature - 0.5 * np.sum((points / prior_scale) ** 2, axis=1)
+
+
+def logistic_moments(X, y, prior_scale, temperature=1.0, reach=9.0):
+    """Mean and covariance of logistic regression with one or two parameters, by quadrature."""
+    axis = np.linspace(-reach, reach, 601 if X.shape[1] == 2 else 6001)
+    return grid_moments(
+        lambda points: log_posterior(points, X, y, prior_scale, temperature), [axis] * X.shape[1]
+    )
+
+
+def standard_error(values):
+    """Standard error of a chain's mean, by batch means, along the first axis."""
+    means = [batch.mean(axis=0) for batch in np.array_split(values, 40)]
+    return np.std(means, axis=0, ddof=1) / np.sqrt(40)
+
+
+def effective_size(values):
+    """Effective sample size of a chain."""
+    return values.var() / standard_error(values) ** 2
