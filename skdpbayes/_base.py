@@ -123,10 +123,14 @@ class PrivatePosteriorMixin:
 
     def _draw(self, target, plan):
         """Spend the plan, set what is public of it, and return the draws."""
-        for note in plan.notes:
+        notes = plan.notes
+        for note in notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
         released = carry_out(target, plan, self.random_state, self.verbose)
         plan = released.plan
+        for note in plan.notes:  # A plan may be completed on the way.
+            if note not in notes:
+                warnings.warn(note, ConvergenceWarning, stacklevel=3)
         self.plan_ = plan
         for name, value in released.other.items():
             setattr(self, f"{name}_", value)

@@ -226,7 +226,13 @@ class ThermostatPlan(HamiltonianPlan):
     @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
-        notes = [note for note in super().notes if "relaxes" not in note]
+        notes = list(Plan.notes.fget(self))
+        needed = self.friction * (1.0 + self.subsampling_temperature / self.temperature)
+        if needed > 1:
+            notes.append(
+                f"batches may heat the draws by as much as {self.subsampling_temperature:.3g}, more than "
+                "the thermostat can take out: raise batch_size or n_steps."
+            )
         if self.relaxations < 0.99 * self.wanted_relaxations:
             notes.append(
                 f"at temperature {self.temperature:.3g} the budget lets the slowest direction relax "

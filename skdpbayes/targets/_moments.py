@@ -26,15 +26,13 @@ def _table(target):
 
 
 def _blocks(target):
-    """Yield (slice, scaled rows with their constant, dense) for a few thousand rows at a time."""
-    table, constant = _table(target), target.intercept_scaling
+    """Yield (slice, scaled rows without their constant) for a few thousand rows at a time."""
+    table = _table(target)
     for first in range(0, target.scale.size, MOMENT_ROWS):
         part = slice(first, first + MOMENT_ROWS)
-        rows = table[part].toarray() if sp.issparse(table) else table[part]
-        rows = rows * target.scale[part, None]
-        if constant > 0:
-            rows = np.column_stack([rows, np.full(len(rows), constant)])
-        yield part, rows
+        scale = target.scale[part, None]
+        rows = table[part]
+        yield part, (rows.multiply(scale).tocsr() if sp.issparse(rows) else rows * scale)
 
 
 def second_moment(target):
@@ -50,9 +48,17 @@ def second_moment(target):
     moment : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
     """
     length = target.prior_precision.size // getattr(target, "n_classes", 1)
+    constant = target.intercept_scaling
     moment = np.zeros((length, length))
     for _, rows in _blocks(target):
-        moment += rows.T @ rows
+        product = rows.T @ rows
+        size = rows.shape[1]
+        moment[:size, :size] += product.toarray() if sp.issparse(product) else product
+        if constant > 0:
+            total = constant * np.asarray(rows.sum(axis=0)).ravel()
+            moment[-1, :-1] += total
+            moment[:-1, -1] += total
+            moment[-1, -1] += constant**2 * rows.shape[0]
     return moment
 
 
@@ -75,11 +81,8 @@ def clip_transformed(target, transform, norm):
     """
     scale = np.array(target.scale)
     norm = norm * (1.0 - _MARGIN)
+    constant = target.intercept_scaling * transform[-1]
     for part, rows in _blocks(target):
-        constant = np.zeros(transform.shape[1])
-        if target.intercept_scaling > 0:
-            constant = target.intercept_scaling * transform[-1]
-            rows = rows[:, :-1]
         moved = rows @ transform[: rows.shape[1]]
         # The larger root of ||s a + c||^2 = C^2, which is at least 0 as ||c|| < C.
         a, b = np.einsum("ij,ij->i", moved, moved), moved @ constant

@@ -101,3 +101,16 @@ def test_stiff_steps_stay_stable():
             assert made.gradient_step <= 1 / stiffest * (1 + 1e-9)
             assert 0 < made.friction <= 0.5 or made.noise_temperature < 1.01
             assert made.epsilon <= epsilon
+
+
+def test_heat_is_announced_only_where_the_thermostat_cannot_take_it_out():
+    def notes(**options):
+        options = LangevinOptions(temperature=14.0, batch_size=1000, n_steps=1000, **options)
+        return plan_thermostat(BOUNDS, 24_420, Budget(2.0, 1e-5), options).notes
+
+    plain = LangevinOptions(temperature=14.0, batch_size=1000, n_steps=1000)
+    assert any(
+        "heat" in n for n in plan_hamiltonian(BOUNDS, 24_420, Budget(2.0, 1e-5), plain).notes
+    )
+    assert not any("heat" in note for note in notes())
+    assert any("thermostat" in note for note in notes(friction=0.5))
