@@ -106,6 +106,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--samplers", nargs="+", default=SAMPLERS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--tables", nargs="+", default=("adult", "vote", "visits"))
     arguments = parser.parse_args()
     # Seeds make a benchmark repeatable; a release must leave random_state=None.
     warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
@@ -117,7 +118,8 @@ def main():
         "visits": load_visits(),
     }
     for name, (X, y, norm) in tables.items():
-        compare(name, X, y, norm, arguments.samplers, arguments.epsilons, arguments.seeds)
+        if name in arguments.tables:
+            compare(name, X, y, norm, arguments.samplers, arguments.epsilons, arguments.seeds)
 
 
 if __name__ == "__main__":
