@@ -3,7 +3,8 @@
 The data are synthetic, so that the true coefficients are known and nobody's privacy is at stake.
 The same model is fitted at epsilon = 1 and without privacy (epsilon = inf). A private fit draws
 from the posterior at a temperature above 1: its intervals are wider, by up to the square root of
-the temperature, and that is how the price of privacy shows.
+the temperature, and that is how the price of privacy shows. The chain starts at zero and swings for
+a while: half of it is discarded, so that the swings do not count as uncertainty.
 """
 
 import argparse
@@ -67,7 +68,8 @@ def main():
     truth = np.append(COEFFICIENTS, INTERCEPT)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
     for epsilon, offset in ((1.0, 0.15), (np.inf, -0.15)):
-        model = DPBayesianLogisticRegression(epsilon, n_draws=400, random_state=0).fit(X, y)
+        model = DPBayesianLogisticRegression(epsilon, burn_in=0.5, n_draws=400, random_state=0)
+        model.fit(X, y)
         draws = model.sample_posterior()[:, 0]
         print(
             f"{LABELS[epsilon]}: spent {model.spent_epsilon_:.4g} at delta "
