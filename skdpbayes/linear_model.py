@@ -152,9 +152,10 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
 
     Notes
     -----
-    The sampler is stochastic gradient Langevin dynamics [1]_, with the temperature and the schedule from
-    public quantities alone. Its whole path is accounted for by composition, a last state by shifted
-    interpolation [2]_, which rests on the convexity of the likelihood and on no convergence; the theory
+    All samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
+    schedule from public quantities (of which a released second moment is one) alone. Whole paths are
+    accounted for by composition, a last state by shifted interpolation [2]_, which rests on the convexity
+    of the likelihood and on no convergence; the theory
     page of the documentation has the proofs. Fitting a scaler, an imputer or an encoder on the same
     private rows is a leak that this class cannot see.
 

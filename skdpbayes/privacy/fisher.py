@@ -11,8 +11,8 @@ the mean square that ``A`` itself predicts, or more where nothing is tempered al
 
 The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
 beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
-the lowest at which directions below the floor, where the data say little and the prior's curvature is
-``tau lambda n / nu``, relax ``k`` times.
+the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened coordinates a record
+adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
 
 Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
 """
@@ -39,7 +39,7 @@ N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
 CLIPPING = 1.2
 # A record's Hessian is at most a quarter of z z^T: below so many prior precisions the prior decides.
 _PRIOR_FLOOR = 4.0
-# In whitened coordinates a record's Fisher information is p (1 - p): at least this, where it counts.
+# In whitened coordinates a record's Fisher information is p (1 - p): taken to be at least this.
 _LEAST_INFORMATION = 0.03
 
 
@@ -65,6 +65,11 @@ class FisherPlan(Plan):
     moment_noise: float
     noise_multiplier: float
     options: LangevinOptions
+
+    @property
+    def needs_rows(self):
+        """Whether the sampler works with the rows of a logistic target."""
+        return True
 
     def _rows(self):
         rows = dict(super()._rows())
@@ -135,7 +140,7 @@ class FisherPlan(Plan):
             step_decay=0.0,
             noise_multiplier=self.noise_multiplier,
             wanted_relaxations=chain.goal,
-            friction=chain.rule.friction(temperature, chain.step(temperature)),
+            friction=chain.rule.friction(temperature, chain.step(temperature), self.n_steps),
             least_data_curvature=chain.rule.least_data_curvature,
         )
         return path, transform, chain.norm
@@ -147,7 +152,7 @@ class _WhitenedCalibration(HamiltonianCalibration):
         self.least_data_curvature = _LEAST_INFORMATION * n_samples if self.private else 0.0
 
     def _slowest(self, temperature):
-        return max(self.least_data_curvature, super()._slowest(temperature))
+        return self.least_data_curvature or super()._slowest(temperature)
 
 
 class _WhitenedChain:
@@ -162,8 +167,7 @@ class _WhitenedChain:
         self.bounds = plan.bounds._replace(
             gradient_bound=plan.bounds.gradient_bound * grown,
             smoothness=plan.bounds.smoothness * grown**2,
-            # The slowest direction is one of those below the floor.
-            prior_precision=(low * plan.n_samples / floor, high * largest),
+            prior_precision=(min(low * plan.n_samples / floor, high * largest), high * largest),
         )
         options = plan.options._replace(n_steps=plan.n_steps, n_draws=plan.n_draws)
         self.rule = _WhitenedCalibration(self.bounds, plan.n_samples, plan.budget, options)
@@ -267,7 +271,11 @@ def plan_fisher(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: 
     _check(bounds, options)
     steps = options.n_steps
     if steps is None:
-        steps = N_STEPS_WITHOUT_PRIVACY if math.isinf(budget.epsilon) else N_STEPS
+        steps = N_STEPS_WITHOUT_PRIVACY
+        if not math.isinf(
+            budget.epsilon
+        ):  # They cost no privacy; colder chains have farther to go.
+            steps = math.ceil(N_STEPS * max(1.0, 2.0 * gaussian_mu(budget.epsilon, budget.delta)))
         draws = HamiltonianCalibration.default_draws if options.n_draws is None else options.n_draws
         burn_in = (
             HamiltonianCalibration.default_burn_in if options.burn_in is None else options.burn_in

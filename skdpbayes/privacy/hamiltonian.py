@@ -8,11 +8,15 @@ the path is ``mu``-GDP with
 
     mu^2 = s^2 t / (2 tau),        t = sum of the eta_k,
 
-as in `skdpbayes.privacy.langevin`; Poisson batches likewise. What differs is how far a step may go. The
-slowest direction has curvature ``m = tau lambda``. It is damped critically if ``f = 1 - (1 - y)^2`` with
-``y = sqrt(kappa m)``, whence ``y = 2 eta m / (1 + eta m)``; and ``kappa <= 1/M`` allows ``eta`` up to
-``1 / (2 sqrt(m M) - m)``. So ``k`` relaxations (``t = k / m``) take ``2 k sqrt(M / m)`` steps, where an
-overdamped chain takes ``k M / m``.
+as in `skdpbayes.privacy.langevin`; Poisson batches likewise. What differs is how far a step may go. With
+friction ``f = F / T`` velocities are forgotten ``F`` times in ``T`` steps, and what swings in stiff
+directions decays by ``exp(-F / 2)``; ``kappa <= 1/M`` then allows ``k`` relaxations of the slowest
+direction, of curvature ``m = tau lambda``, in
+
+    T = sqrt(F k M / m)
+
+steps, where an overdamped chain takes ``k M / m``. ``F`` is 16, or ``4 k`` if that is more: critical damping
+of the slowest direction.
 
 Chen, Fox and Guestrin (2014); Ding et al. (2014).
 """
@@ -22,7 +26,7 @@ from functools import lru_cache
 
 from .langevin_calibration import LangevinCalibration
 from .langevin_options import LangevinOptions
-from .langevin_plans import HamiltonianPlan
+from .langevin_plans import HamiltonianPlan, forgetting
 from .paths import calibrate_path
 
 
@@ -39,23 +43,24 @@ class HamiltonianCalibration(LangevinCalibration):
         curvature = 1.0 / super()._stiff_step(temperature)
         if self.options.friction is not None:
             return 1.0 / (self.options.friction * curvature)
-        y = math.sqrt(self._slowest(temperature) / curvature)
-        return y / (self._slowest(temperature) * (2.0 - y))
+        product = forgetting(self.goal) * self._slowest(temperature) * curvature
+        # An overdamped step is never longer.
+        return max(math.sqrt(self.goal / product), 1.0 / curvature)
 
     def _largest_step(self, temperature):
         # Twice the curvature's share: stable whatever the friction.
         if self.options.friction is not None:
             return 2.0 / (self.options.friction * self._stiffness(temperature))
-        y = min(1.0, math.sqrt(2.0 * self._slowest(temperature) / self._stiffness(temperature)))
-        return y / (self._slowest(temperature) * (2.0 - y))
+        return math.inf  # Friction follows the step.
 
-    def friction(self, temperature, step):
-        """Return the share of the velocity that a step loses: critical for the slowest direction."""
+    def friction(self, temperature, step, steps):
+        """Return the share of the velocity that a step loses."""
         if self.options.friction is not None:
             return self.options.friction
-        relaxed = step * self._slowest(temperature)
-        y = 2.0 * relaxed / (1.0 + relaxed)
-        return y * (2.0 - y)
+        stable = super()._stiff_step(temperature) / step
+        # Of a chain that is cut short, all the same; of one that goes on, in every such time.
+        in_a_run = max(1.0 / steps, step * self._slowest(temperature) / self.goal)
+        return min(1.0, forgetting(self.goal) * in_a_run, stable)
 
 
 @lru_cache(maxsize=512)
@@ -89,8 +94,8 @@ def plan_hamiltonian(bounds, n_samples, budget, options=LangevinOptions()):  # n
     >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.1, 0.1))
     >>> budget = Budget(epsilon=1.0, delta=1e-6)
     >>> [plan(bounds, 100_000, budget).n_steps for plan in (plan_hamiltonian, plan_langevin)]
-    [230, 13233]
+    [461, 13233]
     """
     solved, start = calibrate_path(HamiltonianCalibration, bounds, n_samples, budget, options)
-    friction = solved.friction(solved.temperature, solved.step)
+    friction = solved.friction(solved.temperature, solved.step, solved.steps)
     return solved.make(HamiltonianPlan, "sghmc", start=start, friction=friction)

@@ -209,7 +209,7 @@ class WhitenedPlan(HamiltonianPlan):
     @property
     def slowest_curvature(self):
         """Curvature of the slowest direction that is to relax."""
-        return max(self.least_data_curvature, super().slowest_curvature)
+        return self.least_data_curvature or super().slowest_curvature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,10 +218,10 @@ class ThermostatPlan(HamiltonianPlan):
 
     @property
     def noise_temperature(self):
-        """Temperature to which this noise would heat a chain of critical friction without thermostat."""
-        slowest = self.temperature * self.bounds.prior_precision[0]
-        y = min(1.0, math.sqrt(self.gradient_step * slowest))
-        return self.temperature * self.friction / (y * (2.0 - y))
+        """Temperature to which this noise would heat SGHMC, which relaxes as often as is wanted."""
+        goal = self.wanted_relaxations
+        relaxed = self.gradient_step * self.slowest_curvature / goal
+        return self.temperature * self.friction / min(1.0, math.sqrt(forgetting(goal) * relaxed))
 
     @property
     def notes(self):
@@ -299,6 +299,14 @@ class LastStatePlan(DiffusionPlan):
                 f"one of {self.n_batches:,} batches of {size:.6g} records, in turn"
             )
         return list(rows.items())
+
+
+def forgetting(relaxations):
+    """Return how often an underdamped chain forgets its velocity while the slowest direction relaxes.
+
+    What swings in stiffer directions decays by ``exp(-forgetting / 2)``.
+    """
+    return max(16.0, 4.0 * relaxations)
 
 
 def segment_lengths(n_steps, n_segments):

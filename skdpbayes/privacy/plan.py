@@ -102,6 +102,11 @@ class Plan:
         return False
 
     @property
+    def needs_rows(self):
+        """Whether the sampler works with the rows of a logistic target."""
+        return False
+
+    @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
         hours = self.estimated_seconds / 3600.0

@@ -36,14 +36,13 @@ class ThermostatCalibration(HamiltonianCalibration):
             options = options._replace(temperature=1.0)
         super().__init__(bounds, n_samples, budget, options, start)
 
-    def friction(self, temperature, step):
+    def friction(self, temperature, step, steps):
         """Return the friction to start with: the velocity takes in ``1 / M`` of the gradient at most."""
         if self.options.friction is not None:
             return self.options.friction
-        critical = super().friction(temperature, step)
         stable = min(_MOST_FRICTION, 1.0 / (step * self._stiffness(temperature)))
         heat = step * self._batch_trace() / (2.0 * temperature)
-        return min(max(critical, stable), _ROOM / (1.0 + heat))
+        return min(max(super().friction(temperature, step, steps), stable), _ROOM / (1.0 + heat))
 
 
 @lru_cache(maxsize=512)
@@ -80,7 +79,7 @@ def plan_thermostat(bounds, n_samples, budget, options=LangevinOptions()):  # no
     1.0
     """
     solved, start = calibrate_path(ThermostatCalibration, bounds, n_samples, budget, options)
-    friction = solved.friction(solved.temperature, solved.step)
+    friction = solved.friction(solved.temperature, solved.step, solved.steps)
     return solved.make(
         ThermostatPlan,
         "sgnht",

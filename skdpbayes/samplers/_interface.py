@@ -165,6 +165,11 @@ def _check_made_for(plan, target):
         )
     if plan.needs_contraction:
         _check_contraction(plan, target)
+    if plan.needs_rows and not hasattr(target, "intercept_scaling"):
+        raise ValueError(
+            f"sampler={plan.sampler!r} works with the rows of the package's own logistic targets, and "
+            f"{type(target).__name__} is none: leave row_norm out of its bounds, or plan another sampler."
+        )
     precision = getattr(target, "prior_precision", None)
     if precision is not None:
         low, high = bounds.prior_precision

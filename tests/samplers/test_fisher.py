@@ -223,7 +223,7 @@ def test_the_estimator_publishes_the_matrix_it_has_paid_for():
     assert clf.second_moment_.shape == (5, 5)
     assert np.array_equal(clf.second_moment_, clf.second_moment_.T)
     assert 0.99 < clf.spent_epsilon_ <= 5.0
-    assert clf.temperature_ >= 1 and clf.n_iter_ == 300
+    assert clf.temperature_ >= 1 and clf.n_iter_ >= 300
     assert clf.score(X, y) > 0.9
     beforehand = clf.privacy_plan(5000, 4)
     assert beforehand.epsilon == clf.plan_.epsilon

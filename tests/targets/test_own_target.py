@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import Budget, LangevinOptions, plan_langevin
+from skdpbayes.privacy import Budget, LangevinOptions, PrivacyLedger, plan_fisher, plan_langevin
 from skdpbayes.samplers import sample
 from skdpbayes.targets import (
     TargetBounds,
@@ -104,3 +104,12 @@ def test_the_number_of_records_is_not_looked_at_under_add_or_remove_one():
     plan = plan_langevin(BOUNDS, 5, Budget(1.0, 1e-5, "add_or_remove_one"))
     target = Location(np.zeros((8, 2)), np.ones(2), 1.0)
     assert sample(target, plan, random_state=0).shape == (100, 2)
+
+
+def test_fisher_scoring_of_other_targets_is_refused_before_anything_is_spent():
+    target = Location(np.zeros((30, 2)), np.ones(2), 1.0)
+    plan = plan_fisher(BOUNDS._replace(row_norm=1.0), 30, Budget(1.0, 1e-5))
+    with PrivacyLedger(1.0, 1e-5) as ledger:
+        with pytest.raises(ValueError, match="row_norm"):
+            sample(target, plan, random_state=0)
+    assert ledger.spent_epsilon == 0
