@@ -3,8 +3,8 @@
 The data are synthetic, so that the true coefficients are known and nobody's privacy is at stake.
 The same model is fitted at epsilon = 1 and without privacy (epsilon = inf). A private fit draws
 from the posterior at a temperature above 1: its intervals are wider, by up to the square root of
-the temperature, and that is how the price of privacy shows. The chain starts at zero and swings for
-a while: half of it is discarded, so that the swings do not count as uncertainty.
+the temperature, and that is how the price of privacy shows. The chain starts at zero: half of it
+is discarded, so that the way to the posterior does not count as uncertainty.
 """
 
 import argparse

@@ -6,8 +6,8 @@ is chosen where
 
     n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
 
-and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, and wherever an option or a
-target is not for Fisher scoring.
+and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, where that chain is hardly
+tempered, so that there is nothing to gain, and wherever an option or a target is not for Fisher scoring.
 """
 
 import math
@@ -18,6 +18,7 @@ from .hamiltonian import plan_hamiltonian
 from .langevin_options import LangevinOptions, check_options
 
 _WORTH = 0.5
+_HARDLY_TEMPERED = 6.0
 # A matrix of this many rows and columns takes a second or two to decompose.
 _LARGEST_MATRIX = 2000
 
@@ -59,9 +60,12 @@ def plan_automatic(bounds, n_samples, budget, options=LangevinOptions()):  # noq
     wide = bounds.block_length > _LARGEST_MATRIX
     if fixed or wide or bounds.row_norm is None or math.isinf(budget.epsilon):
         return plan_hamiltonian(bounds, n_samples, budget, options)
+    plain = plan_hamiltonian(bounds, n_samples, budget, options)
+    if options.temperature is None and plain.temperature <= _HARDLY_TEMPERED:
+        return plain
     plan = plan_fisher(bounds, n_samples, budget, options)
     average = n_samples * bounds.row_norm**2 / bounds.block_length
     noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
     if average >= _WORTH * noise:
         return plan
-    return plan_hamiltonian(bounds, n_samples, budget, options)
+    return plain

@@ -17,12 +17,12 @@ def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **opti
     return plan_automatic(bounds, n, budget, LangevinOptions(**options)).sampler
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
 @pytest.mark.parametrize("d", [3, 50, 300])
 @pytest.mark.parametrize("norm", [0.1, 1.0, 20.0])
 def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
     """About n mu >= 2 d^(3/2), whatever the norm of the rows is."""
-    bounds = TargetBounds(d, norm, norm**2 / 4, (0.16, 0.16), row_norm=norm)
+    bounds = TargetBounds(d, norm, norm**2 / 4, (0.16 * norm**2,) * 2, row_norm=norm)
     edge = 2.24 * d**1.5 / gaussian_mu(epsilon, 1e-5)
     assert choose(math.ceil(1.1 * edge), epsilon, bounds) == "sgfs"
     assert choose(math.floor(0.9 * edge), epsilon, bounds) == "sghmc"
@@ -35,6 +35,12 @@ def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
 def test_what_does_not_go_with_fisher_scoring_is_left_to_the_other(options):
     assert choose() == "sgfs"
     assert choose(**options) == "sghmc"
+
+
+def test_where_little_is_tempered_there_is_nothing_to_gain():
+    assert choose(epsilon=1.0) == "sgfs"
+    assert choose(epsilon=10.0) == "sghmc"
+    assert choose(bounds=BOUNDS._replace(prior_precision=(100.0, 100.0))) == "sghmc"
 
 
 def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
