@@ -51,7 +51,8 @@ class HamiltonianCalibration(LangevinCalibration):
         # Twice the curvature's share: stable whatever the friction.
         if self.options.friction is not None:
             return 2.0 / (self.options.friction * self._stiffness(temperature))
-        return math.inf  # Friction follows the step.
+        # Friction follows the step, so any is stable; beyond this a chain would hardly forget its velocity.
+        return 2.0 * self._stiff_step(1.0)
 
     def friction(self, temperature, step, steps):
         """Return the share of the velocity that a step loses."""

@@ -171,6 +171,7 @@ def test_plans_stay_within_the_budget(options, relation):
     [
         ({"friction": 0.0}, "friction"),
         ({"friction": 1.5}, "friction"),
+        ({"step_size": 1.0}, "step_size"),
         ({"friction": 1.0, "step_size": 2.1 / (24_420 * 0.25)}, "step_size"),
     ],
 )
@@ -204,3 +205,10 @@ def test_poisson_batches_reproduce_the_posterior(make_target):
     assert (np.abs(draws.mean(axis=0) - mean) < (error + 0.05) * deviations).all()
     scaled = np.diag(np.cov(draws.T)) / deviations**2
     assert (np.abs(scaled - 1) < 1.5 * error + 0.05 + heat).all()
+
+
+def test_a_plans_own_step_may_be_given_back():
+    made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5))
+    options = LangevinOptions(step_size=made.step_size)
+    again = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5), options)
+    assert again.temperature == pytest.approx(made.temperature, rel=0.01)
