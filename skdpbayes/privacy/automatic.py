@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from .fisher import plan_fisher
 from .hamiltonian import plan_hamiltonian
-from .langevin_options import LangevinOptions, check_options
+from .langevin_options import LangevinOptions
 
 _WORTH = 0.5
 _HARDLY_TEMPERED = 6.0
@@ -55,17 +55,13 @@ def plan_automatic(bounds, n_samples, budget, options=LangevinOptions()):  # noq
     >>> [plan_automatic(bounds, n, Budget(1.0, 1e-6)).sampler for n in (100, 100_000)]
     ['sghmc', 'sgfs']
     """
-    check_options(bounds, n_samples, budget, options)
+    plain = plan_hamiltonian(bounds, n_samples, budget, options)
     fixed = options.step_size is not None or options.step_decay or options.init != "zeros"
     wide = bounds.block_length > _LARGEST_MATRIX
-    if fixed or wide or bounds.row_norm is None or math.isinf(budget.epsilon):
-        return plan_hamiltonian(bounds, n_samples, budget, options)
-    plain = plan_hamiltonian(bounds, n_samples, budget, options)
-    if options.temperature is None and plain.temperature <= _HARDLY_TEMPERED:
+    cold = options.temperature is None and plain.temperature <= _HARDLY_TEMPERED
+    if fixed or wide or cold or bounds.row_norm is None or math.isinf(budget.epsilon):
         return plain
     plan = plan_fisher(bounds, n_samples, budget, options)
     average = n_samples * bounds.row_norm**2 / bounds.block_length
     noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
-    if average >= _WORTH * noise:
-        return plan
-    return plain
+    return plan if average >= _WORTH * noise else plain

@@ -35,9 +35,6 @@ class HamiltonianCalibration(LangevinCalibration):
 
     has_velocity = True
 
-    def _slowest(self, temperature):
-        return temperature * self.bounds.prior_precision[0]
-
     def _stiff_step(self, temperature):
         """Diffusion time of a step at which the velocity takes in ``1 / M`` of the gradient."""
         curvature = 1.0 / super()._stiff_step(temperature)

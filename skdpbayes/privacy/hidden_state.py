@@ -76,11 +76,9 @@ def _least_cyclic_costs(contraction, sensitivity, variance, n_batches):
     Such a step ends in the next epoch: what its parts in both amount to is summed up beforehand.
     """
     n_steps = contraction.size
-    after, end = (
-        np.empty(n_steps),
-        np.empty(n_steps),
-    )  # Contraction of the epoch's later steps; noise.
-    before, begin = np.ones(n_steps + 1), np.zeros(n_steps + 1)  # Of its steps so far.
+    # Contraction by the epoch's later steps, and noise from here on; and the same of its steps so far.
+    after, end = np.empty(n_steps), np.empty(n_steps)
+    before, begin = np.ones(n_steps + 1), np.zeros(n_steps + 1)
     for first in range(0, n_steps, n_batches):
         stop = min(first + n_batches, n_steps)
         weight, noise = 1.0, 0.0

@@ -18,7 +18,7 @@ from .calibration import (
 )
 from .cost import PrivacyCost, SampledGaussian, gaussian_mu
 from .floating_point import rounding_shift, sum_inflation
-from .langevin_plans import HEATING
+from .langevin_plans import HEATING, batch_trace
 
 # The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
@@ -101,6 +101,10 @@ class LangevinCalibration:
             )
         return fewest
 
+    def _slowest(self, temperature):
+        """``m``, the curvature of a direction about which the data say nothing."""
+        return temperature * self.bounds.prior_precision[0]
+
     def _stiffness(self, temperature):
         """``M``, the largest curvature that the potential can have."""
         return self.n * self.bounds.smoothness + temperature * self.bounds.prior_precision[1]
@@ -120,7 +124,7 @@ class LangevinCalibration:
 
     def _batch_trace(self):
         """Bound on the trace of a batch gradient's covariance."""
-        return (1 - self.q) / self.q * self.n * self.bounds.gradient_bound**2
+        return batch_trace(self.bounds, self.n, self.q)
 
     def schedule(self, temperature):
         """Return (first step size, number of steps) that the rule takes at a temperature."""
@@ -144,7 +148,7 @@ class LangevinCalibration:
 
     def _time(self, temperature):
         """Diffusion time in which the slowest direction relaxes as often as is wanted, once a segment."""
-        return self.goal / (temperature * self.bounds.prior_precision[0])
+        return self.goal / self._slowest(temperature)
 
     def _whole(self, steps):
         """Round a number of steps up to what the schedule can be cut into."""

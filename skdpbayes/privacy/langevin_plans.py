@@ -1,8 +1,9 @@
-"""What plans for overdamped Langevin chains say.
+"""What plans for Langevin chains say.
 
     theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I),   eta_k = eta_1 k^-a,
 
-with the whole path released, or with only the last state of each of a few segments.
+with the whole path released, or with only the last state of each of a few segments; and for underdamped
+chains, whose ``eta_k`` is diffusion time per step, too.
 """
 
 import math
@@ -74,27 +75,35 @@ class DiffusionPlan(Plan):
         variance ``v`` per step acts like ``eta v / 2`` of temperature. Batches that take turns add no
         more than that, on average over the orders that may have been drawn.
         """
-        q = self.sampling_rate
-        variance = (1 - q) / q * self.n_samples * self.bounds.gradient_bound**2
+        variance = batch_trace(self.bounds, self.n_samples, self.sampling_rate)
         return self.step_size * variance / 2
 
     @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
-        notes = list(super().notes)
+        notes = super().notes
         if self.relaxations < 0.99 * self.wanted_relaxations:
-            notes.append(
-                f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
-                f"{self.wanted_relaxations:g}: draws stay near where they start where the data say "
-                "little; raise n_steps, or leave temperature and step_size to the plan."
-            )
+            notes += (self._short_note(),)
+        if self._is_overheated():
+            notes += (self._heat_note(),)
+        return notes
+
+    def _short_note(self):
+        return (
+            f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
+            f"{self.wanted_relaxations:g}: draws stay near where they start where the data say "
+            "little; raise n_steps, or leave temperature and step_size to the plan."
+        )
+
+    def _is_overheated(self):
+        return self.subsampling_temperature > 1.001 * HEATING * self.temperature
+
+    def _heat_note(self):
         hottest = self.temperature + self.subsampling_temperature
-        if hottest > (1 + 1.001 * HEATING) * self.temperature:
-            notes.append(
-                f"batches may heat the draws from temperature {self.temperature:.3g} to as "
-                f"much as {hottest:.3g}: raise batch_size or n_steps."
-            )
-        return tuple(notes)
+        return (
+            f"batches may heat the draws from temperature {self.temperature:.3g} to as "
+            f"much as {hottest:.3g}: raise batch_size or n_steps."
+        )
 
     def _rows(self):
         rows = super()._rows()
@@ -223,23 +232,22 @@ class ThermostatPlan(HamiltonianPlan):
         relaxed = self.gradient_step * self.slowest_curvature / goal
         return self.temperature * self.friction / min(1.0, math.sqrt(forgetting(goal) * relaxed))
 
-    @property
-    def notes(self):
-        """What the user should know before running it, a tuple of str."""
-        notes = list(Plan.notes.fget(self))
-        needed = self.friction * (1.0 + self.subsampling_temperature / self.temperature)
-        if needed > 1:
-            notes.append(
-                f"batches may heat the draws by as much as {self.subsampling_temperature:.3g}, more than "
-                "the thermostat can take out: raise batch_size or n_steps."
-            )
-        if self.relaxations < 0.99 * self.wanted_relaxations:
-            notes.append(
-                f"at temperature {self.temperature:.3g} the budget lets the slowest direction relax "
-                f"{self.relaxations:.2g} times instead of {self.wanted_relaxations:g}: draws stay near "
-                "where they start where the data say little. sampler='sghmc' heats them instead."
-            )
-        return tuple(notes)
+    def _short_note(self):
+        return (
+            f"at temperature {self.temperature:.3g} the budget lets the slowest direction relax "
+            f"{self.relaxations:.2g} times instead of {self.wanted_relaxations:g}: draws stay near "
+            "where they start where the data say little. sampler='sghmc' heats them instead."
+        )
+
+    def _is_overheated(self):
+        # Friction can rise to 1.
+        return self.friction * (1.0 + self.subsampling_temperature / self.temperature) > 1
+
+    def _heat_note(self):
+        return (
+            f"batches may heat the draws by as much as {self.subsampling_temperature:.3g}, more than "
+            "the thermostat can take out: raise batch_size or n_steps."
+        )
 
     def _rows(self):
         rows = super()._rows()
@@ -291,7 +299,7 @@ class LastStatePlan(DiffusionPlan):
 
     def _rows(self):
         rows = dict(super()._rows())
-        each = f", {self.n_steps // self.n_draws:,} for each draw" if self.n_draws > 1 else ""
+        each = f", {self._segment_steps:,} for each draw" if self.n_draws > 1 else ""
         rows["steps"] = f"{self.n_steps:,}{each}; the states between draws stay hidden"
         if self.n_batches > 1:
             size = self.n_samples / self.n_batches
@@ -299,6 +307,11 @@ class LastStatePlan(DiffusionPlan):
                 f"one of {self.n_batches:,} batches of {size:.6g} records, in turn"
             )
         return list(rows.items())
+
+
+def batch_trace(bounds, n_samples, sampling_rate):
+    """Return a bound on the trace of a batch gradient's covariance, ``((1-q)/q) n G^2``."""
+    return (1 - sampling_rate) / sampling_rate * n_samples * bounds.gradient_bound**2
 
 
 def forgetting(relaxations):

@@ -37,15 +37,28 @@ class LastStateCalibration(LangevinCalibration):
 
     # What the options ask for
 
-    def _sampling_rate(self):
+    @property
+    def n_batches(self):
+        """How many batches take turns."""
         size = self.options.batch_size
-        self.n_batches = 1 if size is None else math.ceil(self.n / size)
+        return 1 if size is None else math.ceil(self.n / size)
+
+    @property
+    def segments(self):
+        """Chains one after the other: one for each draw."""
+        return self.draws
+
+    @property
+    def _has_closed_form(self):
+        return self.n_batches == 1 and not self.options.step_decay
+
+    def _sampling_rate(self):
         return 1.0 / self.n_batches
 
     def _most_steps(self):
-        self.segments = self.draws
-        plain = self.n_batches == 1 and not self.options.step_decay
-        most = MAX_STEPS if plain else min(MAX_STEPS, COMPOSABLE_BATCHES * self.draws)
+        most = (
+            MAX_STEPS if self._has_closed_form else min(MAX_STEPS, COMPOSABLE_BATCHES * self.draws)
+        )
         return most, most
 
     def _stiffness(self, temperature):
@@ -54,30 +67,28 @@ class LastStateCalibration(LangevinCalibration):
         return records * self.bounds.smoothness + temperature * self.bounds.prior_precision[1]
 
     def _largest_step(self, temperature):
-        slowest = temperature * self.bounds.prior_precision[0]
-        return 2.0 / (slowest + self._stiffness(temperature))
+        return 2.0 / (self._slowest(temperature) + self._stiffness(temperature))
 
     def _calm_step(self, temperature):
         calm = super()._calm_step(temperature)
         if self.n_batches == 1 or not self.private:
             return calm
         # The record may be in the last batch, whose noise alone covers it: eta m L^2 / 2 of the rest.
-        slowest = temperature * self.bounds.prior_precision[0]
-        return min(calm, 2.0 * _COST_OF_BATCHES / (slowest * self.n_batches**2))
+        quiet = 2.0 * _COST_OF_BATCHES / (self._slowest(temperature) * self.n_batches**2)
+        return min(calm, quiet)
 
     def _whole(self, steps):
         unit = self.draws * self.n_batches
         return -(-steps // unit) * unit
 
     def _tolerance(self):
-        return 1e-12 if self.n_batches == 1 and not self.options.step_decay else 1e-6
+        return 1e-12 if self._has_closed_form else 1e-6
 
     # What a schedule costs
 
     def _path_cost(self, temperature, step, steps):
         lengths, counts = np.unique(segment_lengths(steps, self.draws), return_counts=True)
-        plain = self.n_batches == 1 and not self.options.step_decay
-        of_one = self._full_square if plain else self._square
+        of_one = self._full_square if self._has_closed_form else self._square
         square = sum(
             count * of_one(temperature, step, int(length))
             for length, count in zip(lengths, counts, strict=True)
@@ -86,7 +97,7 @@ class LastStateCalibration(LangevinCalibration):
 
     def _full_square(self, temperature, step, n_steps):
         """``mu^2`` of a segment of equal full-batch steps: its last one, and all before it as one."""
-        contraction = max(0.0, 1 - step * temperature * self.bounds.prior_precision[0])
+        contraction = max(0.0, 1 - step * self._slowest(temperature))
         noise = math.sqrt(2 * step * temperature)
         slack = contraction_slack(self.bounds.n_parameters, noise)
         shift = step * self.sensitivity + slack
@@ -106,7 +117,7 @@ class LastStateCalibration(LangevinCalibration):
         """``mu^2`` of a segment of any steps, for the batch in which the differing record costs most."""
         sizes = step * np.arange(1, n_steps + 1) ** -self.options.step_decay
         smallest = sizes[-1]
-        contraction = np.maximum(0.0, 1 - sizes * temperature * self.bounds.prior_precision[0])
+        contraction = np.maximum(0.0, 1 - sizes * self._slowest(temperature))
         shifts = self.n_batches * 2.0 * self.bounds.gradient_bound * sizes
         noise = np.sqrt(2 * sizes * temperature)
         contraction[-1] = (1 + contraction[-1]) / 2

@@ -5,7 +5,7 @@
 with ``f`` free to move and ``a`` fixed: the same access to the records as SGHMC's, and the same cost,
 ``mu^2 = s^2 t / (2 tau)`` with ``t = T kappa tau / a``. The temperature ``tau`` of the draws is 1 unless it
 is fixed otherwise: where the budget allows less diffusion time than the slowest direction needs, the time
-is cut and the draws are not heated. What privacy asks for beyond critical friction shows as
+is cut and the draws are not heated. What privacy asks for beyond SGHMC's friction shows as
 ``noise_temperature``; what batches add, the thermostat takes out again.
 
 Ding, Fang, Babbush, Chen, Skeel and Neven (2014); Wang, Fienberg and Smola (2015).

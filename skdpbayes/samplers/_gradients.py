@@ -2,7 +2,7 @@
 
     full batch:     g(theta) = sum_i grad ell_i(theta)
     Poisson batch:  g(theta) = (1/q) sum_{i in S} grad ell_i(theta),   each i in S with probability q
-    cyclic batch:   the same with q = 1/L, S the next of L parts into which the table was cut once
+    cyclic batch:   the same with q = 1/L, S the next of L parts into which the table is cut
 
 A sum is cut into parts whose number depends on public sizes only and which are added up in order, so
 the result is the same on any number of cores.
