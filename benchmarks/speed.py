@@ -26,7 +26,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from scipy.special import expit
 
-from skdpbayes.privacy import LangevinOptions, plan_langevin
+from skdpbayes.privacy import SamplerOptions, plan_langevin
 from skdpbayes.privacy.floating_point import n_chunks
 from skdpbayes.privacy.plan import Budget
 from skdpbayes.samplers import sample
@@ -182,7 +182,7 @@ def compare_steps(n_rounds, n_steps):
     """Time minibatch SGLD from start to end, compiled beforehand."""
     X, y = make_table(*SMALL_TABLE)
     target, bounds = make_target(X, y)
-    options = LangevinOptions(batch_size=BATCH_SIZE, n_steps=n_steps)
+    options = SamplerOptions(batch_size=BATCH_SIZE, n_steps=n_steps)
     plan = plan_langevin(bounds, len(X), Budget(1.0, 1e-6), options)
     single, _ = make_target(X.astype(np.float32), y)
     contestants = {

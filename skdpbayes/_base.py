@@ -7,6 +7,7 @@ One direction, no way back: what is released depends on the records through the 
 """
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -21,8 +22,9 @@ from .privacy.cost import NEIGHBORING_RELATIONS
 from .privacy.fisher import plan_fisher
 from .privacy.hamiltonian import plan_hamiltonian
 from .privacy.langevin import plan_langevin
-from .privacy.langevin_options import LangevinOptions
 from .privacy.last_state import plan_last_state
+from .privacy.metropolis import METROPOLIS_SAMPLERS, plan_metropolis
+from .privacy.options import SamplerOptions
 from .privacy.plan import Budget, default_delta
 from .privacy.thermostat import plan_thermostat
 from .samplers import carry_out
@@ -37,6 +39,7 @@ PLANNERS = {
     "sgnht": {"path": plan_thermostat},
     "sgfs": {"path": plan_fisher},
     "auto": {"path": plan_automatic, "last": plan_last_state},
+    **{name: {"path": partial(plan_metropolis, sampler=name)} for name in METROPOLIS_SAMPLERS},
 }
 
 POSTERIOR_CONSTRAINTS = {
@@ -52,6 +55,11 @@ POSTERIOR_CONSTRAINTS = {
     "step_size": [_AUTO, Interval(Real, 0, None, closed="neither")],
     "step_decay": [Interval(Real, 0, 1, closed="left")],
     "friction": [_AUTO, Interval(Real, 0, 1, closed="right")],
+    "proposal": [StrOptions({"sphere", "gaussian"})],
+    "adapt_step_size": ["boolean"],
+    "noise_multiplier": [_AUTO, Interval(Real, 0, None, closed="neither")],
+    "max_batch_size": [None, Interval(Integral, 1, None, closed="left")],
+    "n_effective": [_AUTO, Interval(Integral, 1, None, closed="left")],
     "n_steps": [_AUTO, Interval(Integral, 1, None, closed="left")],
     "burn_in": [_AUTO, Interval(Real, 0, 1, closed="left")],
     "n_draws": [_AUTO, Interval(Integral, 1, None, closed="left")],
@@ -107,7 +115,7 @@ class PrivatePosteriorMixin:
             value = getattr(self, name)
             return None if value is None or isinstance(value, str) else kind(value)
 
-        options = LangevinOptions(
+        options = SamplerOptions(
             temperature=chosen("temperature", float),
             step_size=chosen("step_size", float),
             step_decay=float(self.step_decay),
@@ -118,6 +126,11 @@ class PrivatePosteriorMixin:
             friction=chosen("friction", float),
             init=self.init,
             init_share=chosen("init_share", float),
+            proposal=self.proposal,
+            adapt_step_size=bool(self.adapt_step_size),
+            noise_multiplier=chosen("noise_multiplier", float),
+            max_batch_size=chosen("max_batch_size", int),
+            n_effective=chosen("n_effective", int),
         )
         return planner(bounds, n_samples, budget, options)
 
@@ -132,13 +145,13 @@ class PrivatePosteriorMixin:
             if note not in notes:
                 warnings.warn(note, ConvergenceWarning, stacklevel=3)
         self.plan_ = plan
-        for name, value in released.other.items():
-            setattr(self, f"{name}_", value)
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon
         self.spent_delta_ = plan.delta
         self.temperature_ = plan.temperature
         self.n_iter_ = plan.n_updates
+        for name, value in released.other.items():
+            setattr(self, f"{name}_", value)
         return released.draws
 
     def sample_posterior(self, n_draws=None, random_state=None):

@@ -42,7 +42,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         privacy and samples the true posterior.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
-    sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops"}, default="auto"
+    sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops", "dp_fast_mh", "dp_mh", "penalty", \
+            "dp_fast_mh_gaussian"}, default="auto"
         The algorithm. With draws along its path: stochastic gradient Langevin dynamics ("sgld"), its
         underdamped relative, which needs far fewer steps ("sghmc"), the same with a thermostat, whose
         draws keep temperature 1 ("sgnht"), or in coordinates that are whitened by a released second moment
@@ -79,14 +80,29 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         the lowest value from 1 on that the budget affords.
     batch_size : int or None, default=None
         Expected size of a Poisson batch; with ``release="last"`` the size of a batch when batches take
-        turns. None takes the full table at every step, which is best unless the table is huge.
+        turns. None takes the full table at every step, which is best unless the table is huge; samplers on
+        Poisson batches by nature choose their size then.
     step_size : float or "auto", default="auto"
-        (First) step size: diffusion time per step, which is what privacy pays for.
+        (First) step size: diffusion time per step, which is what privacy pays for. For random walks the
+        distance of proposals, in units of the coefficients.
     step_decay : float, default=0.0
         Step ``k`` has size ``step_size * k ** -step_decay``.
     friction : float or "auto", default="auto"
         Share of its velocity that an underdamped chain loses in a step, in (0, 1]. "auto" damps the slowest
         direction critically.
+    proposal : {"sphere", "gaussian"}, default="sphere"
+        Law of a random walk's proposals: at a fixed distance, so that all cost the same, or Gaussian, each
+        charged as it is proposed until the budget is used up.
+    adapt_step_size : bool, default=False
+        Whether a random walk's step size follows its accept bits during burn-in, within the budget.
+    noise_multiplier : float or "auto", default="auto"
+        For "penalty" and "dp_fast_mh_gaussian": deviation of the noise over what one record can change.
+    max_batch_size : int or None, default=None
+        For samplers on Poisson batches: where a batch would be larger on average, the whole table is taken.
+        None is its size.
+    n_effective : int or "auto", default="auto"
+        For random walks: effective sample size at which the chain ends, where the budget allows it, having
+        spent less than it might. "auto" is 25, and 100 with ``epsilon=inf``.
     n_steps : int or "auto", default="auto"
         Number of updates; with ``release="last"`` for all draws together. Those that draw the start of a
         path come on top.
@@ -130,6 +146,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     second_moment_ : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
         With "sgfs": ``sum z z^T`` over clipped rows followed by their constant column, with noise. It is paid
         for, and public.
+    acceptance_rate_ : float
+        With random walks: share of the proposals that were accepted.
     n_iter_ : int
         Number of updates, those of ``init="ops"`` included.
     n_features_in_ : int
@@ -209,6 +227,11 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         step_size="auto",
         step_decay=0.0,
         friction="auto",
+        proposal="sphere",
+        adapt_step_size=False,
+        noise_multiplier="auto",
+        max_batch_size=None,
+        n_effective="auto",
         n_steps="auto",
         burn_in="auto",
         n_draws="auto",
@@ -234,6 +257,11 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         self.step_size = step_size
         self.step_decay = step_decay
         self.friction = friction
+        self.proposal = proposal
+        self.adapt_step_size = adapt_step_size
+        self.noise_multiplier = noise_multiplier
+        self.max_batch_size = max_batch_size
+        self.n_effective = n_effective
         self.n_steps = n_steps
         self.burn_in = burn_in
         self.n_draws = n_draws

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from .fisher import plan_fisher
 from .hamiltonian import plan_hamiltonian
-from .langevin_options import LangevinOptions
+from .options import SamplerOptions
 
 _WORTH = 0.5
 _HARDLY_TEMPERED = 6.0
@@ -24,7 +24,7 @@ _LARGEST_MATRIX = 2000
 
 
 @lru_cache(maxsize=512)
-def plan_automatic(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+def plan_automatic(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Choose between SGFS and SGHMC, and plan the path.
 
     Parameters
@@ -35,7 +35,7 @@ def plan_automatic(bounds, n_samples, budget, options=LangevinOptions()):  # noq
         Public size of the table.
     budget : Budget
         Ceiling on the cost.
-    options : LangevinOptions, default=LangevinOptions()
+    options : SamplerOptions, default=SamplerOptions()
         What the user fixes.
 
     Returns

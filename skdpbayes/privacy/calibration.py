@@ -59,10 +59,12 @@ def levels(n_steps, decay):
 
 
 def gaussian_limit(cost):
-    """Return the mu of a cost in the limit in which subsampled Gaussians are Gaussian."""
+    """Return the mu of a cost in the limit of many small parts, which is Gaussian."""
     shift = 2.0 if cost.neighboring_relation == "replace_one" else 1.0
     limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
-    return math.hypot(cost.mu, math.sqrt(limit))
+    limit += sum(p.count * (shift * p.rate / p.noise_multiplier) ** 2 for p in cost.counted)
+    limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
+    return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
 
 
 def smallest_within(excess, guess, tolerance):

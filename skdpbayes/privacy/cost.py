@@ -1,48 +1,44 @@
 """The cost of mechanisms, and its exact conversion to (epsilon, delta).
 
-Two exact forms are kept apart and composed when a number is asked for:
+Three forms are kept apart and composed when a number is asked for:
 
 - Gaussian mechanisms, as ``mu``-GDP: ``delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)``,
   composed by ``mu = sqrt(sum mu_i^2)`` (Dong, Roth and Su, 2022);
-- Poisson-subsampled Gaussian mechanisms, as privacy loss distributions: with record bound 1, noise
-  ``nu`` and rate ``q`` the pair ``((1-q) N(0, nu^2) + q N(1, nu^2), N(0, nu^2))`` and its reverse under
-  ``add_or_remove_one``, and ``(1-q) N(0, nu^2) + q N(-1, nu^2)`` against ``(1-q) N(0, nu^2) + q N(1, nu^2)``
-  under ``replace_one``. dp-accounting builds and composes them, rounding the loss up; what its Fourier
-  transforms may lose to rounding is added to delta.
+- parts whose privacy loss distribution is known. Poisson-subsampled Gaussian mechanisms: with record bound
+  1, noise ``nu`` and rate ``q`` the pair ``((1-q) N(0, nu^2) + q N(1, nu^2), N(0, nu^2))`` and its reverse
+  under ``add_or_remove_one``, and ``(1-q) N(0, nu^2) + q N(-1, nu^2)`` against
+  ``(1-q) N(0, nu^2) + q N(1, nu^2)`` under ``replace_one``; the same with a Poisson number of shifts; and
+  accept bits (`skdpbayes.privacy.accept_bits`). dp-accounting composes them, rounding the loss up; what
+  its Fourier transforms may lose to rounding is added to delta;
+- what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
+  ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
+
+Every form that can express a whole cost bounds it, and the least bound is reported.
 """
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import dp_accounting
-from dp_accounting.pld import privacy_loss_distribution
+import numpy as np
+from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
-NEIGHBORING_RELATIONS = {
-    "replace_one": dp_accounting.NeighboringRelation.REPLACE_ONE,
-    "add_or_remove_one": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-}
+from .loss_distributions import (
+    RELATIONS as NEIGHBORING_RELATIONS,
+)
+from .loss_distributions import (
+    AcceptBits,
+    PoissonGaussian,
+    SampledGaussian,
+    compose_losses,
+)
 
-
-class SampledGaussian(NamedTuple):
-    """``count`` Poisson-subsampled Gaussian mechanisms.
-
-    Attributes
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise over the bound on one record's contribution.
-    sampling_rate : float
-        Probability that a record takes part.
-    count : int
-        How many of them.
-    """
-
-    noise_multiplier: float
-    sampling_rate: float
-    count: int
+# How a delta is divided between two parts that no single form can express.
+_SPLITS = (0.1, 0.5, 0.9)
 
 
 class PublishedEvent(NamedTuple):
@@ -84,6 +80,30 @@ def gaussian_mu(epsilon, delta):
     return mu
 
 
+def zcdp_epsilon(rho, delta):
+    """Smallest epsilon that follows from ``rho``-zCDP at ``delta``."""
+    if rho == 0:
+        return 0.0
+    if delta == 0 or math.isinf(rho):
+        return math.inf
+    orders = _orders(math.sqrt(math.log(1.0 / delta) / rho))
+    return float(compute_epsilon(orders, rho * orders, delta)[0])
+
+
+def zcdp_delta(rho, epsilon):
+    """Smallest delta that follows from ``rho``-zCDP at ``epsilon``."""
+    if rho == 0:
+        return 0.0
+    if math.isinf(rho):
+        return 1.0
+    orders = _orders(max(epsilon / (2.0 * rho), 1e-2))
+    return min(1.0, float(compute_delta(orders, rho * orders, epsilon)[0]))
+
+
+def _orders(best):
+    return 1.0 + best * np.geomspace(0.02, 50.0, 1000)
+
+
 @dataclass(frozen=True)
 class PrivacyCost:
     """What a release costs, exactly, under one neighbouring relation.
@@ -98,6 +118,12 @@ class PrivacyCost:
         Gaussian differential privacy of the unsampled part; ``inf`` is no privacy.
     sampled : tuple of SampledGaussian, default=()
         The Poisson-subsampled part.
+    counted : tuple of PoissonGaussian, default=()
+        Gaussian mechanisms on sums in which records count a Poisson number of times.
+    bits : tuple of AcceptBits, default=()
+        Accept bits of Barker tests.
+    rho : float, default=0.0
+        Zero-concentrated differential privacy of all that is not known better.
 
     Examples
     --------
@@ -112,6 +138,9 @@ class PrivacyCost:
     neighboring_relation: str
     mu: float = 0.0
     sampled: tuple[SampledGaussian, ...] = ()
+    counted: tuple[PoissonGaussian, ...] = ()
+    bits: tuple[AcceptBits, ...] = ()
+    rho: float = 0.0
 
     def __post_init__(self):
         if self.neighboring_relation not in NEIGHBORING_RELATIONS:
@@ -119,11 +148,36 @@ class PrivacyCost:
                 f"neighboring_relation must be one of {sorted(NEIGHBORING_RELATIONS)}, "
                 f"got {self.neighboring_relation!r}."
             )
-        if not self.mu >= 0:
-            raise ValueError(f"mu must be at least 0, got {self.mu}.")
-        for part in self.sampled:
-            if not (part.noise_multiplier > 0 and 0 < part.sampling_rate <= 1 and part.count >= 1):
-                raise ValueError(f"not a subsampled Gaussian mechanism: {part}.")
+        for name in ("mu", "rho"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}.")
+        for part in self._parts:
+            if part.invalid():
+                raise ValueError(f"not a mechanism: {part}.")
+
+    @property
+    def _parts(self):
+        return self.sampled + self.counted + self.bits
+
+    @property
+    def is_nothing(self):
+        """Whether nothing is claimed: the cost is infinite."""
+        return math.isinf(self.mu) or math.isinf(self.rho)
+
+    @property
+    def pure_epsilon(self):
+        """Epsilon at delta 0; ``inf`` where there is none."""
+        if self.mu > 0 or self.rho > 0 or self.sampled or self.counted:
+            return math.inf
+        return math.fsum(part.log_odds_range * part.count for part in self.bits)
+
+    @property
+    def concentrated(self):
+        """The cost as zCDP; ``inf`` where there is no such form."""
+        if self.sampled or self.counted:
+            return math.inf
+        bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.bits)
+        return self.rho + self.mu**2 / 2.0 + bits
 
     def __add__(self, other):
         if not isinstance(other, PrivacyCost):
@@ -133,11 +187,14 @@ class PrivacyCost:
                 f"costs under {self.neighboring_relation!r} and {other.neighboring_relation!r} "
                 "protect against different things and cannot be added."
             )
-        counts = Counter()
-        for multiplier, rate, count in self.sampled + other.sampled:
-            counts[multiplier, rate] += count
-        sampled = tuple(SampledGaussian(*kind, count) for kind, count in sorted(counts.items()))
-        return PrivacyCost(self.neighboring_relation, math.hypot(self.mu, other.mu), sampled)
+        return PrivacyCost(
+            self.neighboring_relation,
+            math.hypot(self.mu, other.mu),
+            _merged(self.sampled + other.sampled),
+            _merged(self.counted + other.counted),
+            _merged(self.bits + other.bits),
+            self.rho + other.rho,
+        )
 
     def epsilon(self, delta):
         """Return the smallest epsilon that holds with ``delta``.
@@ -158,10 +215,22 @@ class PrivacyCost:
         """
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
-        if not self.sampled or math.isinf(self.mu):
+        if self.is_nothing:
+            return math.inf
+        if delta == 0:
+            return self.pure_epsilon
+        if not self._parts and self.rho == 0:
             return gaussian_epsilon(self.mu, delta)
-        resolved = delta - _roundoff(self)
-        return float(_composed(self).get_epsilon_for_delta(resolved)) if resolved > 0 else math.inf
+        forms = [self.pure_epsilon, zcdp_epsilon(self.concentrated, delta)]
+        rest = self._without_rho()
+        if self.rho == 0:
+            forms.append(rest._exact_epsilon(delta))
+        elif math.isinf(self.concentrated):
+            forms.extend(
+                zcdp_epsilon(self.rho, share * delta) + rest._exact_epsilon((1 - share) * delta)
+                for share in _SPLITS
+            )
+        return min(forms)
 
     def delta(self, epsilon):
         """Return the smallest delta that holds with ``epsilon``.
@@ -181,12 +250,48 @@ class PrivacyCost:
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
-        if math.isinf(epsilon):
+        if math.isinf(epsilon) or self.pure_epsilon <= epsilon:
             return 0.0
-        if not self.sampled or math.isinf(self.mu):
+        if self.is_nothing:
+            return 1.0
+        if not self._parts and self.rho == 0:
             return gaussian_delta(self.mu, epsilon)
-        computed = float(_composed(self).get_delta_for_epsilon(epsilon))
-        return min(1.0, max(0.0, computed) + _roundoff(self))
+        forms = [zcdp_delta(self.concentrated, epsilon)]
+        rest = self._without_rho()
+        if self.rho == 0:
+            forms.append(rest._exact_delta(epsilon))
+        elif math.isinf(self.concentrated):
+            forms.extend(
+                zcdp_delta(self.rho, share * epsilon) + rest._exact_delta((1 - share) * epsilon)
+                for share in _SPLITS
+            )
+        return min(1.0, *forms)
+
+    def _without_rho(self):
+        return PrivacyCost(
+            self.neighboring_relation, self.mu, self.sampled, self.counted, self.bits
+        )
+
+    def _exact_epsilon(self, delta):
+        if not self._parts:
+            return gaussian_epsilon(self.mu, delta)
+        resolved = delta - self._roundoff()
+        if resolved <= 0:
+            return math.inf
+        losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
+        return float(losses.get_epsilon_for_delta(resolved))
+
+    def _exact_delta(self, epsilon):
+        if not self._parts:
+            return gaussian_delta(self.mu, epsilon)
+        losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
+        computed = float(losses.get_delta_for_epsilon(epsilon))
+        return min(1.0, max(0.0, computed) + self._roundoff())
+
+    def _roundoff(self):
+        # A composition is a power of a Fourier transform, taken in doubles: every step adds up to about
+        # one unit of rounding to delta, which would pass unnoticed where delta itself is as small.
+        return 2.0**-52 * (64 + sum(part.count for part in self._parts))
 
     def dp_event(self):
         """Return the cost as a dp-accounting event, with the relation that it is valid for.
@@ -194,15 +299,26 @@ class PrivacyCost:
         dp-accounting measures noise against one record's bound, and its PLD accountant doubles the
         sensitivity under ``REPLACE_ONE`` where its Rényi accountant does not. Under ``replace_one``
         a Gaussian is therefore published as sampled with probability 1: the PLD accountant reads
-        that exactly, and the Rényi accountant, which would read it wrongly, refuses it.
+        that exactly, and the Rényi accountant, which would read it wrongly, refuses it. A cost with bits
+        or a zCDP part is published as zCDP, which only the Rényi accountant reads.
 
         Returns
         -------
         published : PublishedEvent
+
+        Raises
+        ------
+        NotImplementedError
+            If there is no event for it: records that count a Poisson number of times, or subsampled
+            Gaussians together with a zCDP part.
         """
         relation = NEIGHBORING_RELATIONS[self.neighboring_relation]
-        if math.isinf(self.mu):
+        if self.is_nothing:
             return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
+        if self.bits or self.rho > 0 or self.counted:
+            if math.isinf(self.concentrated):
+                raise NotImplementedError(f"dp-accounting has no event for {self}.")
+            return PublishedEvent(dp_accounting.dp_event.ZCDpEvent(self.concentrated), relation)
         events = [
             dp_accounting.SelfComposedDpEvent(
                 dp_accounting.PoissonSampledDpEvent(
@@ -222,44 +338,9 @@ class PrivacyCost:
         return PublishedEvent(dp_accounting.ComposedDpEvent(events), relation)
 
 
-def _roundoff(cost):
-    # A composition is a power of a Fourier transform, taken in doubles: every step adds up to about
-    # one unit of rounding to delta, which would pass unnoticed where delta itself is as small.
-    return 2.0**-52 * (64 + sum(part.count for part in cost.sampled))
-
-
-def _grid(cost):
-    # The interval must resolve one step's loss (its deviation is about q times the separation), or
-    # rounding it up at every step would dominate: at a sixth, epsilon is 0.3% too large. It is 1, 2
-    # or 5 times a power of ten.
-    shift = 2.0 if cost.neighboring_relation == "replace_one" else 1.0
-    steps = sum(part.count for part in cost.sampled)
-    squares = sum(
-        part.count * (shift * part.sampling_rate / part.noise_multiplier) ** 2
-        for part in cost.sampled
-    )
-    wanted = min(max(math.sqrt(squares / max(steps, 1)) / 6.0, 1e-5), 1e-3)
-    decade = 10.0 ** math.floor(math.log10(wanted) + 1e-9)
-    return decade * max(m for m in (1.0, 2.0, 5.0) if m * decade <= wanted * (1 + 1e-9))
-
-
-@lru_cache(maxsize=64)
-def _composed(cost):
-    """Return the composed privacy loss distribution of a cost with a subsampled part."""
-    interval = _grid(cost)
-    relation = NEIGHBORING_RELATIONS[cost.neighboring_relation]
-    total = None
-    for part in cost.sampled:
-        step = privacy_loss_distribution.from_gaussian_mechanism(
-            part.noise_multiplier,
-            sampling_prob=part.sampling_rate,
-            value_discretization_interval=interval,
-            neighboring_relation=relation,
-        ).self_compose(part.count)
-        total = step if total is None else total.compose(step)
-    if cost.mu > 0:
-        gaussian = privacy_loss_distribution.from_gaussian_mechanism(
-            1.0 / cost.mu, value_discretization_interval=interval
-        )
-        total = total.compose(gaussian)
-    return total
+def _merged(parts):
+    """Add up the counts of equal mechanisms."""
+    counts = Counter()
+    for part in parts:
+        counts[replace(part, count=1)] += part.count
+    return tuple(replace(kind, count=count) for kind, count in sorted(counts.items()))

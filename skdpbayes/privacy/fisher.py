@@ -28,8 +28,8 @@ from .calibration import smallest_within
 from .cost import PrivacyCost, SampledGaussian, gaussian_mu
 from .floating_point import LATTICE_BITS, sum_inflation
 from .hamiltonian import HamiltonianCalibration
-from .langevin_options import LangevinOptions, check_options
 from .langevin_plans import WhitenedPlan
+from .options import SamplerOptions, check_options
 from .plan import Plan
 
 SHARE = 0.2
@@ -57,14 +57,14 @@ class FisherPlan(Plan):
         Standard deviation of the noise on its diagonal; off it, ``1 / sqrt(2)`` of that.
     noise_multiplier : float
         Of every step, relative to what one record can contribute to the whitened gradient.
-    options : LangevinOptions
+    options : SamplerOptions
         What the user has fixed.
     """
 
     share: float
     moment_noise: float
     noise_multiplier: float
-    options: LangevinOptions
+    options: SamplerOptions
 
     @property
     def needs_rows(self):
@@ -235,7 +235,7 @@ def _relaxations(budget):
 
 
 @lru_cache(maxsize=512)
-def plan_fisher(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+def plan_fisher(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Find the noise of a second moment and of an underdamped path that a budget affords together.
 
     Parameters
@@ -246,7 +246,7 @@ def plan_fisher(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: 
         Public size of the table.
     budget : Budget
         Ceiling on the cost.
-    options : LangevinOptions, default=LangevinOptions()
+    options : SamplerOptions, default=SamplerOptions()
         What the user fixes; step sizes follow from the matrix.
 
     Returns

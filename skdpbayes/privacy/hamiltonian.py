@@ -25,8 +25,8 @@ import math
 from functools import lru_cache
 
 from .langevin_calibration import LangevinCalibration
-from .langevin_options import LangevinOptions
 from .langevin_plans import HamiltonianPlan, forgetting
+from .options import SamplerOptions
 from .paths import calibrate_path
 
 
@@ -62,7 +62,7 @@ class HamiltonianCalibration(LangevinCalibration):
 
 
 @lru_cache(maxsize=512)
-def plan_hamiltonian(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+def plan_hamiltonian(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Find the schedule of an underdamped path (SGHMC) whose exact cost stays within a budget.
 
     Parameters
@@ -73,7 +73,7 @@ def plan_hamiltonian(bounds, n_samples, budget, options=LangevinOptions()):  # n
         Public size of the table.
     budget : Budget
         Ceiling on the cost.
-    options : LangevinOptions, default=LangevinOptions()
+    options : SamplerOptions, default=SamplerOptions()
         What the user fixes.
 
     Returns

@@ -22,13 +22,13 @@ Wang, Fienberg and Smola (2015); Li, Chen, Liu and Carin (2019) for decreasing s
 from functools import lru_cache
 
 from .langevin_calibration import LangevinCalibration
-from .langevin_options import LangevinOptions
 from .langevin_plans import LangevinPlan
+from .options import SamplerOptions
 from .paths import calibrate_path
 
 
 @lru_cache(maxsize=512)
-def plan_langevin(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+def plan_langevin(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Find the schedule of a path whose exact cost stays within a budget.
 
     Parameters
@@ -39,7 +39,7 @@ def plan_langevin(bounds, n_samples, budget, options=LangevinOptions()):  # noqa
         Public size of the table.
     budget : Budget
         Ceiling on the cost.
-    options : LangevinOptions, default=LangevinOptions()
+    options : SamplerOptions, default=SamplerOptions()
         What the user fixes.
 
     Returns

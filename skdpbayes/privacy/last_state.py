@@ -13,13 +13,13 @@ Wang, Fienberg and Smola (2015); Bok, Su and Altschuler (2024).
 
 from functools import lru_cache
 
-from .langevin_options import LangevinOptions, check_options
 from .langevin_plans import LastStatePlan
 from .last_state_calibration import LastStateCalibration
+from .options import SamplerOptions, check_options
 
 
 @lru_cache(maxsize=512)
-def plan_last_state(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+def plan_last_state(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Find the schedule of which only the last state, or one per segment, is released.
 
     Parameters
@@ -30,7 +30,7 @@ def plan_last_state(bounds, n_samples, budget, options=LangevinOptions()):  # no
         Public size of the table.
     budget : Budget
         Ceiling on the cost, under ``replace_one``.
-    options : LangevinOptions, default=LangevinOptions()
+    options : SamplerOptions, default=SamplerOptions()
         What the user fixes: ``n_draws`` is the number of segments (1 by default), ``n_steps`` counts
         them all, ``batch_size`` is the size of a batch when batches take turns.
 

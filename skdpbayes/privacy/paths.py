@@ -8,9 +8,9 @@ Wang, Fienberg and Smola (2015).
 import math
 
 from .cost import gaussian_epsilon, gaussian_mu
-from .langevin_options import LangevinOptions, check_options
 from .last_state import plan_last_state
 from .last_state_calibration import LastStateCalibration
+from .options import SamplerOptions, check_options
 
 
 def calibrate_path(calibration_class, bounds, n_samples, budget, options):
@@ -32,7 +32,7 @@ def calibrate_path(calibration_class, bounds, n_samples, budget, options):
         return calibration_class(bounds, n_samples, budget, options).solved(), None
     bounds.checked_convex()
     if options.init_share is None:  # The start is drawn at the path's own temperature.
-        draw = LastStateCalibration(bounds, n_samples, budget, LangevinOptions())
+        draw = LastStateCalibration(bounds, n_samples, budget, SamplerOptions())
 
         def start_cost(temperature):
             return draw.cost(temperature, *draw.schedule(temperature))
@@ -44,7 +44,7 @@ def calibrate_path(calibration_class, bounds, n_samples, budget, options):
 
     calibration = calibration_class(bounds, n_samples, budget, options, start_cost).solved()
     if options.init_share is None:
-        at_the_same = LangevinOptions(temperature=calibration.temperature)
+        at_the_same = SamplerOptions(temperature=calibration.temperature)
         start = plan_last_state(bounds, n_samples, budget, at_the_same)
     return calibration, start
 

@@ -107,6 +107,11 @@ class Plan:
         return False
 
     @property
+    def needs_losses(self):
+        """Whether the sampler compares records' losses."""
+        return False
+
+    @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
         hours = self.estimated_seconds / 3600.0

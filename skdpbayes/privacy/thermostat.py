@@ -14,8 +14,8 @@ Ding, Fang, Babbush, Chen, Skeel and Neven (2014); Wang, Fienberg and Smola (201
 from functools import lru_cache
 
 from .hamiltonian import HamiltonianCalibration
-from .langevin_options import LangevinOptions
 from .langevin_plans import ThermostatPlan
+from .options import SamplerOptions
 from .paths import calibrate_path
 
 # Friction starts where it has room to rise: below this at most, and as far below as batches may need.
@@ -46,7 +46,7 @@ class ThermostatCalibration(HamiltonianCalibration):
 
 
 @lru_cache(maxsize=512)
-def plan_thermostat(bounds, n_samples, budget, options=LangevinOptions()):  # noqa: B008
+def plan_thermostat(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Find the schedule of a path with a thermostat (SGNHT) whose exact cost stays within a budget.
 
     Parameters
@@ -57,7 +57,7 @@ def plan_thermostat(bounds, n_samples, budget, options=LangevinOptions()):  # no
         Public size of the table.
     budget : Budget
         Ceiling on the cost.
-    options : LangevinOptions, default=LangevinOptions()
+    options : SamplerOptions, default=SamplerOptions()
         What the user fixes; a ``temperature`` of None is 1.
 
     Returns

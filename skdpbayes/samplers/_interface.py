@@ -20,7 +20,7 @@ from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..privacy.plan import Plan
 from ..random import private_generator
-from ..targets import clips_each_example, n_examples
+from ..targets import clips_each_example, has_losses, n_examples, prior_potential
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -63,6 +63,11 @@ class CompiledCore:
 def count_examples(target):
     """Return a target's number of records."""
     return n_examples(target)
+
+
+@CompiledCore
+def _prior_potential_of(target, theta):
+    return prior_potential(target, theta)
 
 
 class Released(NamedTuple):
@@ -156,6 +161,16 @@ def _check_contraction(plan, target):
         )
 
 
+def _check_losses(plan, target):
+    if not has_losses(target):
+        raise ValueError(
+            f"sampler={plan.sampler!r} compares losses, and {type(target).__name__} has none: implement "
+            "example_loss for it, or plan another sampler."
+        )
+    if not _prior_potential_of(target, np.zeros(plan.bounds.n_parameters)) < np.inf:
+        raise ValueError("the chain starts at zero, where the prior density must not be zero.")
+
+
 def _check_made_for(plan, target):
     bounds = plan.bounds
     if not target.gradient_bound <= bounds.gradient_bound:
@@ -165,6 +180,8 @@ def _check_made_for(plan, target):
         )
     if plan.needs_contraction:
         _check_contraction(plan, target)
+    if plan.needs_losses:
+        _check_losses(plan, target)
     if plan.needs_rows and not hasattr(target, "intercept_scaling"):
         raise ValueError(
             f"sampler={plan.sampler!r} works with the rows of the package's own logistic targets, and "

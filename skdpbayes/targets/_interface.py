@@ -27,7 +27,8 @@ class TargetBounds(NamedTuple):
     n_parameters : int
         Length of ``theta``.
     gradient_bound : float
-        ``G``: no record's ``||grad ell_i(theta)||`` exceeds it, for any ``theta``.
+        ``G``: no record's ``||grad ell_i(theta)||`` exceeds it, for any ``theta``, so that
+        ``|ell_i(theta) - ell_i(theta')| <= G ||theta - theta'||``.
     smoothness : float
         ``B``: no record's Hessian of ``ell_i`` has an eigenvalue beyond it.
     prior_precision : tuple of (float, float)
@@ -126,6 +127,27 @@ def prior_gradient(target, theta, out):
     raise NotImplementedError("prior_gradient is a generic of compiled code; see `implements`.")
 
 
+def example_loss(target, theta, i):
+    """Return ``ell_i(theta)`` of one record (generic, compiled); Metropolis' samplers need it."""
+    raise NotImplementedError("example_loss is a generic of compiled code; see `implements`.")
+
+
+def loss_differences(target, theta, proposal, selection, count, out):
+    """Write ``ell_i(theta) - ell_i(proposal)`` of ``count`` records to ``out`` (generic, compiled).
+
+    ``selection`` is as in `add_gradient`. Unless a target implements it, it is built of `example_loss`.
+    """
+    raise NotImplementedError("loss_differences is a generic of compiled code; see `implements`.")
+
+
+def prior_potential(target, theta):
+    """Return ``-log p(theta)`` up to a constant, ``inf`` outside the support (generic, compiled).
+
+    Unless a target implements it: ``sum_j prior_precision_j theta_j^2 / 2``, the field being an array.
+    """
+    raise NotImplementedError("prior_potential is a generic of compiled code; see `implements`.")
+
+
 def record(selection, i):
     """Return the number of the i-th selected record (generic, compiled)."""
     raise NotImplementedError("record is a generic of compiled code.")
@@ -148,7 +170,8 @@ def implements(generic, target_class, **jit_options):
     Parameters
     ----------
     generic : callable
-        One of `n_examples`, `add_gradient`, `example_gradient`, `prior_gradient`.
+        One of `n_examples`, `add_gradient`, `example_gradient`, `prior_gradient`, `example_loss`,
+        `loss_differences`, `prior_potential`.
     target_class : type
         A ``NamedTuple`` class.
     **jit_options
@@ -183,6 +206,12 @@ def implements(generic, target_class, **jit_options):
 
 
 _OWN: dict[type, frozenset] = {}
+
+
+def has_losses(target):
+    """Tell whether a target says what a record's loss is, not its gradient only."""
+    own = _OWN.get(type(target), frozenset())
+    return not own.isdisjoint({example_loss.__name__, loss_differences.__name__})
 
 
 def clips_each_example(target):
@@ -220,6 +249,33 @@ def _gaussian_prior_gradient(target, theta, out):
             out[j] = target.prior_precision[j] * theta[j]
 
     return independent_gaussian
+
+
+@overload(prior_potential, jit_options={"error_model": "numpy"})
+def _gaussian_prior_potential(target, theta):
+    if _has_own(target, prior_potential):
+        return None
+
+    def independent_gaussian(target, theta):
+        total = 0.0
+        for j in range(theta.size):
+            total += target.prior_precision[j] * theta[j] ** 2
+        return total / 2.0
+
+    return independent_gaussian
+
+
+@overload(loss_differences, jit_options={"error_model": "numpy"})
+def _differences_of_losses(target, theta, proposal, selection, count, out):
+    if _has_own(target, loss_differences) or not _has_own(target, example_loss):
+        return None
+
+    def one_by_one(target, theta, proposal, selection, count, out):
+        for i in range(count):
+            number = record(selection, i)
+            out[i] = example_loss(target, theta, number) - example_loss(target, proposal, number)
+
+    return one_by_one
 
 
 @overload(add_gradient, jit_options={"error_model": "numpy"})

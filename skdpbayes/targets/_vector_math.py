@@ -1,7 +1,10 @@
-"""exp(x) in plain arithmetic, so that loops over rows are vectorised.
+"""exp(x) and differences of log(1 + exp(x)) in plain arithmetic, so that loops over rows are vectorised.
 
 ``x = k log 2 + r`` with ``|r| <= log(2)/2``; ``exp(r)`` by its Taylor polynomial of degree 13
 (relative error below 2.3e-16) and ``2^k`` by writing ``k`` into the exponent of a double.
+
+``log((1 + s) / (1 + t)) = 2 artanh((s - t) / (2 + s + t))``, whose argument is at most 1/3 where s and t are
+in [0, 1]: 17 terms of the series leave less than 1e-17 of it.
 """
 
 import math
@@ -68,6 +71,50 @@ def subtract_from_sigmoid(z, y):
         magnitude = magnitude if magnitude < 700.0 else 700.0
         tail = exp(-magnitude)
         z[i] = (1.0 if z[i] >= 0.0 else tail) / (1.0 + tail) - y[i]
+
+
+@njit(error_model="numpy", fastmath={"contract"})
+def subtract_losses(z, w, y):
+    """Replace each z[i] by ``f(z[i]) - f(w[i])``, ``f(x) = log(1 + exp(x)) - y[i] x``."""
+    for i in range(z.size):
+        here, there = abs(z[i]), abs(w[i])
+        here = exp(-(here if here < 700.0 else 700.0))
+        there = exp(-(there if there < 700.0 else 700.0))
+        x = (here - there) / (2.0 + here + there)
+        q = x * x
+        # Written out: an inner loop would keep the outer one from being vectorised.
+        series = 1.0 / 33.0
+        series = series * q + 1.0 / 31.0
+        series = series * q + 1.0 / 29.0
+        series = series * q + 1.0 / 27.0
+        series = series * q + 1.0 / 25.0
+        series = series * q + 1.0 / 23.0
+        series = series * q + 1.0 / 21.0
+        series = series * q + 1.0 / 19.0
+        series = series * q + 1.0 / 17.0
+        series = series * q + 1.0 / 15.0
+        series = series * q + 1.0 / 13.0
+        series = series * q + 1.0 / 11.0
+        series = series * q + 1.0 / 9.0
+        series = series * q + 1.0 / 7.0
+        series = series * q + 1.0 / 5.0
+        series = series * q + 1.0 / 3.0
+        series = series * q + 1.0
+        above = (z[i] if z[i] > 0.0 else 0.0) - (w[i] if w[i] > 0.0 else 0.0)
+        z[i] = above + 2.0 * x * series - y[i] * (z[i] - w[i])
+
+
+@njit(error_model="numpy", fastmath={"contract"})
+def log_sum_exp(z):
+    """Return ``log(sum(exp(z)))``."""
+    top = z[0]
+    for i in range(1, z.size):
+        top = z[i] if z[i] > top else top
+    total = 0.0
+    for i in range(z.size):
+        below = z[i] - top
+        total += exp(below if below > -700.0 else -700.0)
+    return top + math.log(total)
 
 
 @njit(error_model="numpy", fastmath={"contract"})

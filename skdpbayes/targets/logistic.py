@@ -25,12 +25,13 @@ from ._interface import (
     TargetBounds,
     add_gradient,
     implements,
+    loss_differences,
     n_examples,
     record,
     selected_from,
 )
 from ._rows import SparseRows, add_weighted, make_rows, project, read_only, rows_of
-from ._vector_math import softmax, subtract_from_sigmoid
+from ._vector_math import log_sum_exp, softmax, subtract_from_sigmoid, subtract_losses
 
 # ``B = G^2 / 4`` for both models.
 _SMOOTHNESS = property(lambda target: target.gradient_bound**2 / 4.0)
@@ -241,9 +242,63 @@ def _add_softmax_gradient(target, theta, selection, count, out):
                 gradient[k, last] += target.intercept_scaling * z[k, :size].sum()
 
 
+def _binary_loss_differences(target, theta, proposal, selection, count, out):
+    rows = rows_of(target)
+    w = np.empty(BLOCK)
+    y = np.empty(BLOCK)
+    intercept = target.intercept_scaling > 0.0
+    last = theta.size - 1
+    for start in range(0, count, BLOCK):
+        size = min(BLOCK, count - start)
+        block = selected_from(selection, start, size)
+        z = out[start : start + size]
+        # Each projection asks for the first half of what it is told comes next.
+        first_half = selected_from(selection, min(start + BLOCK, count - size), size)
+        second_half = selected_from(selection, min(start + BLOCK + BLOCK // 2, count - size), size)
+        project(rows, block, theta, z, first_half)
+        project(rows, block, proposal, w[:size], second_half)
+        for i in range(size):
+            if intercept:
+                z[i] += target.intercept_scaling * theta[last]
+                w[i] += target.intercept_scaling * proposal[last]
+            y[i] = target.labels[record(block, i)]
+        subtract_losses(z, w[:size], y[:size])
+
+
+def _softmax_loss_differences(target, theta, proposal, selection, count, out):
+    rows = rows_of(target)
+    n_classes = target.n_classes
+    length = theta.size // n_classes
+    here = theta.reshape((n_classes, length))
+    there = proposal.reshape((n_classes, length))
+    z = np.empty((2, n_classes, BLOCK))
+    logits = np.empty(n_classes)
+    intercept = target.intercept_scaling > 0.0
+    for start in range(0, count, BLOCK):
+        size = min(BLOCK, count - start)
+        block = selected_from(selection, start, size)
+        for k in range(n_classes):
+            project(rows, block, here[k], z[0, k, :size], None)
+            project(rows, block, there[k], z[1, k, :size], None)
+        for i in range(size):
+            label = target.labels[record(block, i)]
+            difference = 0.0
+            for side in range(2):
+                for k in range(n_classes):
+                    logits[k] = z[side, k, i]
+                    if intercept:
+                        constant = here[k, length - 1] if side == 0 else there[k, length - 1]
+                        logits[k] += target.intercept_scaling * constant
+                loss = log_sum_exp(logits) - logits[label]
+                difference += loss if side == 0 else -loss
+            out[start + i] = difference
+
+
 for _target in (DenseBinaryLogistic, SparseBinaryLogistic):
     implements(n_examples, _target)(_count)
     implements(add_gradient, _target)(_add_binary_gradient)
+    implements(loss_differences, _target)(_binary_loss_differences)
 for _target in (DenseSoftmaxLogistic, SparseSoftmaxLogistic):
     implements(n_examples, _target)(_count)
     implements(add_gradient, _target)(_add_softmax_gradient)
+    implements(loss_differences, _target)(_softmax_loss_differences)

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from skdpbayes.privacy import (
     Budget,
-    LangevinOptions,
+    SamplerOptions,
     audit_separation,
     plan_langevin,
     plan_last_state,
@@ -34,7 +34,7 @@ def path_of(target, plan, seed):
 
 
 def whole_path_plan(bounds, n, relation, epsilon=6.0, n_steps=25, **options):
-    options = LangevinOptions(n_steps=n_steps, n_draws=n_steps, burn_in=0.0, **options)
+    options = SamplerOptions(n_steps=n_steps, n_draws=n_steps, burn_in=0.0, **options)
     return plan_langevin(bounds, n, Budget(epsilon, DELTA, relation), options)
 
 
@@ -170,7 +170,7 @@ def neighbors(n, dimension=1, size=1.0):
 
 def last_state_plan(n, epsilon, **options):
     bounds = TargetBounds(1, 1.0, 1e-3, (0.2, 0.2), convex=True)
-    return plan_last_state(bounds, n, Budget(epsilon, DELTA), LangevinOptions(**options))
+    return plan_last_state(bounds, n, Budget(epsilon, DELTA), SamplerOptions(**options))
 
 
 def released(table, plan, seeds):

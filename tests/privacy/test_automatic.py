@@ -5,7 +5,7 @@ import math
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, LangevinOptions, plan_automatic
+from skdpbayes.privacy import Budget, SamplerOptions, plan_automatic
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.targets import TargetBounds
 
@@ -14,7 +14,7 @@ BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0)
 
 def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **options):
     budget = Budget(epsilon, 1e-5, relation)
-    return plan_automatic(bounds, n, budget, LangevinOptions(**options)).sampler
+    return plan_automatic(bounds, n, budget, SamplerOptions(**options)).sampler
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
@@ -53,7 +53,7 @@ def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
 @pytest.mark.parametrize("options", [{"batch_size": 1000}, {"temperature": 20.0}, {"n_draws": 500}])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_other_options_are_passed_on(options, relation):
-    plan = plan_automatic(BOUNDS, 100_000, Budget(1.0, 1e-5, relation), LangevinOptions(**options))
+    plan = plan_automatic(BOUNDS, 100_000, Budget(1.0, 1e-5, relation), SamplerOptions(**options))
     assert plan.sampler == "sgfs" and plan.epsilon <= 1.0
     assert plan.n_draws == options.get("n_draws", 100)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skdpbayes.privacy import (
     Budget,
-    LangevinOptions,
+    SamplerOptions,
     hidden_state_mu,
     hidden_state_mu_cyclic,
     plan_langevin,
@@ -26,7 +26,7 @@ S = 2.0
 
 
 def plan(epsilon=1.0, delta=1e-5, n=N, bounds=BOUNDS, relation="replace_one", **options):
-    return plan_last_state(bounds, n, Budget(epsilon, delta, relation), LangevinOptions(**options))
+    return plan_last_state(bounds, n, Budget(epsilon, delta, relation), SamplerOptions(**options))
 
 
 def limit(made):
@@ -236,7 +236,7 @@ def test_a_plan_prints_what_it_does():
 def test_a_path_that_starts_at_a_draw_costs_both(options, share):
     budget = Budget(1.0, 1e-5)
     made = plan_langevin(
-        BOUNDS, N, budget, LangevinOptions(init="ops", init_share=share, **options)
+        BOUNDS, N, budget, SamplerOptions(init="ops", init_share=share, **options)
     )
     assert 0.99 < made.epsilon <= 1.0
     assert made.start.n_draws == 1 and made.n_burn_in == 0
@@ -244,7 +244,7 @@ def test_a_path_that_starts_at_a_draw_costs_both(options, share):
         BOUNDS,
         N,
         Budget(math.inf, 1e-5),
-        LangevinOptions(
+        SamplerOptions(
             temperature=made.temperature,
             step_size=made.step_size,
             n_steps=made.n_steps,
@@ -277,14 +277,14 @@ def test_a_path_that_starts_at_a_draw_costs_both(options, share):
 )
 def test_starts_that_mean_nothing_are_refused(options, named):
     with pytest.raises(ValueError, match=named):
-        plan_langevin(BOUNDS, N, Budget(1.0, 1e-5), LangevinOptions(**options))
+        plan_langevin(BOUNDS, N, Budget(1.0, 1e-5), SamplerOptions(**options))
     with pytest.raises(ValueError, match="convex"):
         plan_langevin(
-            BOUNDS._replace(convex=False), N, Budget(1.0, 1e-5), LangevinOptions(init="ops")
+            BOUNDS._replace(convex=False), N, Budget(1.0, 1e-5), SamplerOptions(init="ops")
         )
     with pytest.raises(ValueError, match="replace_one"):
         relation = Budget(1.0, 1e-5, "add_or_remove_one")
-        plan_langevin(BOUNDS, N, relation, LangevinOptions(init="ops"))
+        plan_langevin(BOUNDS, N, relation, SamplerOptions(init="ops"))
 
 
 def test_rounding_is_charged_by_the_stated_units():
@@ -332,7 +332,7 @@ def test_plans_that_cannot_be_carried_out_are_refused_or_announced():
     assert any("hours" in note for note in long.notes)
     assert any("batches" in note for note in plan(batch_size=100, n_steps=50).notes)
     with pytest.raises(ValueError, match="init='ops'"):
-        options = LangevinOptions(init="ops", temperature=1.0)
+        options = SamplerOptions(init="ops", temperature=1.0)
         plan_langevin(BOUNDS, N, Budget(1.0, 1e-5), options)
 
 

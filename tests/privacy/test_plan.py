@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpbayes.privacy import Budget, LangevinOptions, default_delta, plan_langevin
+from skdpbayes.privacy import Budget, SamplerOptions, default_delta, plan_langevin
 from skdpbayes.privacy.calibration import levels as noise_levels
 from skdpbayes.privacy.calibration import power_sum, steps_for
 from skdpbayes.privacy.cost import gaussian_mu
@@ -19,7 +19,7 @@ BOUNDS = TargetBounds(93, gradient_bound=1.0, smoothness=0.25, prior_precision=(
 
 
 def plan(epsilon=1.0, delta=1e-5, relation="replace_one", n=24_420, bounds=BOUNDS, **options):
-    return plan_langevin(bounds, n, Budget(epsilon, delta, relation), LangevinOptions(**options))
+    return plan_langevin(bounds, n, Budget(epsilon, delta, relation), SamplerOptions(**options))
 
 
 def test_a_plan_sees_public_quantities_only():

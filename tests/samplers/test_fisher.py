@@ -11,7 +11,7 @@ from references import logistic_moments, standard_error
 from scipy.special import expit
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, LangevinOptions, audit_separation, plan_fisher
+from skdpbayes.privacy import Budget, SamplerOptions, audit_separation, plan_fisher
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.samplers import carry_out
 from skdpbayes.samplers.fisher import release_moment
@@ -159,7 +159,7 @@ def test_whatever_matrix_is_released_no_step_has_less_noise_than_was_paid_for(
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("options", [{}, {"batch_size": 1000}, {"n_steps": 500, "n_draws": 7}])
 def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
-    plan = plan_fisher(BOUNDS, 20_000, Budget(1.0, 1e-5, relation), LangevinOptions(**options))
+    plan = plan_fisher(BOUNDS, 20_000, Budget(1.0, 1e-5, relation), SamplerOptions(**options))
     assert 0.995 < plan.epsilon <= 1.0
     of_matrix = math.sqrt(plan.share) * gaussian_mu(1.0, 1e-5)
     if plan.sampling_rate < 1:
@@ -184,7 +184,7 @@ def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
 )
 def test_what_cannot_be_fixed_beforehand_is_refused(options, bounds, named):
     with pytest.raises(ValueError, match=named):
-        plan_fisher(bounds, 1000, Budget(1.0, 1e-5), LangevinOptions(**options))
+        plan_fisher(bounds, 1000, Budget(1.0, 1e-5), SamplerOptions(**options))
 
 
 # The draws
@@ -198,7 +198,7 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
         X = X[:, :1]
     target, bounds = logistic(X, y, constant=constant)
     plan = plan_fisher(
-        bounds, n, Budget(np.inf, 1e-5), LangevinOptions(n_steps=100_000, n_draws=30_000)
+        bounds, n, Budget(np.inf, 1e-5), SamplerOptions(n_steps=100_000, n_draws=30_000)
     )
     released = carry_out(target, plan, 0, 0)
     rows = np.column_stack([X, np.full(n, constant)]) if constant else X

@@ -7,7 +7,7 @@ import pytest
 from references import effective_size, logistic_moments
 from scipy.special import expit
 
-from skdpbayes.privacy import Budget, LangevinOptions, plan_hamiltonian, plan_langevin
+from skdpbayes.privacy import Budget, SamplerOptions, plan_hamiltonian, plan_langevin
 from skdpbayes.samplers import sample
 from skdpbayes.targets import TargetBounds, potential_gradient
 
@@ -23,7 +23,7 @@ def test_two_parameters_against_quadrature(make_target, n, temperature, friction
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
     target, bounds = make_target(X, y, prior_scale=2.0)
-    options = LangevinOptions(
+    options = SamplerOptions(
         n_steps=200_000, n_draws=50_000, temperature=temperature, friction=friction
     )
     plan = plan_hamiltonian(bounds, n, NOT_PRIVATE, options)
@@ -45,7 +45,7 @@ def test_midpoints_have_the_exact_variance_of_a_quadratic_at_any_step(make_targe
         # The step in units of the true curvature: the plan's own bound on it is far larger.
         loose = bounds._replace(smoothness=1e-9)
         friction = 0.5
-        options = LangevinOptions(
+        options = SamplerOptions(
             n_steps=200_000,
             n_draws=150_000,
             burn_in=0.1,
@@ -64,7 +64,7 @@ def test_the_first_step_moves_by_the_gradient_and_the_velocity(make_target):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(500, 2)) / 3, rng.integers(2, size=500)
     target, bounds = make_target(X, y)
-    options = LangevinOptions(n_steps=1, n_draws=1, burn_in=0.0, step_size=1e-4, temperature=7.0)
+    options = SamplerOptions(n_steps=1, n_draws=1, burn_in=0.0, step_size=1e-4, temperature=7.0)
     plan = plan_hamiltonian(bounds, 500, NOT_PRIVATE, options)
     drawn = np.array([sample(target, plan, random_state=s)[0] for s in range(3000)])
     kappa, f, tau = plan.gradient_step, plan.friction, 7.0
@@ -93,11 +93,11 @@ def test_a_path_costs_what_an_overdamped_one_of_the_same_diffusion_time_costs(re
 def test_steps_grow_like_the_square_root_of_the_condition_number():
     def steps(n):
         return plan_hamiltonian(
-            BOUNDS, n, Budget(1.0, 1e-5), LangevinOptions(n_draws=1, burn_in=0.0)
+            BOUNDS, n, Budget(1.0, 1e-5), SamplerOptions(n_draws=1, burn_in=0.0)
         ).n_steps
 
     assert steps(4 * 10**6) == pytest.approx(2 * steps(10**6), rel=0.02)
-    made = plan_hamiltonian(BOUNDS, 10**6, Budget(1.0, 1e-5), LangevinOptions(n_draws=1))
+    made = plan_hamiltonian(BOUNDS, 10**6, Budget(1.0, 1e-5), SamplerOptions(n_draws=1))
     slowest = made.temperature * 0.16
     stiffest = 10**6 * 0.25 + slowest
     assert made.n_steps == pytest.approx(math.sqrt(16 * stiffest / slowest), rel=0.02)
@@ -106,7 +106,7 @@ def test_steps_grow_like_the_square_root_of_the_condition_number():
 
 
 def test_a_long_chain_damps_the_slowest_direction_critically():
-    made = plan_hamiltonian(BOUNDS, 10**5, NOT_PRIVATE, LangevinOptions(n_steps=10**6))
+    made = plan_hamiltonian(BOUNDS, 10**5, NOT_PRIVATE, SamplerOptions(n_steps=10**6))
     y = math.sqrt(made.gradient_step * 0.16)
     assert made.friction == pytest.approx(2 * y, rel=0.02)
 
@@ -121,7 +121,7 @@ def test_private_draws_spread_as_much_as_their_temperature_says(make_target):
     target, bounds = make_target(X, y, norm=math.sqrt(d), prior_scale=2.5 / math.sqrt(d))
     exact = sample(
         target,
-        plan_hamiltonian(bounds, n, NOT_PRIVATE, LangevinOptions(n_steps=8000, n_draws=2000)),
+        plan_hamiltonian(bounds, n, NOT_PRIVATE, SamplerOptions(n_steps=8000, n_draws=2000)),
         random_state=0,
     )
     plan = plan_hamiltonian(bounds, n, Budget(1.0, 1e-5))
@@ -149,7 +149,7 @@ def test_private_draws_spread_as_much_as_their_temperature_says(make_target):
 def test_plans_stay_within_the_budget(options, relation):
     if relation == "add_or_remove_one" and "init" in options:
         pytest.skip("a hidden start needs replace_one")
-    made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5, relation), LangevinOptions(**options))
+    made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5, relation), SamplerOptions(**options))
     assert 0 < made.epsilon <= 1.0
     if "temperature" not in options:
         assert made.epsilon > 0.995 or made.temperature == 1
@@ -177,12 +177,12 @@ def test_plans_stay_within_the_budget(options, relation):
 )
 def test_unstable_chains_are_refused(options, named):
     with pytest.raises(ValueError, match=named):
-        plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5), LangevinOptions(**options))
+        plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5), SamplerOptions(**options))
 
 
 def test_friction_is_for_underdamped_chains():
     with pytest.raises(ValueError, match="friction"):
-        plan_langevin(BOUNDS, 24_420, Budget(1.0, 1e-5), LangevinOptions(friction=0.5))
+        plan_langevin(BOUNDS, 24_420, Budget(1.0, 1e-5), SamplerOptions(friction=0.5))
     made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5))
     assert "friction" in str(made) and made.sampler == "sghmc"
 
@@ -194,7 +194,7 @@ def test_poisson_batches_reproduce_the_posterior(make_target):
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
     target, bounds = make_target(X, y, prior_scale=2.0)
-    options = LangevinOptions(n_steps=200_000, n_draws=40_000, temperature=4.0, batch_size=200)
+    options = SamplerOptions(n_steps=200_000, n_draws=40_000, temperature=4.0, batch_size=200)
     plan = plan_hamiltonian(bounds, n, NOT_PRIVATE, options)
     heat = plan.subsampling_temperature / plan.temperature
     assert heat < 0.051
@@ -209,6 +209,6 @@ def test_poisson_batches_reproduce_the_posterior(make_target):
 
 def test_a_plans_own_step_may_be_given_back():
     made = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5))
-    options = LangevinOptions(step_size=made.step_size)
+    options = SamplerOptions(step_size=made.step_size)
     again = plan_hamiltonian(BOUNDS, 24_420, Budget(1.0, 1e-5), options)
     assert again.temperature == pytest.approx(made.temperature, rel=0.01)

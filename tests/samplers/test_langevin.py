@@ -5,7 +5,7 @@ import pytest
 from references import effective_size, grid_moments, log_posterior
 from scipy.special import expit
 
-from skdpbayes.privacy import Budget, LangevinOptions, plan_langevin
+from skdpbayes.privacy import Budget, SamplerOptions, plan_langevin
 from skdpbayes.samplers import sample
 from skdpbayes.targets import TargetBounds
 
@@ -13,7 +13,7 @@ NOT_PRIVATE = Budget(np.inf, 1e-5)
 
 
 def draw(target, bounds, n, n_steps, n_draws, seed=0, **options):
-    options = LangevinOptions(n_steps=n_steps, n_draws=n_draws, **options)
+    options = SamplerOptions(n_steps=n_steps, n_draws=n_draws, **options)
     plan = plan_langevin(bounds, n, NOT_PRIVATE, options)
     return sample(target, plan, random_state=seed), plan
 
@@ -176,7 +176,7 @@ def test_decreasing_steps_keep_the_law(make_target):
 
 def test_draws_are_evenly_spaced_in_diffusion_time():
     bounds = TargetBounds(3, 1.0, 0.25, (1.0, 1.0))
-    options = LangevinOptions(n_steps=40_000, n_draws=200, step_decay=1 / 3)
+    options = SamplerOptions(n_steps=40_000, n_draws=200, step_decay=1 / 3)
     plan = plan_langevin(bounds, 1000, Budget(1.0, 1e-5), options)
     kept = plan.kept_steps()
     assert kept.size == 200 and kept[0] >= plan.n_burn_in
@@ -213,9 +213,9 @@ def test_one_core_and_two_give_the_same_draws(make_target):
     y = rng.integers(2, size=20_000)
     target, bounds = make_target(X, y, norm=5.0)
     plans = [
-        plan_langevin(bounds, 20_000, Budget(1.0, 1e-5), LangevinOptions(n_steps=140)),
+        plan_langevin(bounds, 20_000, Budget(1.0, 1e-5), SamplerOptions(n_steps=140)),
         plan_langevin(
-            bounds, 20_000, Budget(1.0, 1e-5), LangevinOptions(n_steps=140, batch_size=15_000)
+            bounds, 20_000, Budget(1.0, 1e-5), SamplerOptions(n_steps=140, batch_size=15_000)
         ),
     ]
     threads = numba.get_num_threads()
@@ -243,7 +243,7 @@ def test_states_lie_on_the_lattice(make_target):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     target, bounds = make_target(X, rng.integers(2, size=500))
-    options = LangevinOptions(n_steps=400, n_draws=400, burn_in=0.0)
+    options = SamplerOptions(n_steps=400, n_draws=400, burn_in=0.0)
     plan = plan_langevin(bounds, 500, Budget(1.0, 1e-5), options)
     midpoints = sample(target, plan, random_state=0)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)

@@ -9,7 +9,7 @@ from references import Tilt, logistic_moments
 from scipy.special import expit
 
 from skdpbayes.linear_model import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, LangevinOptions, plan_langevin, plan_last_state
+from skdpbayes.privacy import Budget, SamplerOptions, plan_langevin, plan_last_state
 from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
 from skdpbayes.samplers import _gradients, _steps, langevin, sample
 from skdpbayes.samplers._gradients import cyclic_batches, next_batch
@@ -58,7 +58,7 @@ def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temp
         bounds,
         n,
         Budget(epsilon, 1e-5),
-        LangevinOptions(n_draws=n_draws, temperature=temperature),
+        SamplerOptions(n_draws=n_draws, temperature=temperature),
     )
     draws = sample(target, plan, random_state=1)
     assert (plan.temperature > 5) == (epsilon == 40.0)
@@ -76,7 +76,7 @@ def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temp
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_the_released_state_has_exactly_the_law_of_a_quadratic(batch_size):
     target, bounds = tilt()
-    options = LangevinOptions(n_draws=4000, temperature=2.0, batch_size=batch_size)
+    options = SamplerOptions(n_draws=4000, temperature=2.0, batch_size=batch_size)
     plan = plan_last_state(bounds, 40, NOT_PRIVATE, options)
     draws = sample(target, plan, random_state=0)
     # exp((sum z . theta) / tau - theta' P theta / 2)
@@ -103,7 +103,7 @@ def test_one_mechanism_under_two_names(rng):
 def test_every_draw_starts_where_the_one_before_was_released(make_target):
     """The first of many draws is the only one of a chain of one segment; the second depends on it."""
     target, bounds = tilt()
-    options = LangevinOptions(n_draws=3, n_steps=300, temperature=5.0, step_size=0.01)
+    options = SamplerOptions(n_draws=3, n_steps=300, temperature=5.0, step_size=0.01)
     draws = sample(target, plan_last_state(bounds, 40, NOT_PRIVATE, options), random_state=8)
     alone = options._replace(n_draws=1, n_steps=100)
     first = sample(target, plan_last_state(bounds, 40, NOT_PRIVATE, alone), random_state=8)
@@ -120,7 +120,7 @@ def test_states_stay_on_the_lattice_and_in_the_box():
     """A target that pushes far out is stopped at the box, and restarts are on the lattice."""
     bounds = TargetBounds(2, 1.0, 1e-9, (1e-9, 1e-9), convex=True)
     target = Tilt(np.full((40, 2), 0.7), np.full(2, 1e-9), 1.0)
-    options = LangevinOptions(n_steps=6000, step_size=1e7, n_draws=3)
+    options = SamplerOptions(n_steps=6000, step_size=1e7, n_draws=3)
     plan = plan_last_state(bounds, 40, NOT_PRIVATE, options)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     draws = sample(target, plan, random_state=0)
@@ -146,7 +146,7 @@ def test_each_draw_starts_on_the_lattice_with_batches_cut_anew():
         TargetBounds(2, 1.0, 0.25, (1.0, 1.0), convex=True),
         60,
         NOT_PRIVATE,
-        LangevinOptions(n_steps=24, n_draws=3, batch_size=20),
+        SamplerOptions(n_steps=24, n_draws=3, batch_size=20),
     )
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     spacing, box = lattice_spacing(noise), box_half_width(noise)
@@ -200,7 +200,7 @@ def test_cyclic_batches_on_a_sorted_table(make_target):
     y = (rng.random(n) < expit(2 * X[:, 0])).astype(int)
     order = np.argsort(y)
     target, bounds = make_target(X[order], y[order], prior_scale=2.0)
-    options = LangevinOptions(n_draws=800, batch_size=60, temperature=10.0)
+    options = SamplerOptions(n_draws=800, batch_size=60, temperature=10.0)
     plan = plan_last_state(bounds, n, NOT_PRIVATE, options)
     draws = sample(target, plan, random_state=1)[:, 0]
     mean, variance = (moment.item() for moment in logistic_moments(X, y, 2.0, 10.0))
@@ -220,7 +220,7 @@ def test_a_path_may_start_at_a_draw(make_target):
     target, bounds = make_target(X, y, prior_scale=2.0)
     firsts = {"zeros": [], "ops": []}
     for init in firsts:
-        options = LangevinOptions(
+        options = SamplerOptions(
             init=init, n_steps=1, n_draws=1, burn_in=0.0, step_size=1e-5, temperature=50.0
         )
         plan = plan_langevin(bounds, n, Budget(50.0, 1e-5), options)
@@ -238,7 +238,7 @@ def test_gradients_that_are_clipped_one_by_one_are_refused():
     target = ClippedTilt(np.ones((40, 2)), np.array([1.0, 4.0]), 1.0)
     for plan in (
         plan_last_state(bounds, 40, Budget(1.0, 1e-5)),
-        plan_langevin(bounds, 40, Budget(1.0, 1e-5), LangevinOptions(init="ops")),
+        plan_langevin(bounds, 40, Budget(1.0, 1e-5), SamplerOptions(init="ops")),
     ):
         with pytest.raises(ValueError, match="add_gradient"):
             sample(target, plan, random_state=0)

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from skdpbayes.privacy import (
     Budget,
-    LangevinOptions,
+    SamplerOptions,
     plan_hamiltonian,
     plan_langevin,
     plan_thermostat,
@@ -33,7 +33,7 @@ def test_the_law_against_quadrature(make_target, temperature):
     n = 300
     X, y = binary(n, 2)
     target, bounds = make_target(X, y, prior_scale=2.0)
-    options = LangevinOptions(n_steps=150_000, n_draws=40_000, temperature=temperature)
+    options = SamplerOptions(n_steps=150_000, n_draws=40_000, temperature=temperature)
     plan = plan_thermostat(bounds, n, NOT_PRIVATE, options)
     draws = sample(target, plan, random_state=0)
     mean, covariance = logistic_moments(X, y, 2.0, temperature)
@@ -49,8 +49,8 @@ def test_draws_keep_their_temperature_where_batches_heat_others(make_target):
     n, d = 2000, 6
     X, y = binary(n, d)
     target, bounds = make_target(X, y, prior_scale=2.0)
-    options = LangevinOptions(n_steps=30_000, n_draws=10_000, step_size=3e-3, batch_size=40)
-    reference = LangevinOptions(n_steps=30_000, n_draws=10_000)
+    options = SamplerOptions(n_steps=30_000, n_draws=10_000, step_size=3e-3, batch_size=40)
+    reference = SamplerOptions(n_steps=30_000, n_draws=10_000)
     exact = sample(target, plan_hamiltonian(bounds, n, NOT_PRIVATE, reference), random_state=0).var(
         axis=0
     )
@@ -87,7 +87,7 @@ def test_the_temperature_is_one_and_the_noise_is_reported_by_itself():
     assert made.relaxations < 0.01
     free = plan_thermostat(BOUNDS, 24_420, Budget(200.0, 1e-5))
     assert free.notes == () and free.noise_temperature == pytest.approx(1.0, rel=0.01)
-    hot = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5), LangevinOptions(temperature=14.0))
+    hot = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5), SamplerOptions(temperature=14.0))
     assert hot.temperature == 14.0 and hot.relaxations == pytest.approx(1.0, rel=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_stiff_steps_stay_stable():
     for epsilon in (0.1, 1.0, 10.0, math.inf):
         for options in ({}, {"n_steps": 2000}, {"batch_size": 1000}):
             made = plan_thermostat(
-                BOUNDS, 24_420, Budget(epsilon, 1e-5), LangevinOptions(**options)
+                BOUNDS, 24_420, Budget(epsilon, 1e-5), SamplerOptions(**options)
             )
             stiffest = 24_420 * 0.25 + made.temperature * 0.16
             assert made.gradient_step <= 1 / stiffest * (1 + 1e-9)
@@ -105,10 +105,10 @@ def test_stiff_steps_stay_stable():
 
 def test_heat_is_announced_only_where_the_thermostat_cannot_take_it_out():
     def notes(**options):
-        options = LangevinOptions(temperature=14.0, batch_size=1000, n_steps=1000, **options)
+        options = SamplerOptions(temperature=14.0, batch_size=1000, n_steps=1000, **options)
         return plan_thermostat(BOUNDS, 24_420, Budget(2.0, 1e-5), options).notes
 
-    plain = LangevinOptions(temperature=14.0, batch_size=1000, n_steps=1000)
+    plain = SamplerOptions(temperature=14.0, batch_size=1000, n_steps=1000)
     assert any(
         "heat" in n for n in plan_hamiltonian(BOUNDS, 24_420, Budget(2.0, 1e-5), plain).notes
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import Budget, LangevinOptions, PrivacyLedger, plan_fisher, plan_langevin
+from skdpbayes.privacy import Budget, SamplerOptions, PrivacyLedger, plan_fisher, plan_langevin
 from skdpbayes.samplers import sample
 from skdpbayes.targets import (
     TargetBounds,
@@ -79,7 +79,7 @@ def test_it_is_sampled_by_the_same_plan_and_sampler():
     points = np.array([0.3, -0.2]) + 0.1 * rng.normal(size=(400, 2))
     target = Location(points, np.ones(2), 1.0)
     plan = plan_langevin(
-        BOUNDS, 400, Budget(np.inf, 1e-5), LangevinOptions(n_steps=40_000, n_draws=4_000)
+        BOUNDS, 400, Budget(np.inf, 1e-5), SamplerOptions(n_steps=40_000, n_draws=4_000)
     )
     draws = sample(target, plan, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=0), points.sum(axis=0) / 401, atol=0.005)

@@ -1,10 +1,10 @@
-"""What a user may fix of a Langevin chain, and what of it is out of range by itself."""
+"""What a user may fix of a chain, and what of it is out of range by itself."""
 
 import math
 from typing import NamedTuple
 
 
-class LangevinOptions(NamedTuple):
+class SamplerOptions(NamedTuple):
     """What a user may fix; ``None`` leaves it to the rule.
 
     Attributes
@@ -30,6 +30,16 @@ class LangevinOptions(NamedTuple):
         Share of ``mu^2`` that this sample may cost, in (0, 1); None gives it the path's temperature.
     friction : float or None
         Share of the velocity that a step of an underdamped chain loses, in (0, 1].
+    proposal : {"sphere", "gaussian"}
+        Law of Metropolis' proposals: at a fixed distance, or Gaussian.
+    adapt_step_size : bool
+        Whether Metropolis' step size follows the accept bits of the burn-in.
+    noise_multiplier : float or None
+        Deviation of the noise on Metropolis' log ratio over its sensitivity, positive.
+    max_batch_size : int or None
+        Where a Poisson batch would have more records on average, Metropolis takes the whole table.
+    n_effective : int or None
+        Effective sample size at which Metropolis' chain is to end, where the budget allows it.
     """
 
     temperature: float | None = None
@@ -42,19 +52,41 @@ class LangevinOptions(NamedTuple):
     init: str = "zeros"
     init_share: float | None = None
     friction: float | None = None
+    proposal: str = "sphere"
+    adapt_step_size: bool = False
+    noise_multiplier: float | None = None
+    max_batch_size: int | None = None
+    n_effective: int | None = None
+
+    def refuse(self, names, why):
+        """Raise a ValueError if one of the named options is not left as it is by default."""
+        for name in names:
+            value = getattr(self, name)
+            if value != self._field_defaults[name]:
+                raise ValueError(f"{name}={value!r} {why}")
 
 
 def check_options(bounds, n_samples, budget, options):
-    """Raise a ValueError that names an option that is out of range by itself."""
+    """Raise a ValueError that names an option that is out of range for a Langevin chain by itself."""
+    check_common_options(bounds, n_samples, budget, options)
+    options.refuse(
+        ("proposal", "adapt_step_size", "noise_multiplier", "max_batch_size", "n_effective"),
+        "is for the samplers of Metropolis' family, e.g. sampler='dp_fast_mh'.",
+    )
+    if budget.delta == 0 and not math.isinf(budget.epsilon):
+        raise ValueError(
+            "delta=0 asks for pure differential privacy, and Langevin samplers ('sgld', 'ops') add "
+            "Gaussian noise, which has none: give a delta in (0, 1), e.g. delta=None for the default, or "
+            "take sampler='dp_fast_mh'."
+        )
+
+
+def check_common_options(bounds, n_samples, budget, options):
+    """Raise a ValueError that names an option that is out of range for any chain."""
     bounds.checked()
     budget.checked()
     if n_samples < 1:
         raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
-    if budget.delta == 0 and not math.isinf(budget.epsilon):
-        raise ValueError(
-            "delta=0 asks for pure differential privacy, and Langevin samplers ('sgld', 'ops') add "
-            "Gaussian noise, which has none: give a delta in (0, 1), e.g. delta=None for the default."
-        )
     if options.batch_size is not None and not 1 <= options.batch_size <= n_samples:
         raise ValueError(
             f"batch_size={options.batch_size} must be between 1 and the table's public size, "
@@ -66,7 +98,7 @@ def check_options(bounds, n_samples, budget, options):
         raise ValueError(f"step_decay must be in [0, 1), got {options.step_decay}.")
     if options.burn_in is not None and not 0 <= options.burn_in < 1:
         raise ValueError(f"burn_in is a fraction in [0, 1), got {options.burn_in}.")
-    for name in ("n_steps", "n_draws"):
+    for name in ("n_steps", "n_draws", "n_effective", "max_batch_size"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")

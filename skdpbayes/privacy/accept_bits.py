@@ -1,0 +1,111 @@
+"""What the accept bit of a Barker test tells about one record.
+
+A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``. The bit is
+accepted with odds ``r``; two neighbouring tables move the log-odds of the bit apart by at most ``eta``,
+
+    all records:     eta = 2 a                                (replace_one),   a           (add_or_remove_one)
+    Poisson batch:   eta = a (2 + rho^2 / (1 + rho))          (replace_one),   a (1 + rho) (add_or_remove_one)
+
+with ``rho = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / rho)`` records on average. Such a bit is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of ``k`` of them, however each
+depends on those before, is the hockey-stick curve ``D_k`` of
+
+    D_0(e) = (1 - exp(e))_+,    D_{k+1}(e) = max over 0 <= s <= eta of
+                                             P_s D_k(e - s) + (1 - P_s) D_k(e - s + eta)
+
+where ``s`` and ``s - eta`` are the losses of a bit's two values and ``P_s`` is the probability of the first.
+The largest ``D_1`` is ``(exp(eta/2) - exp(e/2))^2 / (exp(eta) - 1)``, which no single pair of bits attains.
+
+The theory page of the documentation has the proofs. Barker (1965); Zhang, Cooper and De Sa (2020) for the
+batch; Dong, Durfee and Rogers (2020) for bounded ranges.
+"""
+
+import math
+
+import numpy as np
+
+from .._compiled import compiled
+
+# The bounds above are proved up to here: a smaller batch would leak more than they say.
+LARGEST_BATCH_RATIO = math.sqrt(2.0)
+# Bits are put together exactly in blocks of so many; blocks compose as privacy loss distributions.
+BLOCK_BITS = 64
+# Losses of a bit are rounded up to a grid of so many cells: 0.8% of the range.
+_CELLS = 128
+
+
+def accept_range(record_bound, batch_ratio, neighboring_relation):
+    """Return by how much the log-odds of an accept bit may differ between neighbouring tables.
+
+    Parameters
+    ----------
+    record_bound : float
+        ``a``: what a record may add to the log ratio.
+    batch_ratio : float
+        ``n a / lambda_T``; 0 is the full table.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+
+    Returns
+    -------
+    log_odds_range : float
+
+    Raises
+    ------
+    ValueError
+        If the batch is too small for the bound to be proved.
+    """
+    if not 0 <= batch_ratio <= LARGEST_BATCH_RATIO:
+        raise ValueError(
+            f"batch_ratio must be between 0 and sqrt(2), got {batch_ratio}: raise batch_size, or lower "
+            "step_size."
+        )
+    if neighboring_relation == "replace_one":
+        return record_bound * (2.0 + batch_ratio**2 / (1.0 + batch_ratio))
+    return record_bound * (1.0 + batch_ratio)
+
+
+@compiled
+def _extend(curve, log_odds_range, n_bits, cells):
+    """Perform ``n_bits`` steps of the recursion on a curve over a grid of spacing ``range / cells``."""
+    spacing = log_odds_range / cells
+    middle = curve.size // 2
+    # A loss between two points of the grid is dominated by the pair of the farther ones.
+    first = np.empty(cells)
+    for j in range(cells):
+        above, below = (j + 1) * spacing, (j - cells) * spacing
+        first[j] = math.exp(above) * -math.expm1(below) / (math.exp(above) - math.exp(below))
+    extended = curve.copy()
+    for bit in range(n_bits):
+        reach = min((bit + 1) * (cells + 1), middle)
+        for i in range(middle - reach, middle + reach + 1):
+            largest = 0.0
+            for j in range(cells):
+                low, high = i - (j + 1), i + cells - j
+                loss = curve[low] if low >= 0 else -math.expm1((low - middle) * spacing)
+                gain = curve[high] if high < curve.size else 0.0
+                largest = max(largest, first[j] * loss + (1.0 - first[j]) * gain)
+            extended[i] = largest
+        curve[:] = extended
+    return curve
+
+
+def accept_bits_curve(log_odds_range, n_bits):
+    """Return the worst hockey-stick divergence of so many accept bits, chosen adaptively.
+
+    Parameters
+    ----------
+    log_odds_range : float
+    n_bits : int
+
+    Returns
+    -------
+    epsilons : ndarray of shape (n_points,)
+        A grid; beyond its ends the curve is ``(1 - exp(epsilon))_+``.
+    deltas : ndarray of shape (n_points,)
+        At least the divergence at every point; lines between them (as functions of ``exp(epsilon)``)
+        are above the curve, too.
+    """
+    spacing = log_odds_range / _CELLS
+    reach = n_bits * (_CELLS + 1)
+    epsilons = spacing * np.arange(-reach, reach + 1)
+    start = np.maximum(0.0, -np.expm1(epsilons))
+    return epsilons, _extend(start, log_odds_range, n_bits, _CELLS)

@@ -1,0 +1,430 @@
+"""Calibrating Metropolis-Hastings: the quickest run that mixes as often as the budget allows.
+
+A random walk of ``T`` proposals at distance ``M``, of which a share ``A`` is accepted, moves like a diffusion
+for a time ``T A M^2 / (2 d)``. In a direction of curvature ``h = 1 / sigma^2`` it relaxes
+
+    k = T A M^2 h / (2 d)
+
+times, and is worth ``k / 2`` independent draws. Curvatures are not public. Their average over directions is
+at most ``lambda + n B / (d tau)`` where a record's Hessian has rank one; half of its second part stands for a
+typical direction here: it decides on lengths, never on the cost.
+
+The log ratio at distance ``M = x sigma`` is ``N(-x^2/2, x^2)`` on a normal posterior, and what batches and
+noise add has the same form: with ``s^2`` the sum of the variances,
+
+    A(s) = exp(-s^2/8) E[sech(s Z / 2)] / 2   (Barker),      A(s) = 2 Phi(-s / 2)   (Metropolis).
+
+The variance that a Poisson batch adds is ``2 rho / (a (2 + rho)) sum_i u_i^2``, about
+``2 x^2 rho / (a tau (2 + rho))``.
+
+Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective sample
+size within the budget, and stop there; if the budget does not allow that, the quickest that relaxes seven
+tenths as often as the best: that third buys most of the time. If even the best relaxes less than `FEWEST`
+times, the temperature rises until it does.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtr
+
+from .accept_bits import LARGEST_BATCH_RATIO, accept_range
+from .cost import PrivacyCost, gaussian_mu, zcdp_epsilon
+from .floating_point import sum_inflation
+from .loss_distributions import AcceptBits, PoissonGaussian
+from .metropolis_plans import LARGEST_CHANGE, Clock, MetropolisPlan, step_seconds
+
+FEWEST = 3.0
+# Of the relaxations that a budget could buy, so much is given up for time.
+_GIVEN_UP = 0.3
+# Effective sample size that is enough for means and deviations, with privacy and without.
+_EFFECTIVE_SIZE = (25, 100)
+# A typical direction has this share of the largest average curvature.
+_TYPICAL_SHARE = 0.5
+# From zero a walk goes half of a typical distance under the prior, at the speed of one that only ever accepts
+# on one side. That ends about sqrt(d) sigma / x from the posterior, x = M / sigma, and to forget so much takes
+# 1 + log(1 + sqrt(d) / x) relaxations; half as many again where curvature is less than typical.
+_FORGETTING = 1.5
+_MOST_BURN_IN = 0.75
+_WAY_SHARE = 0.5
+_SPEED = 0.4
+_DISTANCES = np.geomspace(1e-4, 3.0, 90)[:, None, None]
+_BATCH_RATIOS = np.append(0.0, np.geomspace(0.01, 1.4, 30))[None, :, None]
+_NOISE_VARIANCES = np.geomspace(1.0, 8.0, 7)[None, None, :]
+_MOST_STEPS = 50_000_000
+# A distance below the limit in which many bits are Gaussian, where the search starts.
+_MARGIN = 0.98
+_NODES = np.linspace(0.0, 9.0, 181)
+
+
+def barker_acceptance(deviation):
+    """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
+    weights = np.exp(-(_NODES**2) / 2.0) * np.where(_NODES == 0, 0.5, 1.0)
+    half = np.multiply.outer(np.asarray(deviation, dtype=float), _NODES) / 2.0
+    sech = 1.0 / np.cosh(np.minimum(half, 300.0))
+    return np.exp(-(np.asarray(deviation) ** 2) / 8.0) * (sech @ weights) / weights.sum() / 2.0
+
+
+def metropolis_acceptance(deviation):
+    """Return the mean of ``min(1, exp(x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
+    return 2.0 * ndtr(-np.asarray(deviation) / 2.0)
+
+
+class Kernel:
+    """What a step of one of the samplers costs: public numbers only.
+
+    Parameters
+    ----------
+    on_batches : bool
+        Whether it may read Poisson batches.
+    noisy : bool
+        Whether Gaussian noise protects it; else Barker's rule does.
+    relation : str
+        Neighbouring relation.
+    private : bool
+        Whether anything is to be protected; else Metropolis' rule is better.
+    """
+
+    def __init__(self, on_batches, noisy, relation, private):
+        self.on_batches, self.relation = on_batches, relation
+        self.noisy = noisy and private
+        self.rule = "metropolis" if noisy or not private else "barker"
+        self.sides = 2.0 if relation == "replace_one" else 1.0
+
+    def acceptance(self, deviation):
+        """Return the share of proposals that is accepted, given the deviation of the log ratio."""
+        exact = metropolis_acceptance if self.rule == "metropolis" else barker_acceptance
+        return exact(deviation)
+
+    def cost(self, bound, ratio, noise_variance, n_steps):
+        """Return the cost of steps of one length, whose record bound is ``bound``."""
+        if self.rule == "metropolis" and not self.noisy:
+            return PrivacyCost(self.relation, mu=math.inf)
+        if not self.noisy:
+            bits = AcceptBits(accept_range(bound, ratio, self.relation), n_steps)
+            return PrivacyCost(self.relation, bits=(bits,))
+        deviation = math.sqrt(noise_variance)
+        if ratio == 0:
+            mu = self.sides * bound / deviation * math.sqrt(n_steps)
+            return PrivacyCost(self.relation, mu=mu)
+        counted = PoissonGaussian(
+            deviation / math.log1p(ratio), bound * (1.0 + 1.0 / ratio), n_steps
+        )
+        return PrivacyCost(self.relation, counted=(counted,))
+
+    def charge(self, bound, ratio, noise_variance, pure):
+        """Return what one step of a filtered chain costs: epsilon at delta 0, else zCDP."""
+        if not self.noisy:
+            moved = accept_range(bound, ratio, self.relation)
+            return moved if pure else moved**2 / 8.0
+        return self.cost(bound, ratio, noise_variance, 1).mu ** 2 / 2.0
+
+
+class MetropolisCalibration:
+    """Solves for temperature, distance, batch, noise and number of steps.
+
+    Parameters
+    ----------
+    bounds, n_samples, budget, options
+        As for the planners.
+    kernel : Kernel
+    """
+
+    def __init__(self, bounds, n_samples, budget, options, kernel):
+        self.bounds, self.n, self.budget, self.options = bounds, n_samples, budget, options
+        self.kernel = kernel
+        self.private = not math.isinf(budget.epsilon)
+        self.pure = self.private and budget.delta == 0
+        self.filtered = options.adapt_step_size or options.proposal == "gaussian"
+        self.draws = 100 if options.n_draws is None else options.n_draws
+        size = (
+            _EFFECTIVE_SIZE[not self.private]
+            if options.n_effective is None
+            else options.n_effective
+        )
+        self.wanted = 2.0 * size
+        inflation = sum_inflation(n_samples, bounds.n_parameters, budget.neighboring_relation)
+        # Probabilities are rounded to the grid of uniforms, which also number the records.
+        rounding = 1e-9 + 2.0**-50 * n_samples
+        self.lipschitz = bounds.gradient_bound * inflation * (1.0 + rounding)
+        self.allowance = self._allowance()
+        self.temperature = options.temperature
+
+    # What a budget buys, in units in which steps add up
+
+    def _allowance(self):
+        if not self.private:
+            return math.inf
+        if self.pure:
+            return self.budget.epsilon
+        if self.filtered:
+            return 2.0 * _largest_rho(self.budget.epsilon, self.budget.delta)
+        return gaussian_mu(self.budget.epsilon, self.budget.delta) ** 2
+
+    def _units(self, bound, ratio, noise_variance):
+        """Return what a step takes of the allowance, as arrays."""
+        if not self.private:
+            return np.zeros(np.broadcast_shapes(bound.shape, ratio.shape))
+        sides = self.kernel.sides
+        if not self.kernel.noisy:
+            excess = ratio**2 / (1.0 + ratio) if sides == 2.0 else ratio
+            moved = bound * (sides + excess)
+            return moved if self.pure else moved**2 / 4.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            counted = bound * (1.0 + 1.0 / ratio) * np.log1p(ratio)
+        return (sides * np.where(ratio == 0, bound, counted)) ** 2 / noise_variance
+
+    # The search
+
+    def _curvature(self, temperature):
+        data = self.n * self.bounds.smoothness / (self.bounds.n_parameters * temperature)
+        return self.bounds.prior_precision[0] + _TYPICAL_SHARE * data
+
+    def _candidates(self, temperature):
+        """Return everything about every candidate, as a dict of arrays of one shape."""
+        options, d = self.options, self.bounds.n_parameters
+        deviation = 1.0 / math.sqrt(self._curvature(temperature))
+        x = (
+            _DISTANCES
+            if options.step_size is None
+            else np.full((1, 1, 1), options.step_size / deviation)
+        )
+        distance = x * deviation
+        bound = self.lipschitz * distance / temperature
+        ratio = self._batch_ratios(bound)
+        noise = self._noise_variances(bound, ratio)
+        share = 1.0 - self.bounds.prior_precision[0] * deviation**2
+        with np.errstate(divide="ignore"):
+            heat = 2.0 * x**2 * share * ratio / (bound * temperature * (2.0 + ratio))
+        acceptance = self.kernel.acceptance(np.sqrt(x**2 + heat + noise))
+        units = self._units(bound, ratio, noise)
+        with np.errstate(divide="ignore"):
+            size = np.where(
+                ratio == 0, self.n, self.n * bound * (1.0 + 1.0 / np.maximum(ratio, 1e-300))
+            )
+            affordable = np.minimum(self.allowance / units, _MOST_STEPS)
+        relaxing = acceptance * distance**2 / (2.0 * d * deviation**2)
+        way = _WAY_SHARE * math.sqrt(d / self.bounds.prior_precision[0])
+        forgetting = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) / x))
+        burn_in = way * math.sqrt(d) / (_SPEED * distance) + forgetting / relaxing
+        if options.n_steps is not None:
+            affordable = np.where(affordable >= options.n_steps, float(options.n_steps), 0.0)
+        affordable = np.where(self._is_read(size, ratio, bound), affordable, 0.0)
+        seconds = np.where(ratio == 0, step_seconds(d, self.n, True), step_seconds(d, size, False))
+        arrays = {
+            "distance": distance,
+            "ratio": ratio,
+            "noise": noise,
+            "acceptance": acceptance,
+            "relaxing": relaxing,
+            "affordable": affordable,
+            "burn_in": burn_in,
+            "seconds": seconds,
+            "deviation": np.full((1, 1, 1), deviation),
+        }
+        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        return {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
+
+    def _is_read(self, size, ratio, bound):
+        """Tell which batches are no larger than the largest; the table is read where all of them are."""
+        if not self.kernel.on_batches:
+            return True
+        largest = self.options.max_batch_size or self.n
+        smallest_batch = self.n * bound * (1.0 + 1.0 / LARGEST_BATCH_RATIO)
+        return np.where(ratio == 0, smallest_batch > largest, size <= largest)
+
+    def _batch_ratios(self, bound):
+        if not self.kernel.on_batches:
+            return np.zeros((1, 1, 1))
+        size = self.options.batch_size
+        if size is None:
+            return _BATCH_RATIOS
+        # size = n a (1 + 1 / ratio); what is not to be had so is marked by a ratio beyond the bound.
+        expected = size / (self.n * bound) - 1.0
+        with np.errstate(divide="ignore"):
+            ratio = np.where(expected > 0, 1.0 / expected, np.inf)
+        return np.minimum(ratio, 10.0)
+
+    def _noise_variances(self, bound, ratio):
+        if not self.kernel.noisy:
+            return np.zeros((1, 1, 1))
+        multiplier = self.options.noise_multiplier
+        if multiplier is None:
+            return _NOISE_VARIANCES
+        jump = np.where(ratio == 0, bound, np.log1p(ratio))
+        return (multiplier * self.kernel.sides * jump) ** 2
+
+    def _relaxations(self, candidates, n_steps):
+        """Return how often a typical direction relaxes after burn-in; negative if that takes longer."""
+        if self.options.burn_in is None:
+            return (n_steps - candidates["burn_in"]) * candidates["relaxing"]
+        return (1.0 - self.options.burn_in) * n_steps * candidates["relaxing"]
+
+    def _best(self, temperature):
+        candidates = self._candidates(temperature)
+        valid = candidates["ratio"] <= LARGEST_BATCH_RATIO
+        found = np.where(valid, self._relaxations(candidates, candidates["affordable"]), -np.inf)
+        return candidates, found
+
+    def solved(self):
+        """Find the temperature, then the quickest candidate; return self."""
+        if self.temperature is None:
+            self.temperature = self._lowest_temperature()
+        candidates, found = self._best(self.temperature)
+        possible = np.isfinite(found) & (candidates["affordable"] > 0)
+        if not possible.any():
+            raise ValueError(self._impossible())
+        best = found[possible].max()
+        goal = min(self.wanted, best - _GIVEN_UP * abs(best))
+        steps = np.minimum(candidates["affordable"], self._steps_for(candidates, self.wanted))
+        if self.options.n_steps is not None:
+            steps = candidates["affordable"]
+        seconds = np.where(possible & (found >= goal - 1e-9), steps * candidates["seconds"], np.inf)
+        chosen = int(np.argmin(seconds))
+        self.choice = {name: float(array[chosen]) for name, array in candidates.items()}
+        self.n_steps = max(1, math.floor(steps[chosen]))
+        self._keep_to_budget()
+        return self
+
+    def _steps_for(self, candidates, relaxations):
+        if self.options.burn_in is None:
+            return np.ceil(relaxations / candidates["relaxing"] + candidates["burn_in"])
+        return np.ceil(relaxations / candidates["relaxing"] / (1.0 - self.options.burn_in))
+
+    def _lowest_temperature(self):
+        def short(temperature):
+            return FEWEST - self._best(temperature)[1].max()
+
+        if not self.private or short(1.0) <= 0:
+            return 1.0
+        low, high = 1.0, 2.0
+        while short(high) > 0:
+            low, high = high, 2.0 * high
+            if high > 1e12:
+                raise ValueError(self._impossible())
+        for _ in range(30):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if short(middle) > 0 else (low, middle)
+        return high
+
+    # The plan
+
+    def make(self, sampler):
+        """Build the plan of what was solved."""
+        most = self.n_steps
+        if self.filtered and self.private:
+            # Lengths differ, and so does the number of steps; a few are to spare.
+            most = (
+                math.ceil(1.2 * most * (LARGEST_CHANGE**2 if self.options.adapt_step_size else 1))
+                + 8
+            )
+        return MetropolisPlan(
+            sampler=sampler,
+            n_samples=self.n,
+            bounds=self.bounds,
+            budget=self.budget,
+            cost=self.cost,
+            temperature=self.temperature,
+            n_steps=most,
+            expected_steps=self.n_steps,
+            n_burn_in=round(self._burn_in() * self.n_steps),
+            n_draws=self.draws,
+            sampling_rate=self._sampling_rate(),
+            step_size=self.choice["distance"],
+            proposal=self.options.proposal,
+            rule=self.kernel.rule,
+            noise_variance=self.choice["noise"],
+            batch_ratio=self.choice["ratio"],
+            adapt_step_size=self.options.adapt_step_size,
+            clock=self._clock(),
+            expected_acceptance=self.choice["acceptance"],
+            typical_deviation=self.choice["deviation"],
+            relaxations=(1.0 - self._burn_in()) * self.n_steps * self.choice["relaxing"],
+            wanted_relaxations=(1.0 - _GIVEN_UP) * FEWEST,
+        )
+
+    def _sampling_rate(self):
+        if self.choice["ratio"] == 0:
+            return 1.0
+        return self.record_bound * (1.0 + 1.0 / self.choice["ratio"])
+
+    def _burn_in(self):
+        """Return the share of the steps before the first draw."""
+        if self.options.burn_in is not None:
+            return self.options.burn_in
+        return min(self.choice["burn_in"] / self.n_steps, _MOST_BURN_IN)
+
+    def _clock(self):
+        aim = self.choice["acceptance"] if self.options.adapt_step_size else 0.0
+        if not (self.filtered and self.private):
+            return Clock(1.0, 0.0, float(self.n_steps), self._burn_in() * self.n_steps, aim)
+        power = 1.0 if self.pure else 2.0
+        coefficient = self._charge() / self.choice["distance"] ** power
+        # What is charged and what was planned add up in different orders.
+        total = self.n_steps * self._charge() * (1.0 - 1e-9)
+        return Clock(coefficient, power, total, self._burn_in() * total, aim)
+
+    def _impossible(self):
+        fixed = [
+            f"{name}={getattr(self.options, name):g}"
+            for name in ("n_steps", "step_size", "batch_size", "temperature", "noise_multiplier")
+            if getattr(self.options, name) is not None
+        ]
+        return (
+            f"no chain with {', '.join(fixed) or 'these bounds'} costs at most epsilon="
+            f"{self.budget.epsilon:g} at delta={self.budget.delta:g}: leave one out, or raise epsilon."
+        )
+
+    # From the limit of many small steps to exact costs
+
+    @property
+    def record_bound(self):
+        """``a`` of the chosen distance."""
+        return self.lipschitz * self.choice["distance"] / self.temperature
+
+    def _cost(self):
+        if self.filtered and self.private:
+            return self._filter_cost()
+        bound, ratio = self.record_bound, self.choice["ratio"]
+        return self.kernel.cost(bound, ratio, self.choice["noise"], self.n_steps)
+
+    def _filter_cost(self):
+        spent = self.n_steps * self._charge()
+        relation = self.budget.neighboring_relation
+        if self.pure:
+            return PrivacyCost(relation, bits=(AcceptBits(spent, 1),))
+        return PrivacyCost(relation, rho=spent)
+
+    def _charge(self):
+        return self.kernel.charge(
+            self.record_bound, self.choice["ratio"], self.choice["noise"], self.pure
+        )
+
+    def _keep_to_budget(self):
+        """Shorten what is free to be shortened until the exact cost is within the budget."""
+        for _ in range(60):
+            self.cost = self._cost()
+            if self.budget.allows(self.cost):
+                return
+            excess = min(self.cost.epsilon(self.budget.delta) / self.budget.epsilon, 4.0) * 1.0005
+            if self.options.step_size is None:
+                self.choice["distance"] /= excess
+            elif self.options.n_steps is None and self.n_steps > 1:
+                shorter = excess if self.pure else excess**2
+                self.n_steps = min(self.n_steps - 1, math.floor(self.n_steps / shorter))
+            elif self.options.temperature is None:
+                self.temperature *= excess
+            else:
+                break
+            if self.n_steps < 1:
+                break
+        raise ValueError(self._impossible())
+
+
+def _largest_rho(epsilon, delta):
+    """Return the largest rho for which ``rho``-zCDP implies (epsilon, delta)-privacy."""
+    low, high = 0.0, epsilon + 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
+    return low
