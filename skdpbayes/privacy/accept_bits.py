@@ -1,12 +1,14 @@
 """What the accept bit of a Barker test tells about one record.
 
-A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``. The bit is
-accepted with odds ``r``; two neighbouring tables move the log-odds of the bit apart by at most ``eta``,
+A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``, and the
+log-odds of its acceptance differ between neighbouring tables by at most ``eta``,
 
-    all records:     eta = 2 a                                (replace_one),   a           (add_or_remove_one)
-    Poisson batch:   eta = a (2 + rho^2 / (1 + rho))          (replace_one),   a (1 + rho) (add_or_remove_one)
+    all records:     eta = 2 a                             (replace_one),   a           (add_or_remove_one)
+    Poisson batch:   eta = a (2 + r^2 / (1 + r))           (replace_one),   a (1 + r)   (add_or_remove_one)
 
-with ``rho = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / rho)`` records on average. Such a bit is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of ``k`` of them, however each
+with ``r = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / r)`` records on average.
+
+A bit is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of ``k`` of them, however each
 depends on those before, is the hockey-stick curve ``D_k`` of
 
     D_0(e) = (1 - exp(e))_+,    D_{k+1}(e) = max over 0 <= s <= eta of

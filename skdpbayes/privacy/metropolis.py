@@ -1,7 +1,7 @@
 """Plans for the samplers of Metropolis' family, of which only accept bits depend on the records.
 
     dp_mh                 all records, Barker's rule           T bits of range 2 a
-    dp_fast_mh            a Poisson batch, Barker's rule       T bits of range a (2 + rho^2 / (1 + rho))
+    dp_fast_mh            a Poisson batch, Barker's rule       T bits of range a (2 + r^2 / (1 + r))
     penalty               all records, noise of variance v     mu^2 = T (2 a)^2 / v
     dp_fast_mh_gaussian   a Poisson batch, the same noise      T Gaussians on Poisson counts
 
@@ -18,7 +18,8 @@ import math
 from functools import lru_cache
 
 from .hamiltonian import plan_hamiltonian
-from .metropolis_calibration import Kernel, MetropolisCalibration
+from .metropolis_calibration import MetropolisCalibration
+from .metropolis_kernels import Kernel
 from .options import SamplerOptions, check_common_options
 
 # Whether a sampler reads batches, and whether it adds noise.
@@ -102,11 +103,14 @@ def _check(bounds, n_samples, budget, options, sampler):
             ("batch_size", "max_batch_size"),
             f"is for batches; sampler={sampler!r} takes the full table.",
         )
-    filtered = options.proposal == "gaussian" or options.adapt_step_size
-    if on_batches and noisy and filtered and not math.isinf(budget.epsilon):
+    varied = options.proposal == "gaussian" or options.adapt_step_size
+    if not varied or math.isinf(budget.epsilon):
+        return
+    if budget.delta == 0 or (on_batches and noisy):
+        what = "delta=0" if budget.delta == 0 else f"sampler={sampler!r}"
         raise ValueError(
-            f"sampler={sampler!r} has no filter for steps of different lengths: leave proposal='sphere' and "
-            "adapt_step_size=False, or take sampler='dp_fast_mh'."
+            f"{what} does not go with steps of different lengths, which are charged as zCDP: leave "
+            "proposal='sphere' and adapt_step_size=False."
         )
 
 

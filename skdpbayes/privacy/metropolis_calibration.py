@@ -9,13 +9,8 @@ times, and is worth ``k / 2`` independent draws. Curvatures are not public. Thei
 at most ``lambda + n B / (d tau)`` where a record's Hessian has rank one; half of its second part stands for a
 typical direction here: it decides on lengths, never on the cost.
 
-The log ratio at distance ``M = x sigma`` is ``N(-x^2/2, x^2)`` on a normal posterior, and what batches and
-noise add has the same form: with ``s^2`` the sum of the variances,
-
-    A(s) = exp(-s^2/8) E[sech(s Z / 2)] / 2   (Barker),      A(s) = 2 Phi(-s / 2)   (Metropolis).
-
-The variance that a Poisson batch adds is ``2 rho / (a (2 + rho)) sum_i u_i^2``, about
-``2 x^2 rho / (a tau (2 + rho))``.
+The variance of the log ratio, and from it ``A``, is that of a normal posterior. What a Poisson batch adds to
+it is ``2 r / (a (2 + r)) sum_i u_i^2``, about ``2 x^2 r / (a tau (2 + r))`` with ``x = M / sigma``.
 
 Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective sample
 size within the budget, and stop there; if the budget does not allow that, the quickest that relaxes seven
@@ -26,12 +21,10 @@ times, the temperature rises until it does.
 import math
 
 import numpy as np
-from scipy.special import ndtr
 
-from .accept_bits import LARGEST_BATCH_RATIO, accept_range
+from .accept_bits import LARGEST_BATCH_RATIO
 from .cost import PrivacyCost, gaussian_mu, zcdp_epsilon
 from .floating_point import sum_inflation
-from .loss_distributions import AcceptBits, PoissonGaussian
 from .metropolis_plans import LARGEST_CHANGE, Clock, MetropolisPlan, step_seconds
 
 FEWEST = 3.0
@@ -41,8 +34,8 @@ _GIVEN_UP = 0.3
 _EFFECTIVE_SIZE = (25, 100)
 # A typical direction has this share of the largest average curvature.
 _TYPICAL_SHARE = 0.5
-# From zero a walk goes half of a typical distance under the prior, at the speed of one that only ever accepts
-# on one side. That ends about sqrt(d) sigma / x from the posterior, x = M / sigma, and to forget so much takes
+# From zero a walk goes half of a typical distance under the prior, at the speed of one that only accepts on
+# one side. That ends about sqrt(d) sigma / x from the posterior, x = M / sigma, and to forget so much takes
 # 1 + log(1 + sqrt(d) / x) relaxations; half as many again where curvature is less than typical.
 _FORGETTING = 1.5
 _MOST_BURN_IN = 0.75
@@ -52,72 +45,8 @@ _DISTANCES = np.geomspace(1e-4, 3.0, 90)[:, None, None]
 _BATCH_RATIOS = np.append(0.0, np.geomspace(0.01, 1.4, 30))[None, :, None]
 _NOISE_VARIANCES = np.geomspace(1.0, 8.0, 7)[None, None, :]
 _MOST_STEPS = 50_000_000
-# A distance below the limit in which many bits are Gaussian, where the search starts.
+# How far below the limit in which many bits are Gaussian their cost is looked for.
 _MARGIN = 0.98
-_NODES = np.linspace(0.0, 9.0, 181)
-
-
-def barker_acceptance(deviation):
-    """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
-    weights = np.exp(-(_NODES**2) / 2.0) * np.where(_NODES == 0, 0.5, 1.0)
-    half = np.multiply.outer(np.asarray(deviation, dtype=float), _NODES) / 2.0
-    sech = 1.0 / np.cosh(np.minimum(half, 300.0))
-    return np.exp(-(np.asarray(deviation) ** 2) / 8.0) * (sech @ weights) / weights.sum() / 2.0
-
-
-def metropolis_acceptance(deviation):
-    """Return the mean of ``min(1, exp(x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
-    return 2.0 * ndtr(-np.asarray(deviation) / 2.0)
-
-
-class Kernel:
-    """What a step of one of the samplers costs: public numbers only.
-
-    Parameters
-    ----------
-    on_batches : bool
-        Whether it may read Poisson batches.
-    noisy : bool
-        Whether Gaussian noise protects it; else Barker's rule does.
-    relation : str
-        Neighbouring relation.
-    private : bool
-        Whether anything is to be protected; else Metropolis' rule is better.
-    """
-
-    def __init__(self, on_batches, noisy, relation, private):
-        self.on_batches, self.relation = on_batches, relation
-        self.noisy = noisy and private
-        self.rule = "metropolis" if noisy or not private else "barker"
-        self.sides = 2.0 if relation == "replace_one" else 1.0
-
-    def acceptance(self, deviation):
-        """Return the share of proposals that is accepted, given the deviation of the log ratio."""
-        exact = metropolis_acceptance if self.rule == "metropolis" else barker_acceptance
-        return exact(deviation)
-
-    def cost(self, bound, ratio, noise_variance, n_steps):
-        """Return the cost of steps of one length, whose record bound is ``bound``."""
-        if self.rule == "metropolis" and not self.noisy:
-            return PrivacyCost(self.relation, mu=math.inf)
-        if not self.noisy:
-            bits = AcceptBits(accept_range(bound, ratio, self.relation), n_steps)
-            return PrivacyCost(self.relation, bits=(bits,))
-        deviation = math.sqrt(noise_variance)
-        if ratio == 0:
-            mu = self.sides * bound / deviation * math.sqrt(n_steps)
-            return PrivacyCost(self.relation, mu=mu)
-        counted = PoissonGaussian(
-            deviation / math.log1p(ratio), bound * (1.0 + 1.0 / ratio), n_steps
-        )
-        return PrivacyCost(self.relation, counted=(counted,))
-
-    def charge(self, bound, ratio, noise_variance, pure):
-        """Return what one step of a filtered chain costs: epsilon at delta 0, else zCDP."""
-        if not self.noisy:
-            moved = accept_range(bound, ratio, self.relation)
-            return moved if pure else moved**2 / 8.0
-        return self.cost(bound, ratio, noise_variance, 1).mu ** 2 / 2.0
 
 
 class MetropolisCalibration:
@@ -135,7 +64,9 @@ class MetropolisCalibration:
         self.kernel = kernel
         self.private = not math.isinf(budget.epsilon)
         self.pure = self.private and budget.delta == 0
-        self.filtered = options.adapt_step_size or options.proposal == "gaussian"
+        # Steps of different lengths are charged as they are proposed.
+        varied = options.adapt_step_size or options.proposal == "gaussian"
+        self.filtered = varied and self.private
         self.draws = 100 if options.n_draws is None else options.n_draws
         size = (
             _EFFECTIVE_SIZE[not self.private]
@@ -159,7 +90,8 @@ class MetropolisCalibration:
             return self.budget.epsilon
         if self.filtered:
             return 2.0 * _largest_rho(self.budget.epsilon, self.budget.delta)
-        return gaussian_mu(self.budget.epsilon, self.budget.delta) ** 2
+        margin = 1.0 if self.kernel.noisy else _MARGIN
+        return (margin * gaussian_mu(self.budget.epsilon, self.budget.delta)) ** 2
 
     def _units(self, bound, ratio, noise_variance):
         """Return what a step takes of the allowance, as arrays."""
@@ -312,7 +244,7 @@ class MetropolisCalibration:
     def make(self, sampler):
         """Build the plan of what was solved."""
         most = self.n_steps
-        if self.filtered and self.private:
+        if self.filtered:
             # Lengths differ, and so does the number of steps; a few are to spare.
             most = (
                 math.ceil(1.2 * most * (LARGEST_CHANGE**2 if self.options.adapt_step_size else 1))
@@ -356,13 +288,12 @@ class MetropolisCalibration:
 
     def _clock(self):
         aim = self.choice["acceptance"] if self.options.adapt_step_size else 0.0
-        if not (self.filtered and self.private):
-            return Clock(1.0, 0.0, float(self.n_steps), self._burn_in() * self.n_steps, aim)
-        power = 1.0 if self.pure else 2.0
-        coefficient = self._charge() / self.choice["distance"] ** power
+        if not self.filtered:
+            return Clock(0.0, float(self.n_steps), self._burn_in() * self.n_steps, aim)
+        coefficient = self._charge() / self.choice["distance"] ** 2
         # What is charged and what was planned add up in different orders.
         total = self.n_steps * self._charge() * (1.0 - 1e-9)
-        return Clock(coefficient, power, total, self._burn_in() * total, aim)
+        return Clock(coefficient, total, self._burn_in() * total, aim)
 
     def _impossible(self):
         fixed = [
@@ -383,21 +314,14 @@ class MetropolisCalibration:
         return self.lipschitz * self.choice["distance"] / self.temperature
 
     def _cost(self):
-        if self.filtered and self.private:
-            return self._filter_cost()
+        if self.filtered:
+            return PrivacyCost(self.budget.neighboring_relation, rho=self.n_steps * self._charge())
         bound, ratio = self.record_bound, self.choice["ratio"]
         return self.kernel.cost(bound, ratio, self.choice["noise"], self.n_steps)
 
-    def _filter_cost(self):
-        spent = self.n_steps * self._charge()
-        relation = self.budget.neighboring_relation
-        if self.pure:
-            return PrivacyCost(relation, bits=(AcceptBits(spent, 1),))
-        return PrivacyCost(relation, rho=spent)
-
     def _charge(self):
-        return self.kernel.charge(
-            self.record_bound, self.choice["ratio"], self.choice["noise"], self.pure
+        return self.kernel.concentrated(
+            self.record_bound, self.choice["ratio"], self.choice["noise"]
         )
 
     def _keep_to_budget(self):

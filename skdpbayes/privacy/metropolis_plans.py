@@ -2,8 +2,8 @@
 
 A chain's clock counts what its accept bits cost. With steps of one length all bits cost the same, and the
 clock counts steps. Where lengths differ, as those of Gaussian proposals or adapted ones do, it counts zCDP
-(at ``delta = 0`` epsilon) of every step as it is proposed, and ends the chain before its total would be
-passed: a privacy filter (Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
+of every step as it is proposed, and ends the chain before its total would be passed: a privacy filter
+(Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,12 @@ LARGEST_CHANGE = 4.0
 
 
 class Clock(NamedTuple):
-    """What a step is charged, ``coefficient * distance ** power``, and when the chain ends.
+    """What a step is charged, and when the chain ends.
 
     Attributes
     ----------
-    coefficient, power : float
+    coefficient : float
+        A step is charged so many times its squared distance; 0 charges 1 for any step.
     total : float
         No step is made that would pass it.
     burnt : float
@@ -37,7 +38,6 @@ class Clock(NamedTuple):
     """
 
     coefficient: float
-    power: float
     total: float
     burnt: float
     wanted_acceptance: float
@@ -156,7 +156,8 @@ class MetropolisPlan(Plan):
         rows.append(("proposals", f"{law}, at distance {self.step_size:.4g}{adapted}"))
         noise = f", noise of variance {self.noise_variance:.4g}" if self.noise_variance else ""
         expected = f"about {100 * self.expected_acceptance:.0f}% expected"
-        rows.append(("acceptance", f"{self.rule.capitalize()}'s rule{noise}, {expected}"))
+        rule = "Barker's" if self.rule == "barker" else "Metropolis'"
+        rows.append(("acceptance", f"{rule} rule{noise}, {expected}"))
         if self.batch_ratio:
             text = f"lambda_T = {self.lambda_t:.4g} of it, ratio {self.batch_ratio:.3g}"
             rows.append(("batch", text))

@@ -8,9 +8,9 @@ Barker's rule accepts with probability ``1 / (1 + exp(-L))``, Metropolis' with `
 ``N(-v/2, v)`` on ``L`` leaves Metropolis' rule exact. On a Poisson batch (TunaMH) record ``i`` counts ``s_i``
 times, and the sum is that of ``s_i t_i``,
 
-    s_i ~ Poisson(a / rho + (a - u_i) / 2),   t_i = log((K + u_i) / (K - u_i)),   K = a (1 + 2 / rho),
+    s_i ~ Poisson(a / r + (a - u_i) / 2),   t_i = log((K + u_i) / (K - u_i)),   K = a (1 + 2 / r),
 
-``rho = n a / lambda_T``: the chain of ``(theta, s)`` stays reversible, and so exact, under either rule. Only
+``r = n a / lambda_T``: the chain of ``(theta, s)`` stays reversible, and so exact, under either rule. Only
 the batch is read. In one dimension the distance is uniform below ``M``, for a fixed one would be a lattice.
 
 Barker (1965); Ceperley and Dewing (1999) and Yildirim and Ermis (2019) for the noise; Zhang, Cooper and De
@@ -160,14 +160,14 @@ def _advance(
 ):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta`` and on the chain's record."""
     step_size, lipschitz, temperature, ratio, barker, noise_variance, gaussian = kernel
-    coefficient, power, total, burnt, wanted_acceptance = clock
+    coefficient, total, burnt, wanted_acceptance = clock
     proposal = np.empty(theta.size)
     potential = prior_potential(target, theta)
     for _ in range(first, stop):
         if state[_OVER] > 0.0:
             break
         distance = propose(generator, theta, step_size * state[_SCALE], gaussian, proposal)
-        charge = coefficient * distance**power
+        charge = coefficient * distance**2 if coefficient > 0.0 else 1.0
         if state[_SPENT] + charge > total:
             state[_OVER] = 1.0
             break

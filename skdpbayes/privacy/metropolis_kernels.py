@@ -1,0 +1,80 @@
+"""What a step of each of Metropolis' samplers costs, and how often it accepts.
+
+The log ratio at distance ``M = x sigma`` is ``N(-x^2/2, x^2)`` on a normal posterior, and what batches and
+noise add has the same form. With ``s^2`` the sum of the variances, a share
+
+    A(s) = exp(-s^2/8) E[sech(s Z / 2)] / 2   (Barker's rule),      A(s) = 2 Phi(-s / 2)   (Metropolis')
+
+of the proposals is accepted, ``Z`` standard normal.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtr
+
+from .accept_bits import accept_range
+from .cost import PrivacyCost
+from .loss_distributions import AcceptBits, PoissonGaussian
+
+_NODES = np.linspace(0.0, 9.0, 181)
+
+
+def barker_acceptance(deviation):
+    """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
+    weights = np.exp(-(_NODES**2) / 2.0) * np.where(_NODES == 0, 0.5, 1.0)
+    half = np.multiply.outer(np.asarray(deviation, dtype=float), _NODES) / 2.0
+    sech = 1.0 / np.cosh(np.minimum(half, 300.0))
+    return np.exp(-(np.asarray(deviation) ** 2) / 8.0) * (sech @ weights) / weights.sum() / 2.0
+
+
+def metropolis_acceptance(deviation):
+    """Return the mean of ``min(1, exp(x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
+    return 2.0 * ndtr(-np.asarray(deviation) / 2.0)
+
+
+class Kernel:
+    """What a step of one of the samplers costs: public numbers only.
+
+    Parameters
+    ----------
+    on_batches : bool
+        Whether it may read Poisson batches.
+    noisy : bool
+        Whether Gaussian noise protects it; else Barker's rule does.
+    relation : str
+        Neighbouring relation.
+    private : bool
+        Whether anything is to be protected; else Metropolis' rule is better.
+    """
+
+    def __init__(self, on_batches, noisy, relation, private):
+        self.on_batches, self.relation = on_batches, relation
+        self.noisy = noisy and private
+        self.rule = "metropolis" if noisy or not private else "barker"
+        self.sides = 2.0 if relation == "replace_one" else 1.0
+
+    def acceptance(self, deviation):
+        """Return the share of proposals that is accepted, given the deviation of the log ratio."""
+        exact = metropolis_acceptance if self.rule == "metropolis" else barker_acceptance
+        return exact(deviation)
+
+    def cost(self, bound, ratio, noise_variance, n_steps):
+        """Return the cost of steps of one length, whose record bound is ``bound``."""
+        if self.rule == "metropolis" and not self.noisy:
+            return PrivacyCost(self.relation, mu=math.inf)
+        if not self.noisy:
+            bits = AcceptBits(accept_range(bound, ratio, self.relation), n_steps)
+            return PrivacyCost(self.relation, bits=(bits,))
+        deviation = math.sqrt(noise_variance)
+        if ratio == 0:
+            mu = self.sides * bound / deviation * math.sqrt(n_steps)
+            return PrivacyCost(self.relation, mu=mu)
+        counted = PoissonGaussian(
+            deviation / math.log1p(ratio), bound * (1.0 + 1.0 / ratio), n_steps
+        )
+        return PrivacyCost(self.relation, counted=(counted,))
+
+    def concentrated(self, bound, ratio, noise_variance):
+        """Return what one step of a filtered chain costs, as zCDP."""
+        return self.cost(bound, ratio, noise_variance, 1).concentrated
