@@ -147,6 +147,8 @@ class FisherPlan(Plan):
 
 
 class _WhitenedCalibration(HamiltonianCalibration):
+    relaxations = (RELAXATIONS, RELAXATIONS_WITHOUT_PRIVACY)
+
     def __init__(self, bounds, n_samples, budget, options):
         super().__init__(bounds, n_samples, budget, options)
         self.least_data_curvature = _LEAST_INFORMATION * n_samples if self.private else 0.0

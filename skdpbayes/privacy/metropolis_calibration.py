@@ -46,7 +46,7 @@ _BATCH_RATIOS = np.append(0.0, np.geomspace(0.01, 1.4, 30))[None, :, None]
 _NOISE_VARIANCES = np.geomspace(1.0, 8.0, 7)[None, None, :]
 _MOST_STEPS = 50_000_000
 # How far below the limit in which many bits are Gaussian their cost is looked for.
-_MARGIN = 0.98
+_MARGIN = 0.984
 
 
 class MetropolisCalibration:
