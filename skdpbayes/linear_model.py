@@ -41,7 +41,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
         privacy and samples the true posterior.
     delta : float or None, default=None
-        Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
+        Probability with which the guarantee may fail, in [0, 1); 0 is for "dp_mh" and "dp_fast_mh" only. None
+        is ``min(1e-5, 1 / (10 n))``.
     sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops", "dp_fast_mh", "dp_mh", "penalty", \
             "dp_fast_mh_gaussian"}, default="auto"
         The algorithm. With draws along its path: stochastic gradient Langevin dynamics ("sgld"), its
@@ -107,7 +108,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         Number of updates; with ``release="last"`` for all draws together. Those that draw the start of a
         path come on top.
     burn_in : float or "auto", default="auto"
-        Fraction of the updates before the first draw; "auto" is 0.25, or 0 with ``init="ops"``. Must be
+        Fraction of the updates before the first draw; "auto" is 0.25, or 0 with ``init="ops"``; a random
+        walk's is what it takes from zero. Must be
         "auto" with ``release="last"``.
     n_draws : int or "auto", default="auto"
         Number of draws that are kept; "auto" is 100, or 1 with ``release="last"``, where ``n_draws=K``
@@ -116,7 +118,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
     public_size : int or None, default=None
-        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+        Under "add_or_remove_one", the size that stands for the table's own, which is private then. Guarantees
+        cover rounding in tables of up to ten times that size.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
@@ -170,7 +173,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
 
     Notes
     -----
-    All samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
+    Most samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
     schedule from public quantities (of which a released second moment is one) alone. Whole paths are
     accounted for by composition, a last state by shifted interpolation [2]_, which rests on the convexity
     of the likelihood and on no convergence; the theory

@@ -31,6 +31,8 @@ from .._compiled import compiled
 LARGEST_BATCH_RATIO = math.sqrt(2.0)
 # Bits are put together exactly in blocks of so many; blocks compose as privacy loss distributions.
 BLOCK_BITS = 64
+# Blocks of a larger range have no curve: exponentials would overflow, and a pure epsilon says as much.
+LARGEST_BLOCK_RANGE = 30.0
 # Losses of a bit are rounded up to a grid of so many cells: 0.8% of the range.
 _CELLS = 128
 
@@ -40,22 +42,22 @@ def accept_range(record_bound, batch_ratio, neighboring_relation):
 
     Parameters
     ----------
-    record_bound : float
+    record_bound : float or ndarray
         ``a``: what a record may add to the log ratio.
-    batch_ratio : float
+    batch_ratio : float or ndarray
         ``n a / lambda_T``; 0 is the full table.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
 
     Returns
     -------
-    log_odds_range : float
+    log_odds_range : float or ndarray
 
     Raises
     ------
     ValueError
         If the batch is too small for the bound to be proved.
     """
-    if not 0 <= batch_ratio <= LARGEST_BATCH_RATIO:
+    if not np.all((batch_ratio >= 0) & (batch_ratio <= LARGEST_BATCH_RATIO)):
         raise ValueError(
             f"batch_ratio must be between 0 and sqrt(2), got {batch_ratio}: raise batch_size, or lower "
             "step_size."
@@ -74,7 +76,7 @@ def _extend(curve, log_odds_range, n_bits, cells):
     first = np.empty(cells)
     for j in range(cells):
         above, below = (j + 1) * spacing, (j - cells) * spacing
-        first[j] = math.exp(above) * -math.expm1(below) / (math.exp(above) - math.exp(below))
+        first[j] = math.expm1(below) / math.expm1(below - above)
     extended = curve.copy()
     for bit in range(n_bits):
         reach = min((bit + 1) * (cells + 1), middle)

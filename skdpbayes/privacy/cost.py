@@ -256,16 +256,22 @@ class PrivacyCost:
             return 1.0
         if not self._parts and self.rho == 0:
             return gaussian_delta(self.mu, epsilon)
-        forms = [zcdp_delta(self.concentrated, epsilon)]
-        rest = self._without_rho()
         if self.rho == 0:
-            forms.append(rest._exact_delta(epsilon))
-        elif math.isinf(self.concentrated):
-            forms.extend(
-                zcdp_delta(self.rho, share * epsilon) + rest._exact_delta((1 - share) * epsilon)
-                for share in _SPLITS
-            )
-        return min(1.0, *forms)
+            return min(zcdp_delta(self.concentrated, epsilon), self._exact_delta(epsilon))
+        if not math.isinf(self.concentrated):
+            return zcdp_delta(self.concentrated, epsilon)
+        return self._smallest_delta(epsilon)
+
+    def _smallest_delta(self, epsilon):
+        """Return the smallest delta whose epsilon is at most this one, to a thousandth, from above."""
+        low, high = math.log(1e-300), 0.0
+        while high - low > 1e-3:
+            middle = 0.5 * (low + high)
+            if self.epsilon(math.exp(middle)) <= epsilon:
+                high = middle
+            else:
+                low = middle
+        return math.exp(high)
 
     def _without_rho(self):
         return PrivacyCost(
@@ -276,7 +282,7 @@ class PrivacyCost:
         if not self._parts:
             return gaussian_epsilon(self.mu, delta)
         resolved = delta - self._roundoff()
-        if resolved <= 0:
+        if resolved <= 0 or not all(part.has_curve for part in self.bits):
             return math.inf
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
         return float(losses.get_epsilon_for_delta(resolved))
@@ -284,6 +290,8 @@ class PrivacyCost:
     def _exact_delta(self, epsilon):
         if not self._parts:
             return gaussian_delta(self.mu, epsilon)
+        if not all(part.has_curve for part in self.bits):
+            return 1.0
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
         computed = float(losses.get_delta_for_epsilon(epsilon))
         return min(1.0, max(0.0, computed) + self._roundoff())

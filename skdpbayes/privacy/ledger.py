@@ -27,7 +27,7 @@ class PrivacyLedger:
     epsilon : float
         Ceiling on the total; ``inf`` only adds up.
     delta : float
-        In (0, 1), for the total.
+        In [0, 1), for the total.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         The relation of every fit that is charged.
 

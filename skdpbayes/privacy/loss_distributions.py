@@ -21,7 +21,7 @@ from dp_accounting.pld.privacy_loss_distribution import (
 from scipy.special import logsumexp, ndtr
 from scipy.stats import poisson
 
-from .accept_bits import BLOCK_BITS, accept_bits_curve
+from .accept_bits import BLOCK_BITS, LARGEST_BLOCK_RANGE, accept_bits_curve
 
 RELATIONS = {
     "replace_one": NeighboringRelation.REPLACE_ONE,
@@ -30,6 +30,7 @@ RELATIONS = {
 # A Poisson number beyond what is listed has less than this probability.
 _NEGLIGIBLE = 1e-30
 _CURVE_POINTS = 4001
+_LARGEST_RATE = 100.0
 
 
 @dataclass(frozen=True, order=True)
@@ -88,8 +89,10 @@ class PoissonGaussian:
     count: int
 
     def invalid(self):
-        """Tell whether this is no mechanism."""
-        return not (self.noise_multiplier > 0 and self.rate > 0 and self.count >= 1)
+        """Tell whether this is no mechanism, or one with rates beyond what is listed."""
+        return not (
+            self.noise_multiplier > 0 and 0 < self.rate <= _LARGEST_RATE and self.count >= 1
+        )
 
     def moves(self, relation):
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
@@ -132,6 +135,11 @@ class AcceptBits:
     def invalid(self):
         """Tell whether these are no bits."""
         return not (0 < self.log_odds_range < math.inf and self.count >= 1)
+
+    @property
+    def has_curve(self):
+        """Whether the range is moderate enough for a privacy loss distribution."""
+        return self.log_odds_range * min(BLOCK_BITS, self.count) <= LARGEST_BLOCK_RANGE
 
     def moves(self, relation):
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""

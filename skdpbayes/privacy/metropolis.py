@@ -70,7 +70,8 @@ def plan_metropolis(bounds, n_samples, budget, options=SamplerOptions(), *, samp
         raise ValueError(f"sampler must be one of {sorted(METROPOLIS_SAMPLERS)}, got {sampler!r}.")
     on_batches, noisy = METROPOLIS_SAMPLERS[sampler]
     _check(bounds, n_samples, budget, options, sampler)
-    kernel = Kernel(on_batches, noisy, budget.neighboring_relation, not math.isinf(budget.epsilon))
+    private = not math.isinf(budget.epsilon)
+    kernel = Kernel(on_batches, noisy, budget.neighboring_relation, private, n_samples)
     solved = MetropolisCalibration(bounds, n_samples, budget, options, kernel).solved()
     plan = solved.make(sampler)
     fixed = options.n_steps is not None or options.step_size is not None
@@ -103,6 +104,9 @@ def _check(bounds, n_samples, budget, options, sampler):
             ("batch_size", "max_batch_size"),
             f"is for batches; sampler={sampler!r} takes the full table.",
         )
+    size, largest = options.batch_size, options.max_batch_size
+    if size is not None and largest is not None and size > largest:
+        raise ValueError(f"batch_size={size} is beyond max_batch_size={largest}: drop one of them.")
     varied = options.proposal == "gaussian" or options.adapt_step_size
     if not varied or math.isinf(budget.epsilon):
         return
@@ -112,6 +116,11 @@ def _check(bounds, n_samples, budget, options, sampler):
             f"{what} does not go with steps of different lengths, which are charged as zCDP: leave "
             "proposal='sphere' and adapt_step_size=False."
         )
+    if options.n_steps is not None:
+        raise ValueError(
+            f"n_steps={options.n_steps} does not go with steps of different lengths, of which there are as "
+            "many as the budget allows: leave proposal='sphere' and adapt_step_size=False, or n_steps='auto'."
+        )
 
 
 def _advice(plan, fixed):
@@ -120,8 +129,13 @@ def _advice(plan, fixed):
         return ""
     advice = (
         f"a random walk within this budget cannot move {plan.bounds.n_parameters} parameters by a "
-        f"posterior standard deviation at temperature 1; it samples at temperature {plan.temperature:.3g}. "
+        "posterior standard deviation at temperature 1"
     )
+    advice += (
+        f"; it samples at temperature {plan.temperature:.3g}. " if plan.temperature > 1 else ". "
+    )
+    if fixed:
+        return advice + "Leave n_steps and step_size to the plan, or raise epsilon."
     if plan.budget.delta == 0:
         return (
             advice

@@ -25,6 +25,7 @@ import numpy as np
 from .accept_bits import LARGEST_BATCH_RATIO
 from .cost import PrivacyCost, gaussian_mu, zcdp_epsilon
 from .floating_point import sum_inflation
+from .langevin_calibration import COMPOSABLE_BATCHES
 from .metropolis_plans import LARGEST_CHANGE, Clock, MetropolisPlan, step_seconds
 
 FEWEST = 3.0
@@ -42,9 +43,12 @@ _MOST_BURN_IN = 0.75
 _WAY_SHARE = 0.5
 _SPEED = 0.4
 _DISTANCES = np.geomspace(1e-4, 3.0, 90)[:, None, None]
+# Shorter steps cost no more by zCDP, and rely less on what is typical.
+_PRIVATE_DISTANCES = _DISTANCES[_DISTANCES[:, 0, 0] <= 1.0]
 _BATCH_RATIOS = np.append(0.0, np.geomspace(0.01, 1.4, 30))[None, :, None]
 _NOISE_VARIANCES = np.geomspace(1.0, 8.0, 7)[None, None, :]
 _MOST_STEPS = 50_000_000
+_HIGHEST_TEMPERATURE = 1e9
 # How far below the limit in which many bits are Gaussian their cost is looked for.
 _MARGIN = 0.984
 
@@ -76,7 +80,7 @@ class MetropolisCalibration:
         self.wanted = 2.0 * size
         inflation = sum_inflation(n_samples, bounds.n_parameters, budget.neighboring_relation)
         # Probabilities are rounded to the grid of uniforms, which also number the records.
-        rounding = 1e-9 + 2.0**-50 * n_samples
+        rounding = 1e-9 + 2.0**-46 * n_samples
         self.lipschitz = bounds.gradient_bound * inflation * (1.0 + rounding)
         self.allowance = self._allowance()
         self.temperature = options.temperature
@@ -93,19 +97,6 @@ class MetropolisCalibration:
         margin = 1.0 if self.kernel.noisy else _MARGIN
         return (margin * gaussian_mu(self.budget.epsilon, self.budget.delta)) ** 2
 
-    def _units(self, bound, ratio, noise_variance):
-        """Return what a step takes of the allowance, as arrays."""
-        if not self.private:
-            return np.zeros(np.broadcast_shapes(bound.shape, ratio.shape))
-        sides = self.kernel.sides
-        if not self.kernel.noisy:
-            excess = ratio**2 / (1.0 + ratio) if sides == 2.0 else ratio
-            moved = bound * (sides + excess)
-            return moved if self.pure else moved**2 / 4.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            counted = bound * (1.0 + 1.0 / ratio) * np.log1p(ratio)
-        return (sides * np.where(ratio == 0, bound, counted)) ** 2 / noise_variance
-
     # The search
 
     def _curvature(self, temperature):
@@ -116,26 +107,27 @@ class MetropolisCalibration:
         """Return everything about every candidate, as a dict of arrays of one shape."""
         options, d = self.options, self.bounds.n_parameters
         deviation = 1.0 / math.sqrt(self._curvature(temperature))
-        x = (
-            _DISTANCES
-            if options.step_size is None
-            else np.full((1, 1, 1), options.step_size / deviation)
-        )
+        x = _DISTANCES if self.pure or not self.private else _PRIVATE_DISTANCES
+        if options.step_size is not None:
+            x = np.full((1, 1, 1), options.step_size / deviation)
         distance = x * deviation
+        # In one dimension distances are uniform below this one.
+        square = distance**2 / (3.0 if d == 1 and options.proposal == "sphere" else 1.0)
         bound = self.lipschitz * distance / temperature
         ratio = self._batch_ratios(bound)
         noise = self._noise_variances(bound, ratio)
         share = 1.0 - self.bounds.prior_precision[0] * deviation**2
         with np.errstate(divide="ignore"):
-            heat = 2.0 * x**2 * share * ratio / (bound * temperature * (2.0 + ratio))
-        acceptance = self.kernel.acceptance(np.sqrt(x**2 + heat + noise))
-        units = self._units(bound, ratio, noise)
+            heat = 2.0 * square * share * ratio / (bound * temperature * (2.0 + ratio))
+        variance = (square + heat) / deviation**2 + noise
+        acceptance = self.kernel.acceptance(np.sqrt(variance))
+        units = self.kernel.units(bound, ratio, noise, self.pure)
         with np.errstate(divide="ignore"):
             size = np.where(
                 ratio == 0, self.n, self.n * bound * (1.0 + 1.0 / np.maximum(ratio, 1e-300))
             )
-            affordable = np.minimum(self.allowance / units, _MOST_STEPS)
-        relaxing = acceptance * distance**2 / (2.0 * d * deviation**2)
+            affordable = np.minimum(self.allowance / units, self._most_steps(ratio))
+        relaxing = np.maximum(acceptance * square / (2.0 * d * deviation**2), 1e-200)
         way = _WAY_SHARE * math.sqrt(d / self.bounds.prior_precision[0])
         forgetting = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) / x))
         burn_in = way * math.sqrt(d) / (_SPEED * distance) + forgetting / relaxing
@@ -156,6 +148,11 @@ class MetropolisCalibration:
         }
         shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
         return {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
+
+    def _most_steps(self, ratio):
+        """Return how many steps are made, or composed, at most."""
+        composed = self.kernel.noisy and self.private
+        return np.where((ratio > 0) & composed, COMPOSABLE_BATCHES, _MOST_STEPS)
 
     def _is_read(self, size, ratio, bound):
         """Tell which batches are no larger than the largest; the table is read where all of them are."""
@@ -188,9 +185,8 @@ class MetropolisCalibration:
 
     def _relaxations(self, candidates, n_steps):
         """Return how often a typical direction relaxes after burn-in; negative if that takes longer."""
-        if self.options.burn_in is None:
-            return (n_steps - candidates["burn_in"]) * candidates["relaxing"]
-        return (1.0 - self.options.burn_in) * n_steps * candidates["relaxing"]
+        needed = np.maximum(candidates["burn_in"], (self.options.burn_in or 0.0) * n_steps)
+        return (n_steps - needed) * candidates["relaxing"]
 
     def _best(self, temperature):
         candidates = self._candidates(temperature)
@@ -203,7 +199,7 @@ class MetropolisCalibration:
         if self.temperature is None:
             self.temperature = self._lowest_temperature()
         candidates, found = self._best(self.temperature)
-        possible = np.isfinite(found) & (candidates["affordable"] > 0)
+        possible = self._possible(candidates, found)
         if not possible.any():
             raise ValueError(self._impossible())
         best = found[possible].max()
@@ -219,25 +215,24 @@ class MetropolisCalibration:
         return self
 
     def _steps_for(self, candidates, relaxations):
-        if self.options.burn_in is None:
-            return np.ceil(relaxations / candidates["relaxing"] + candidates["burn_in"])
-        return np.ceil(relaxations / candidates["relaxing"] / (1.0 - self.options.burn_in))
+        after = relaxations / candidates["relaxing"]
+        share = self.options.burn_in or 0.0
+        return np.ceil(np.maximum(after + candidates["burn_in"], after / (1.0 - share)))
 
     def _lowest_temperature(self):
-        def short(temperature):
-            return FEWEST - self._best(temperature)[1].max()
-
-        if not self.private or short(1.0) <= 0:
+        """Return the lowest temperature at which a chain relaxes, or where that is out of reach, runs."""
+        if not self.private:
             return 1.0
-        low, high = 1.0, 2.0
-        while short(high) > 0:
-            low, high = high, 2.0 * high
-            if high > 1e12:
-                raise ValueError(self._impossible())
-        for _ in range(30):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if short(middle) > 0 else (low, middle)
-        return high
+        wanted = _lowest_where(lambda tau: self._best(tau)[1].max() >= FEWEST)
+        if wanted is not None:
+            return wanted
+        runs = _lowest_where(lambda tau: self._possible(*self._best(tau)).any())
+        if runs is None:
+            raise ValueError(self._impossible())
+        return runs
+
+    def _possible(self, candidates, found):
+        return np.isfinite(found) & (candidates["affordable"] >= 1)
 
     # The plan
 
@@ -271,7 +266,7 @@ class MetropolisCalibration:
             clock=self._clock(),
             expected_acceptance=self.choice["acceptance"],
             typical_deviation=self.choice["deviation"],
-            relaxations=(1.0 - self._burn_in()) * self.n_steps * self.choice["relaxing"],
+            relaxations=max(0.0, self._relaxations(self.choice, self.n_steps)),
             wanted_relaxations=(1.0 - _GIVEN_UP) * FEWEST,
         )
 
@@ -324,6 +319,16 @@ class MetropolisCalibration:
             self.record_bound, self.choice["ratio"], self.choice["noise"]
         )
 
+    def _shorten(self, factor):
+        """Take a shorter distance, with the batch and the noise that were asked for."""
+        self.choice["distance"] /= factor
+        bound = np.array(self.record_bound)
+        if self.options.batch_size is not None:
+            self.choice["ratio"] = float(self._batch_ratios(bound))
+        if self.options.noise_multiplier is not None:
+            ratio = np.array(self.choice["ratio"])
+            self.choice["noise"] = float(self._noise_variances(bound, ratio))
+
     def _keep_to_budget(self):
         """Shorten what is free to be shortened until the exact cost is within the budget."""
         for _ in range(60):
@@ -332,7 +337,7 @@ class MetropolisCalibration:
                 return
             excess = min(self.cost.epsilon(self.budget.delta) / self.budget.epsilon, 4.0) * 1.0005
             if self.options.step_size is None:
-                self.choice["distance"] /= excess
+                self._shorten(excess)
             elif self.options.n_steps is None and self.n_steps > 1:
                 shorter = excess if self.pure else excess**2
                 self.n_steps = min(self.n_steps - 1, math.floor(self.n_steps / shorter))
@@ -352,3 +357,18 @@ def _largest_rho(epsilon, delta):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
     return low
+
+
+def _lowest_where(holds):
+    """Return the lowest temperature from 1 on at which something holds, to a thousandth; None if nowhere."""
+    if holds(1.0):
+        return 1.0
+    low, high = 1.0, 2.0
+    while not holds(high):
+        low, high = high, 2.0 * high
+        if high > _HIGHEST_TEMPERATURE:
+            return None
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from .accept_bits import accept_range
+from .accept_bits import LARGEST_BATCH_RATIO, accept_range
 from .cost import PrivacyCost
 from .loss_distributions import AcceptBits, PoissonGaussian
 
@@ -46,10 +46,12 @@ class Kernel:
         Neighbouring relation.
     private : bool
         Whether anything is to be protected; else Metropolis' rule is better.
+    n_samples : int
+        Public size of the table.
     """
 
-    def __init__(self, on_batches, noisy, relation, private):
-        self.on_batches, self.relation = on_batches, relation
+    def __init__(self, on_batches, noisy, relation, private, n_samples):
+        self.on_batches, self.relation, self.n = on_batches, relation, n_samples
         self.noisy = noisy and private
         self.rule = "metropolis" if noisy or not private else "barker"
         self.sides = 2.0 if relation == "replace_one" else 1.0
@@ -59,20 +61,47 @@ class Kernel:
         exact = metropolis_acceptance if self.rule == "metropolis" else barker_acceptance
         return exact(deviation)
 
+    def _range(self, bound, ratio):
+        """Return the range of a bit's log-odds, with what rounding can add to it.
+
+        Log-odds are rounded where they are at most 40, and so is every factor of a batch's ratio.
+        """
+        with np.errstate(divide="ignore"):
+            size = np.where(ratio == 0, 0.0, self.n * bound * (1.0 + np.divide(1.0, ratio)))
+        return accept_range(bound, ratio, self.relation) + 2.0**-45 + 2.0**-50 * size
+
+    def _counted(self, bound, ratio):
+        """Return (what a record adds each time that it counts, how often it does)."""
+        return np.log1p(ratio), bound * (1.0 + np.divide(1.0, ratio))
+
+    def units(self, bound, ratio, noise_variance, pure):
+        """Return what steps take of a budget's epsilon if it is pure, else of its ``mu^2``, as arrays.
+
+        In the limit of many small steps.
+        """
+        if self.rule == "metropolis" and not self.noisy:
+            return np.zeros(np.broadcast_shapes(bound.shape, ratio.shape))
+        if not self.noisy:
+            moved = self._range(bound, np.minimum(ratio, LARGEST_BATCH_RATIO))
+            return moved if pure else moved**2 / 4.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            jump, rate = self._counted(bound, ratio)
+            moved = np.where(ratio == 0, bound, jump * rate)
+        return (self.sides * moved) ** 2 / noise_variance
+
     def cost(self, bound, ratio, noise_variance, n_steps):
         """Return the cost of steps of one length, whose record bound is ``bound``."""
         if self.rule == "metropolis" and not self.noisy:
             return PrivacyCost(self.relation, mu=math.inf)
         if not self.noisy:
-            bits = AcceptBits(accept_range(bound, ratio, self.relation), n_steps)
+            bits = AcceptBits(float(self._range(bound, ratio)), n_steps)
             return PrivacyCost(self.relation, bits=(bits,))
         deviation = math.sqrt(noise_variance)
         if ratio == 0:
             mu = self.sides * bound / deviation * math.sqrt(n_steps)
             return PrivacyCost(self.relation, mu=mu)
-        counted = PoissonGaussian(
-            deviation / math.log1p(ratio), bound * (1.0 + 1.0 / ratio), n_steps
-        )
+        jump, rate = map(float, self._counted(bound, ratio))
+        counted = PoissonGaussian(deviation / jump, rate, n_steps)
         return PrivacyCost(self.relation, counted=(counted,))
 
     def concentrated(self, bound, ratio, noise_variance):

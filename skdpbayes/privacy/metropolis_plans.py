@@ -47,6 +47,8 @@ class Clock(NamedTuple):
 class MetropolisPlan(Plan):
     """A plan for a random walk with accept bits.
 
+    Where steps differ in length, ``n_steps`` is how many there are at most.
+
     Attributes
     ----------
     step_size : float
@@ -150,7 +152,11 @@ class MetropolisPlan(Plan):
         return np.minimum(marks, self.clock.total) * (1 - 1e-9)
 
     def _rows(self):
-        rows = super()._rows()
+        rows = dict(super()._rows())
+        if self.n_steps != self.expected_steps:
+            most = f"about {self.expected_steps:,}, at most {self.n_steps:,}"
+            rows["steps"] = f"{most}, the first {self.n_burn_in:,} or so discarded"
+        rows = list(rows.items())
         law = "on a sphere" if self.proposal == "sphere" else "Gaussian"
         adapted = ", adapted to accept bits in burn-in" if self.adapt_step_size else ""
         rows.append(("proposals", f"{law}, at distance {self.step_size:.4g}{adapted}"))

@@ -75,7 +75,7 @@ def check_options(bounds, n_samples, budget, options):
     )
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise ValueError(
-            "delta=0 asks for pure differential privacy, and Langevin samplers ('sgld', 'ops') add "
+            "delta=0 asks for pure differential privacy, and Langevin samplers ('sgld', 'sghmc', ...) add "
             "Gaussian noise, which has none: give a delta in (0, 1), e.g. delta=None for the default, or "
             "take sampler='dp_fast_mh'."
         )

@@ -62,7 +62,7 @@ def run_in_blocks(advance, plan, work, verbose, label):
     Parameters
     ----------
     advance : callable
-        Performs the steps ``first`` to ``stop - 1``.
+        Performs the steps ``first`` to ``stop - 1``; true if there is nothing left to do.
     plan : Plan
         Says how many steps.
     work : float
@@ -80,11 +80,11 @@ def run_in_blocks(advance, plan, work, verbose, label):
             while first < plan.n_steps:
                 stop = min(first + pace.steps(), plan.n_steps)
                 started = time.perf_counter()
-                advance(first, stop, pace.parallel)
+                over = advance(first, stop, pace.parallel)
                 pace.took(stop - first, time.perf_counter() - started)
-                first = stop
+                first = plan.n_steps if over else stop
                 if progress:
-                    progress.to(stop)
+                    progress.to(first)
     finally:
         if progress:
             progress.close()

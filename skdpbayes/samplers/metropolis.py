@@ -124,8 +124,8 @@ def is_accepted_by_barker(generator, log_odds):
 
 @njit(error_model="numpy")
 def is_accepted(generator, log_ratio, barker, noise_variance):
-    """Decide on a proposal; a ratio of zero is refused whatever the rule."""
-    if log_ratio == -np.inf:
+    """Decide on a proposal; a ratio of zero, or one that is no number, is refused whatever the rule."""
+    if not log_ratio > -np.inf:
         return False
     if barker:
         return is_accepted_by_barker(generator, log_ratio)
@@ -143,7 +143,7 @@ def propose(generator, theta, step_size, gaussian, out):
         out[j] = generator.standard_normal()
         square += out[j] ** 2
     if gaussian:
-        factor, charged = step_size / math.sqrt(theta.size), 0.0
+        factor = step_size / math.sqrt(theta.size)
         charged = factor * math.sqrt(square)
     else:
         factor, charged = step_size / math.sqrt(square), step_size
@@ -175,7 +175,7 @@ def _advance(
         state[_STEPS] += 1.0
         bound = lipschitz * distance / temperature
         proposed = prior_potential(target, proposal)
-        log_ratio = potential - proposed
+        log_ratio = potential - proposed if proposed < np.inf else -np.inf
         if proposed < np.inf and ratio > 0.0:
             log_ratio += log_ratio_of_batch(
                 target, generator, theta, proposal, temperature, bound, ratio
@@ -198,6 +198,7 @@ def _advance(
             for j in range(theta.size):
                 draws[int(state[_DRAWN]), j] = theta[j]
             state[_DRAWN] += 1.0
+    return state[_OVER] > 0.0
 
 
 @run.register
@@ -228,5 +229,5 @@ def _(plan: MetropolisPlan, target, generator, verbose):
     )
     draws[int(state[_DRAWN]) :] = theta
     steps = int(state[_STEPS])
-    public = {"acceptance_rate": state[_ACCEPTED] / max(steps, 1), "n_iter": steps}
+    public = {"acceptance_rate": float(state[_ACCEPTED]) / max(steps, 1), "n_iter": steps}
     return Released(draws, plan, public)
