@@ -1,0 +1,111 @@
+"""An attack on accept bits: it must never beat the claim, and come close to it in the worst case.
+
+Two tables differ in one record, which pulls as hard as it may, one way or the other. The attacker knows every
+proposal and every bit, and takes their likelihood ratio, which is the optimal test.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.special import expit
+from scipy.stats import poisson
+
+from skdpbayes.privacy import audit_separation
+from skdpbayes.privacy.metropolis_kernels import Kernel
+from skdpbayes.random import private_generator
+from skdpbayes.samplers.metropolis import (
+    is_accepted_by_barker,
+    log_ratio_of_all,
+    log_ratio_of_batch,
+    propose,
+)
+from skdpbayes.targets import example_loss, implements, n_examples
+
+CHAINS, STEPS = 20_000, 200
+BOUND = 0.08
+
+
+class Pull(NamedTuple):
+    """One record whose loss is steep beyond all bounds: what is confined of it is always an extreme."""
+
+    directions: np.ndarray
+
+
+@implements(n_examples, Pull)
+def _count(target):
+    return target.directions.size
+
+
+@implements(example_loss, Pull)
+def _loss(target, theta, i):
+    return -1e6 * target.directions[i] * theta[0]
+
+
+@njit
+def ask(target, generator, bound, ratio, chains, steps):
+    """Return, for each step of each chain, where the proposal went and whether it was accepted."""
+    upward = np.empty((chains, steps), np.bool_)
+    accepted = np.empty((chains, steps), np.bool_)
+    parts = np.empty(1)
+    for chain in range(chains):
+        theta, proposal = np.zeros(2), np.empty(2)
+        for step in range(steps):
+            propose(generator, theta, 1.0, False, proposal)
+            if ratio > 0.0:
+                odds = log_ratio_of_batch(target, generator, theta, proposal, 1.0, bound, ratio)
+            else:
+                odds = log_ratio_of_all(target, theta, proposal, 1.0, bound, parts, False)
+            upward[chain, step] = proposal[0] > theta[0]
+            accepted[chain, step] = is_accepted_by_barker(generator, odds)
+            if accepted[chain, step]:
+                theta[:] = proposal
+    return upward, accepted
+
+
+def acceptance(u, bound, ratio):
+    """Probability of acceptance, exactly: the record counts a Poisson number of times."""
+    if ratio == 0:
+        return expit(u)
+    shape = bound * (1 + 2 / ratio)
+    times = np.arange(60)
+    weights = poisson.pmf(times, bound / ratio + (bound - u) / 2)
+    return weights @ expit(times * np.log((shape + u) / (shape - u)))
+
+
+def likelihood_ratios(direction, ratio, seed, bound=BOUND):
+    """Log likelihood ratios of chains from the table of one direction against that of the other."""
+    target = Pull(np.array([direction]))
+    upward, accepted = ask(target, private_generator(seed), bound, ratio, CHAINS, STEPS)
+    with_pull, against = (acceptance(u, BOUND, ratio) for u in (BOUND, -BOUND))
+    gain = np.where(accepted, np.log(with_pull / against), np.log((1 - with_pull) / (1 - against)))
+    return np.where(upward, gain, -gain).sum(axis=1)
+
+
+def cost_of(ratio):
+    return Kernel(ratio > 0, False, "replace_one", True, 1).cost(BOUND, ratio, 0.0, STEPS)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_bits_tell_nearly_as_much_as_is_claimed_and_no_more(ratio):
+    ours, others = (likelihood_ratios(z, ratio, seed) for z, seed in ((1.0, 1), (-1.0, 2)))
+    cost = cost_of(ratio)
+    for epsilon in (0.0, 0.5, 1.0, 2.0, 3.0):
+        hits, false_alarms = (ours > epsilon).mean(), (others > epsilon).mean()
+        error = np.sqrt((hits + np.exp(2 * epsilon) * false_alarms) / CHAINS)
+        gained = hits - np.exp(epsilon) * false_alarms
+        assert gained <= cost.delta(epsilon) + 5 * error
+    # A batch tells most where the others have all but decided; here they say nothing.
+    share = 0.95 if ratio == 0 else 0.75
+    claimed = np.sqrt(STEPS) * cost.bits[0].log_odds_range / 2
+    reached = audit_separation(ours, others)
+    assert share * claimed <= reached.mu <= claimed * (1 + 0.03)
+
+
+def test_the_attack_notices_a_record_that_is_not_confined_enough():
+    ours, others = (
+        likelihood_ratios(z, 0.0, seed, bound=1.3 * BOUND) for z, seed in ((1.0, 3), (-1.0, 4))
+    )
+    reached = audit_separation(ours, others)
+    assert reached.epsilon(1e-5, n_standard_errors=5) > cost_of(0.0).epsilon(1e-5)
