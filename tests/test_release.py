@@ -55,3 +55,38 @@ def test_one_draw_in_a_ledger_and_a_grid_search():
     assert ledger.spent_epsilon == pytest.approx(clf.spent_epsilon_, rel=1e-6)
     search = GridSearchCV(clf, {"epsilon": [0.5, 50.0]}, cv=2).fit(X, y)
     assert search.cv_results_["mean_test_score"].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": "dp_fast_mh"},
+        {"sampler": "dp_fast_mh", "delta": 0.0},
+        {"sampler": "dp_fast_mh", "proposal": "gaussian", "adapt_step_size": True},
+        {"sampler": "penalty", "noise_multiplier": 30.0},
+    ],
+)
+def test_random_walks_tell_what_they_spent_and_how_often_they_moved(options):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(20_000, 2))
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-3 * X[:, 0]))).astype(int)
+    clf = DPBayesianLogisticRegression(
+        2.0, n_draws=20, data_norm=1.5, random_state=0, **options
+    ).fit(X, y)
+    assert 0 < clf.spent_epsilon_ <= 2.0 and clf.spent_delta_ == clf.plan_.delta
+    assert 0 < clf.acceptance_rate_ < 1 and 0 < clf.n_iter_ <= clf.plan_.n_steps
+    assert clf.posterior_samples_.shape == (20, 1, 3) and np.isfinite(clf.posterior_samples_).all()
+    assert clf.coef_[0, 0] > clf.coef_[0, 1]
+
+
+def test_a_random_walk_keeps_to_what_is_its_own():
+    X, y = np.eye(4), [0, 1, 0, 1]
+    for options, what in (
+        ({"release": "last"}, "release='last'"),
+        ({"friction": 0.5}, "friction=0.5"),
+        ({"n_effective": -1}, "n_effective"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            DPBayesianLogisticRegression(sampler="dp_mh", **options).fit(X, y)
+    with pytest.raises(ValueError, match="Metropolis' family"):
+        DPBayesianLogisticRegression(sampler="sgld", n_effective=10).fit(X, y)

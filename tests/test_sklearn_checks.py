@@ -13,6 +13,7 @@ ESTIMATORS = [
     DPBayesianLogisticRegression(sampler="ops"),
     DPBayesianLogisticRegression(release="last", batch_size=5, n_draws=2),
     DPBayesianLogisticRegression(init="ops"),
+    DPBayesianLogisticRegression(sampler="dp_fast_mh"),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
     BoundedScaler(),
