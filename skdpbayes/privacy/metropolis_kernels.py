@@ -9,6 +9,7 @@ of the proposals is accepted, ``Z`` standard normal.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -17,15 +18,22 @@ from .accept_bits import LARGEST_BATCH_RATIO, accept_range
 from .cost import PrivacyCost
 from .loss_distributions import AcceptBits, PoissonGaussian
 
-_NODES = np.linspace(0.0, 9.0, 181)
-
 
 def barker_acceptance(deviation):
     """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
-    weights = np.exp(-(_NODES**2) / 2.0) * np.where(_NODES == 0, 0.5, 1.0)
-    half = np.multiply.outer(np.asarray(deviation, dtype=float), _NODES) / 2.0
-    sech = 1.0 / np.cosh(np.minimum(half, 300.0))
-    return np.exp(-(np.asarray(deviation) ** 2) / 8.0) * (sech @ weights) / weights.sum() / 2.0
+    deviation = np.asarray(deviation, dtype=float)
+    # The mean of sech is smooth, and is looked up; beyond the table it hardly matters.
+    mean = np.interp(deviation, *_mean_sech())
+    return np.exp(-(deviation**2) / 8.0) * mean / 2.0
+
+
+@cache
+def _mean_sech():
+    """Return deviations, and the mean of ``sech(x / 2)`` for ``x`` normal with them and mean 0."""
+    deviations, nodes = np.linspace(0.0, 40.0, 4001), np.linspace(0.0, 9.0, 181)
+    weights = np.exp(-(nodes**2) / 2.0) * np.where(nodes == 0, 0.5, 1.0)
+    sech = 1.0 / np.cosh(np.multiply.outer(deviations, nodes) / 2.0)
+    return deviations, (sech @ weights) / weights.sum()
 
 
 def metropolis_acceptance(deviation):
