@@ -244,9 +244,18 @@ def test_limits():
         (lambda: PrivacyCost("swap_one"), "neighboring_relation"),
         (lambda: PrivacyCost("replace_one", mu=-1.0), "mu"),
         (lambda: PrivacyCost("replace_one", mu=math.nan), "mu"),
-        (lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(0.0, 0.1, 3),)), "not a mechanism"),
-        (lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(1.0, 1.1, 3),)), "not a mechanism"),
-        (lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(1.0, 0.1, 0),)), "not a mechanism"),
+        (
+            lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(0.0, 0.1, 3),)),
+            "not a mechanism",
+        ),
+        (
+            lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(1.0, 1.1, 3),)),
+            "not a mechanism",
+        ),
+        (
+            lambda: PrivacyCost("replace_one", sampled=(SampledGaussian(1.0, 0.1, 0),)),
+            "not a mechanism",
+        ),
         (lambda: PrivacyCost("replace_one", mu=1.0).epsilon(1.0), "delta"),
         (lambda: PrivacyCost("replace_one", mu=1.0).epsilon(math.nan), "delta"),
         (lambda: PrivacyCost("replace_one", mu=1.0).delta(-0.1), "epsilon"),

@@ -235,9 +235,7 @@ def test_a_plan_prints_what_it_does():
 @pytest.mark.parametrize("share", [None, 0.25, 0.8])
 def test_a_path_that_starts_at_a_draw_costs_both(options, share):
     budget = Budget(1.0, 1e-5)
-    made = plan_langevin(
-        BOUNDS, N, budget, SamplerOptions(init="ops", init_share=share, **options)
-    )
+    made = plan_langevin(BOUNDS, N, budget, SamplerOptions(init="ops", init_share=share, **options))
     assert 0.99 < made.epsilon <= 1.0
     assert made.start.n_draws == 1 and made.n_burn_in == 0
     path = plan_langevin(

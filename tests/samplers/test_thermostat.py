@@ -94,9 +94,7 @@ def test_the_temperature_is_one_and_the_noise_is_reported_by_itself():
 def test_stiff_steps_stay_stable():
     for epsilon in (0.1, 1.0, 10.0, math.inf):
         for options in ({}, {"n_steps": 2000}, {"batch_size": 1000}):
-            made = plan_thermostat(
-                BOUNDS, 24_420, Budget(epsilon, 1e-5), SamplerOptions(**options)
-            )
+            made = plan_thermostat(BOUNDS, 24_420, Budget(epsilon, 1e-5), SamplerOptions(**options))
             stiffest = 24_420 * 0.25 + made.temperature * 0.16
             assert made.gradient_step <= 1 / stiffest * (1 + 1e-9)
             assert 0 < made.friction <= 0.5 or made.noise_temperature < 1.01

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import Budget, SamplerOptions, PrivacyLedger, plan_fisher, plan_langevin
+from skdpbayes.privacy import Budget, PrivacyLedger, SamplerOptions, plan_fisher, plan_langevin
 from skdpbayes.samplers import sample
 from skdpbayes.targets import (
     TargetBounds,
