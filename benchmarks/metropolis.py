@@ -31,6 +31,8 @@ def main():
         command.add_argument("--quick", action="store_true", help="fewer and smaller runs")
         if name == "mnist":
             command.add_argument("path", help="MNIST: X_train, y_train, X_test, y_test in one .npz")
+        if name == "modes":
+            command.add_argument("--temperature", type=float, default=500.0)
         if name != "speed":
             command.add_argument("--output", default=f"{name}.png", help="file of the plot")
             command.add_argument("--samplers", nargs="+", default=module.SAMPLERS, metavar="NAME")

@@ -15,10 +15,10 @@ A = x - theta_1, B = A - theta_2 and the second component's share r = 1 / (1 + e
     its Jacobian    = ((1 - r) (1, 0) (1, 0)' + r (1, 1) (1, 1)') / 2 - r (1 - r) w w' / 4
     with w = (theta_2, -B).
 
-Smoothness. No eigenvalue is above 1, for the first part has none beyond and the second is taken away. (What
-is taken away repels; steps need not be shorter for it.) It is at most 74 / 16: |w|^2 = theta_2^2 + B^2, where
-|A| <= 8 and |theta_2| <= 3. Let z = (B^2 - A^2) / 4. If z <= 0, r (1 - r) |w|^2 <= (9 + 64) / 4. If z > 0,
-r (1 - r) <= 1 / (4 + z^2), B^2 <= 64 + 4 z and (64 + 4 z) / (4 + z^2) <= 65 / 4.
+Smoothness. No eigenvalue is above 1, for the first part has none beyond and the second is taken away. What is
+taken away repels, and steps need not be shorter for it. It is at most 74 / 16: with |w|^2 = theta_2^2 + B^2,
+|A| <= 8, |theta_2| <= 3 and z = (B^2 - A^2) / 4, if z <= 0, then r (1 - r) |w|^2 <= (9 + 64) / 4; if z > 0,
+then r (1 - r) <= 1 / (4 + z^2), B^2 <= 64 + 4 z, and (64 + 4 z) / (4 + z^2) <= 65 / 4.
 
 Gradient bound. The norm depends on (A, theta_2) alone, up to the sign of both, and by the above it changes
 by at most 74 / 16 per distance. So its largest value on a grid, 5.0224 at A = 8 and theta_2 = 0.618, plus

@@ -31,6 +31,7 @@ RELATIONS = {
 _NEGLIGIBLE = 1e-30
 _CURVE_POINTS = 4001
 _LARGEST_RATE = 100.0
+_LARGEST_LOSS = 30.0
 
 
 @dataclass(frozen=True, order=True)
@@ -168,7 +169,9 @@ def _opposite_curve(noise, times, weights):
     log_weights = np.log(np.maximum(weights, 1e-300))
     up = logsumexp(log_weights - (cuts - times) ** 2 / (2 * noise**2), axis=1)
     down = logsumexp(log_weights - (cuts + times) ** 2 / (2 * noise**2), axis=1)
-    epsilons = up - down
+    # Beyond, exponentials would overflow; what is left there counts as an infinite loss.
+    kept = np.abs(up - down) <= _LARGEST_LOSS
+    cuts, epsilons = cuts[kept], (up - down)[kept]
     above = ndtr((times - cuts) / noise) @ weights
     below = ndtr((-times - cuts) / noise) @ weights
     deltas = np.clip(above - np.exp(epsilons) * below, np.maximum(0.0, -np.expm1(epsilons)), 1.0)

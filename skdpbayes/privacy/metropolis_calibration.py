@@ -26,6 +26,7 @@ from .accept_bits import LARGEST_BATCH_RATIO
 from .cost import PrivacyCost, gaussian_mu, zcdp_epsilon
 from .floating_point import sum_inflation
 from .langevin_calibration import COMPOSABLE_BATCHES
+from .metropolis_kernels import ROUNDED_LOG_ODDS
 from .metropolis_plans import LARGEST_CHANGE, Clock, MetropolisPlan, step_seconds
 
 FEWEST = 3.0
@@ -286,8 +287,9 @@ class MetropolisCalibration:
         if not self.filtered:
             return Clock(0.0, float(self.n_steps), self._burn_in() * self.n_steps, aim)
         coefficient = self._charge() / self.choice["distance"] ** 2
-        # What is charged and what was planned add up in different orders.
-        total = self.n_steps * self._charge() * (1.0 - 1e-9)
+        # Sums are rounded, and so are the log-odds of steps that are shorter than planned.
+        rounding = 1e-9 + 100.0 * ROUNDED_LOG_ODDS / self.record_bound
+        total = self.n_steps * self._charge() * (1.0 - rounding)
         return Clock(coefficient, total, self._burn_in() * total, aim)
 
     def _impossible(self):

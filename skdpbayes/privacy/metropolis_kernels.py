@@ -18,6 +18,9 @@ from .accept_bits import LARGEST_BATCH_RATIO, accept_range
 from .cost import PrivacyCost
 from .loss_distributions import AcceptBits, PoissonGaussian
 
+# More than the rounding of log-odds that decide anything, which are at most 40.
+ROUNDED_LOG_ODDS = 2.0**-45
+
 
 def barker_acceptance(deviation):
     """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
@@ -76,7 +79,7 @@ class Kernel:
         """
         with np.errstate(divide="ignore"):
             size = np.where(ratio == 0, 0.0, self.n * bound * (1.0 + np.divide(1.0, ratio)))
-        return accept_range(bound, ratio, self.relation) + 2.0**-45 + 2.0**-50 * size
+        return accept_range(bound, ratio, self.relation) + ROUNDED_LOG_ODDS + 2.0**-50 * size
 
     def _counted(self, bound, ratio):
         """Return (what a record adds each time that it counts, how often it does)."""

@@ -477,3 +477,12 @@ def test_records_that_rarely_count_twice_are_as_if_they_were_sampled(relation):
     with pytest.raises(NotImplementedError, match="no event"):
         counted.dp_event()
     assert counted.epsilon(0.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "least"), [(0.9, 1.0, 0.32), (1.0, 4.0, 0.95), (0.1, 2.0, 0.8)]
+)
+def test_huge_losses_are_not_taken_for_none(noise, rate, least):
+    cost = PrivacyCost("replace_one", counted=(PoissonGaussian(noise, rate, 1),))
+    assert cost.delta(1.0 if noise == 0.9 else 0.0) > least
+    assert cost.epsilon(1e-6) > 10
