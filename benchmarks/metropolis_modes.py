@@ -53,12 +53,12 @@ STEP_EPSILON, STEP_DELTA, PUBLISHED_STEPS, PUBLISHED_TEMPERATURE = 0.05, 1e-5, 2
 PUBLISHED_DISTANCE, PUBLISHED_LAMBDA, LARGEST_BATCH = 0.06, 10.0, 60
 
 
-def make_plan(sampler, epsilon):
+def make_plan(sampler, epsilon, temperature):
     """Plan a run that uses up the budget, or all the steps that are allowed."""
     if sampler != "sgld":
-        return two_modes.make_plan(epsilon, sampler)
+        return two_modes.make_plan(epsilon, sampler, temperature)
     budget = Budget(epsilon, DELTA)
-    options = SamplerOptions(two_modes.TEMPERATURE, n_draws=two_modes.N_DRAWS)
+    options = SamplerOptions(temperature, n_draws=two_modes.N_DRAWS)
     plan = plan_langevin(BOUNDS, N, budget, options)
     if plan.epsilon > 0.99 * epsilon:
         return plan

@@ -31,7 +31,7 @@ RELATIONS = {
 _NEGLIGIBLE = 1e-30
 _CURVE_POINTS = 4001
 _LARGEST_RATE = 100.0
-_LARGEST_LOSS = 30.0
+_LARGEST_LOSS = 300.0
 
 
 @dataclass(frozen=True, order=True)
