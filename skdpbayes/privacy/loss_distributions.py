@@ -16,7 +16,6 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import (
     PrivacyLossDistribution,
     from_gaussian_mechanism,
-    from_mixture_gaussian_mechanism,
 )
 from scipy.special import logsumexp, ndtr
 from scipy.stats import poisson
@@ -29,7 +28,11 @@ RELATIONS = {
 }
 # A Poisson number beyond what is listed has less than this probability.
 _NEGLIGIBLE = 1e-30
-_CURVE_POINTS = 4001
+# Losses that are larger with less than this probability count as infinite.
+_UNLIKELY = 1e-22
+# A curve is known at so many points at least, and at more where their shifts are few.
+_FEWEST_CUTS = 4001
+_CURVE_WORK = 300_000
 _LARGEST_RATE = 100.0
 _LARGEST_LOSS = 300.0
 
@@ -106,15 +109,7 @@ class PoissonGaussian:
         times = np.arange(int(20.0 * self.rate) + 80)
         times = times[poisson.sf(times - 1, self.rate) > _NEGLIGIBLE]
         weights = poisson.pmf(times, self.rate)
-        if relation == "add_or_remove_one":
-            one = from_mixture_gaussian_mechanism(
-                self.noise_multiplier,
-                times.astype(float),
-                weights / weights.sum(),
-                value_discretization_interval=interval,
-            )
-        else:
-            one = _from_curve(*_opposite_curve(self.noise_multiplier, times, weights), interval)
+        one = _of_noisy_counts(self.noise_multiplier, times, weights, relation, interval)
         return one.self_compose(self.count)
 
 
@@ -159,36 +154,72 @@ class AcceptBits:
         return total
 
 
-def _opposite_curve(noise, times, weights):
-    """Curve of sums of Poisson many shifts up against as many down, under Gaussian noise.
+def _of_noisy_counts(noise, times, weights, relation, interval):
+    """Build the distribution of a Poisson number of shifts, under Gaussian noise.
 
-    The likelihood ratio rises with the sum, so the sets that tell the two apart are half-lines.
+    Under ``replace_one`` they go up in one table and down in the other; under ``add_or_remove_one`` one of
+    the tables has none, and it matters which.
     """
-    reach = times[-1] + 12.0 * noise
-    cuts = np.linspace(-reach, reach, _CURVE_POINTS)[:, None]
-    log_weights = np.log(np.maximum(weights, 1e-300))
-    up = logsumexp(log_weights - (cuts - times) ** 2 / (2 * noise**2), axis=1)
-    down = logsumexp(log_weights - (cuts + times) ** 2 / (2 * noise**2), axis=1)
+    lowest = -times[-1] if relation == "replace_one" else 0
+    n_cuts = max(_FEWEST_CUTS, _CURVE_WORK // times.size)
+    cuts = np.linspace(lowest - 12.0 * noise, times[-1] + 12.0 * noise, n_cuts)
+    none, once = np.zeros(1), np.ones(1)
+    high = times, weights
+    low = (-times, weights) if relation == "replace_one" else (none, once)
+    losses = _log_density(cuts, noise, *high) - _log_density(cuts, noise, *low)
     # Beyond, exponentials would overflow; what is left there counts as an infinite loss.
-    kept = np.abs(up - down) <= _LARGEST_LOSS
-    cuts, epsilons = cuts[kept], (up - down)[kept]
-    above = ndtr((times - cuts) / noise) @ weights
-    below = ndtr((-times - cuts) / noise) @ weights
-    deltas = np.clip(above - np.exp(epsilons) * below, np.maximum(0.0, -np.expm1(epsilons)), 1.0)
-    epsilons, kept = np.unique(epsilons, return_index=True)
-    return epsilons, np.minimum.accumulate(deltas[kept])
+    kept = np.abs(losses) <= _LARGEST_LOSS
+    cuts, losses = cuts[kept], losses[kept]
+    above = [_probability_above(cuts, noise, *law) for law in (high, low)]
+    pmf = _pmf_of_curve(*_curve_of_cuts(losses, *above), interval)
+    if relation == "replace_one":
+        return PrivacyLossDistribution(pmf)
+    below = [_probability_above(-cuts, noise, -shifts, w) for shifts, w in (low, high)]
+    return PrivacyLossDistribution(pmf, _pmf_of_curve(*_curve_of_cuts(-losses, *below), interval))
+
+
+def _log_density(cuts, noise, shifts, weights):
+    log_weights = np.log(np.maximum(weights, 1e-300))
+    distances = (cuts[:, None] - shifts) / noise
+    return logsumexp(log_weights - distances**2 / 2.0, axis=1)
+
+
+def _probability_above(cuts, noise, shifts, weights):
+    return ndtr((shifts - cuts[:, None]) / noise) @ weights
+
+
+def _curve_of_cuts(losses, first, second):
+    """Return the curve of two laws whose likelihood ratio is monotone, from the half-lines it defines.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_cuts,)
+        Log likelihood ratios at the ends of half-lines.
+    first, second : ndarray of shape (n_cuts,)
+        Probabilities of the half-lines on which the ratio is larger, under either law.
+    """
+    deltas = first - np.exp(losses) * second
+    deltas = np.clip(deltas, np.maximum(0.0, -np.expm1(losses)), 1.0)
+    losses, kept = np.unique(losses, return_index=True)
+    deltas = np.minimum.accumulate(deltas[kept])
+    # What is left of the last point counts as an infinite loss.
+    last = np.searchsorted(-deltas, -_UNLIKELY) + 1
+    return losses[:last], deltas[:last]
 
 
 def _from_curve(epsilons, deltas, interval):
     """Build the distribution of a symmetric pair from points of its curve."""
-    reach = math.ceil(epsilons[-1] / interval) + 1
-    grid = interval * np.arange(-reach, reach + 1)
+    return PrivacyLossDistribution(_pmf_of_curve(epsilons, deltas, interval))
+
+
+def _pmf_of_curve(epsilons, deltas, interval):
+    """Return losses on a grid whose curve is above the one that is drawn straight between the points."""
+    first, last = math.floor(epsilons[0] / interval) - 1, math.ceil(epsilons[-1] / interval) + 1
+    grid = interval * np.arange(first, last + 1)
     values = np.interp(np.exp(grid), np.exp(epsilons), deltas)
     values[grid < epsilons[0]] = -np.expm1(grid[grid < epsilons[0]])
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-        interval, -reach, reach, np.minimum.accumulate(np.clip(values, 0.0, 1.0))
-    )
-    return PrivacyLossDistribution(pmf)
+    values = np.minimum.accumulate(np.clip(values, 0.0, 1.0))
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, values)
 
 
 def _interval(parts, relation):

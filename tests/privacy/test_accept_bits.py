@@ -5,11 +5,13 @@ package does neither.
 """
 
 import math
+import time
 from itertools import pairwise
 
 import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_mixture_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
 from numpy.random import default_rng
 from scipy.special import expit, logsumexp, ndtr
@@ -26,7 +28,7 @@ from skdpbayes.privacy import (
 )
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_bits_curve, accept_range
 from skdpbayes.privacy.cost import gaussian_epsilon, gaussian_mu, zcdp_epsilon
-from skdpbayes.privacy.loss_distributions import _from_curve
+from skdpbayes.privacy.loss_distributions import _from_curve, _interval
 from skdpbayes.targets import TargetBounds
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -420,7 +422,7 @@ def worst_pairs(rate, jump=1.0):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("noise, rate", [(4.0, 0.2), (5.0, 1.0)])
+@pytest.mark.parametrize("noise, rate", [(0.8, 1.0), (4.0, 0.2), (5.0, 1.0)])
 def test_a_poisson_number_of_shifts_against_quadrature(noise, rate, relation):
     cost = PrivacyCost(relation, counted=(PoissonGaussian(noise, rate, 1),))
     for epsilon in (0.0, 0.03, 0.2):
@@ -429,6 +431,31 @@ def test_a_poisson_number_of_shifts_against_quadrature(noise, rate, relation):
         )
         assert exact <= cost.delta(epsilon) + 1e-8
         assert cost.delta(epsilon) == pytest.approx(exact, rel=0.01, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "noise, rate, count", [(4.0, 0.2, 1), (25.0, 1.5, 400), (10.0, 0.01, 20_000)]
+)
+def test_counts_of_one_table_cost_what_dp_accounting_says(noise, rate, count):
+    """It connects the same dots, with the half-lines of every one of them found by bisection."""
+    part = PoissonGaussian(noise, rate, count)
+    cost = PrivacyCost("add_or_remove_one", counted=(part,))
+    times = np.arange(40)
+    weights = poisson.pmf(times, rate)
+    interval = _interval((part,), "add_or_remove_one")
+    one = from_mixture_gaussian_mechanism(
+        noise, times.astype(float), weights, value_discretization_interval=interval
+    )
+    exact = one.self_compose(count).get_epsilon_for_delta(DELTA)
+    assert exact * (1 - 1e-6) <= cost.epsilon(DELTA) <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_little_noise_on_counts_is_accounted_for_quickly(relation):
+    cost = PrivacyCost(relation, counted=(PoissonGaussian(1.0, 4.0, 1),))
+    start = time.process_time()
+    assert cost.epsilon(DELTA) > 100
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("noise", [0.7, 3.0])
