@@ -219,7 +219,9 @@ def _pmf_of_curve(epsilons, deltas, interval):
     values = np.interp(np.exp(grid), np.exp(epsilons), deltas)
     values[grid < epsilons[0]] = -np.expm1(grid[grid < epsilons[0]])
     values = np.minimum.accumulate(np.clip(values, 0.0, 1.0))
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, values)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, values)
+    # A short one comes as a dict, which takes its length to the power of how often it is composed.
+    return pmf.to_dense_pmf()
 
 
 def _interval(parts, relation):
