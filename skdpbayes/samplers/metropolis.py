@@ -33,6 +33,8 @@ _SPENT, _DRAWN, _ACCEPTED, _STEPS, _SCALE, _OVER = range(6)
 # Beyond this log-odds a bit is as good as certain; its probability stays far above what is rounded.
 _CERTAIN = 40.0
 _CHUNK = 256
+# Steps before which accept bits hardly change the distance, on which the number of steps depends.
+_PATIENCE = 300.0
 
 
 @njit(error_model="numpy")
@@ -191,7 +193,7 @@ def _advance(
             for j in range(theta.size):
                 theta[j] = proposal[j]
         if wanted_acceptance > 0.0 and state[_SPENT] < burnt:
-            gain = 2.0 / math.sqrt(state[_STEPS])
+            gain = (state[_STEPS] + _PATIENCE) ** -0.6
             scale = state[_SCALE] * math.exp(gain * (accepted - wanted_acceptance))
             state[_SCALE] = min(max(scale, 1.0 / LARGEST_CHANGE), LARGEST_CHANGE)
         while state[_DRAWN] < marks.size and state[_SPENT] >= marks[int(state[_DRAWN])]:

@@ -553,6 +553,41 @@ def test_adaptation_follows_accept_bits_and_nothing_else():
     assert np.unique(scales[after]).size == 1 and after.sum() > 100
 
 
+@pytest.fixture
+def adapted(make_target):
+    """Return a function that gives a plan, and the public record of some chains that follow it."""
+
+    def chains(n, d, epsilon, repeats):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(n, d))
+        y = (rng.random(n) < expit(X[:, 0])).astype(int)
+        target, bounds = make_target(X, y, norm=2.0, prior_scale=1.0)
+        options = SamplerOptions(adapt_step_size=True)
+        plan = plan_metropolis(bounds, n, Budget(epsilon, 1e-6), options)
+        return plan, [carry_out(target, plan, seed, 0).other for seed in range(repeats)]
+
+    return chains
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_short_adapted_chains_make_about_as_many_steps_as_planned(adapted, n):
+    """Few bits say little on how long steps should be, and their number falls with the square of that."""
+    plan, released = adapted(n, 3, 1.0, 30)
+    assert 60 < plan.expected_steps < 200
+    steps = np.array([other["n_iter"] for other in released])
+    assert (np.abs(np.log(steps / plan.expected_steps)) < np.log(2.2)).all()
+    assert np.median(steps) == pytest.approx(plan.expected_steps, rel=0.2)
+
+
+def test_long_adapted_chains_accept_as_often_as_wanted(adapted):
+    """Steps grow until they do: this posterior is wider than a typical one of its bounds."""
+    plan, released = adapted(20_000, 2, 2.0, 5)
+    shares = [other["acceptance_rate"] for other in released]
+    assert np.mean(shares) == pytest.approx(plan.clock.wanted_acceptance, abs=0.02)
+    # Longer ones cost more each, and are fewer.
+    assert np.mean([other["n_iter"] for other in released]) < 0.5 * plan.expected_steps
+
+
 # Draws
 
 
