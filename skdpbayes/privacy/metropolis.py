@@ -17,6 +17,7 @@ import dataclasses
 import math
 from functools import lru_cache
 
+from .accept_bits import LARGEST_BATCH_RATIO
 from .hamiltonian import plan_hamiltonian
 from .metropolis_calibration import MetropolisCalibration
 from .metropolis_kernels import Kernel
@@ -74,8 +75,7 @@ def plan_metropolis(bounds, n_samples, budget, options=SamplerOptions(), *, samp
     kernel = Kernel(on_batches, noisy, budget.neighboring_relation, private, n_samples)
     solved = MetropolisCalibration(bounds, n_samples, budget, options, kernel).solved()
     plan = solved.make(sampler)
-    fixed = options.n_steps is not None or options.step_size is not None
-    return dataclasses.replace(plan, advice=_advice(plan, fixed))
+    return dataclasses.replace(plan, advice=_advice(plan, options))
 
 
 def _check(bounds, n_samples, budget, options, sampler):
@@ -123,10 +123,15 @@ def _check(bounds, n_samples, budget, options, sampler):
         )
 
 
-def _advice(plan, fixed):
+def _advice(plan, options):
     """Return what to say where a random walk within the budget is the wrong tool."""
-    if plan.temperature == 1 and plan.relaxations >= 0.99 * plan.wanted_relaxations:
+    if plan.temperature == 1 and not plan.is_short:
         return ""
+    if options.step_size and options.batch_size and plan.batch_ratio > 0.99 * LARGEST_BATCH_RATIO:
+        return (
+            f"steps of {options.step_size:g} on batches of {options.batch_size} are private from temperature "
+            f"{plan.temperature:.3g} on: raise batch_size, or lower step_size."
+        )
     advice = (
         f"a random walk within this budget cannot move {plan.bounds.n_parameters} parameters by a "
         "posterior standard deviation at temperature 1"
@@ -134,7 +139,7 @@ def _advice(plan, fixed):
     advice += (
         f"; it samples at temperature {plan.temperature:.3g}. " if plan.temperature > 1 else ". "
     )
-    if fixed:
+    if options.n_steps is not None or options.step_size is not None:
         return advice + "Leave n_steps and step_size to the plan, or raise epsilon."
     if plan.budget.delta == 0:
         return (

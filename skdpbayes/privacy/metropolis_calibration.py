@@ -15,7 +15,8 @@ it is ``2 r / (a (2 + r)) sum_i u_i^2``, about ``2 x^2 r / (a tau (2 + r))`` wit
 Rule: of all distances, batches and noise levels take the quickest that reaches the wanted effective sample
 size within the budget, and stop there; if the budget does not allow that, the quickest that relaxes seven
 tenths as often as the best: that third buys most of the time. If even the best relaxes less than `FEWEST`
-times, the temperature rises until it does.
+times, the temperature rises until it does; where it is fixed so low that burn-in takes all, the quickest
+that comes seven tenths as far in that as any.
 """
 
 import math
@@ -105,18 +106,22 @@ class MetropolisCalibration:
         return self.bounds.prior_precision[0] + _TYPICAL_SHARE * data
 
     def _candidates(self, temperature):
-        """Return everything about every candidate, as a dict of arrays of one shape."""
-        options, d = self.options, self.bounds.n_parameters
-        deviation = 1.0 / math.sqrt(self._curvature(temperature))
+        """Return everything about every candidate."""
         x = _DISTANCES if self.pure or not self.private else _PRIVATE_DISTANCES
-        if options.step_size is not None:
-            x = np.full((1, 1, 1), options.step_size / deviation)
-        distance = x * deviation
-        # In one dimension distances are uniform below this one.
-        square = distance**2 / (3.0 if d == 1 and options.proposal == "sphere" else 1.0)
+        distance = x / math.sqrt(self._curvature(temperature))
+        if self.options.step_size is not None:
+            distance = np.full((1, 1, 1), self.options.step_size)
         bound = self.lipschitz * distance / temperature
         ratio = self._batch_ratios(bound)
-        noise = self._noise_variances(bound, ratio)
+        return self._reckoned(temperature, distance, ratio, self._noise_variances(bound, ratio))
+
+    def _reckoned(self, temperature, distance, ratio, noise):
+        """Return what follows from distances, batches and noise, as a dict of arrays of one shape."""
+        options, d = self.options, self.bounds.n_parameters
+        deviation = 1.0 / math.sqrt(self._curvature(temperature))
+        bound = self.lipschitz * distance / temperature
+        # In one dimension distances are uniform below this one.
+        square = distance**2 / (3.0 if d == 1 and options.proposal == "sphere" else 1.0)
         share = 1.0 - self.bounds.prior_precision[0] * deviation**2
         with np.errstate(divide="ignore"):
             heat = 2.0 * square * share * ratio / (bound * temperature * (2.0 + ratio))
@@ -127,10 +132,10 @@ class MetropolisCalibration:
             size = np.where(
                 ratio == 0, self.n, self.n * bound * (1.0 + 1.0 / np.maximum(ratio, 1e-300))
             )
-            affordable = np.minimum(self.allowance / units, self._most_steps(ratio))
+            affordable = np.floor(np.minimum(self.allowance / units, self._most_steps(ratio)))
         relaxing = np.maximum(acceptance * square / (2.0 * d * deviation**2), 1e-200)
         way = _WAY_SHARE * math.sqrt(d / self.bounds.prior_precision[0])
-        forgetting = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) / x))
+        forgetting = _FORGETTING * (1.0 + np.log1p(math.sqrt(d) * deviation / distance))
         burn_in = way * math.sqrt(d) / (_SPEED * distance) + forgetting / relaxing
         if options.n_steps is not None:
             affordable = np.where(affordable >= options.n_steps, float(options.n_steps), 0.0)
@@ -202,13 +207,17 @@ class MetropolisCalibration:
         candidates, found = self._best(self.temperature)
         possible = self._possible(candidates, found)
         if not possible.any():
-            raise ValueError(self._impossible())
-        best = found[possible].max()
-        goal = min(self.wanted, best - _GIVEN_UP * abs(best))
+            raise ValueError(self._impossible(candidates["ratio"]))
+        if found[possible].max() <= 0:
+            # What never gets through its burn-in is to come as far in it as it can.
+            found = candidates["affordable"] / candidates["burn_in"]
+        goal = min(self.wanted, (1.0 - _GIVEN_UP) * found[possible].max())
         steps = np.minimum(candidates["affordable"], self._steps_for(candidates, self.wanted))
         if self.options.n_steps is not None:
             steps = candidates["affordable"]
-        seconds = np.where(possible & (found >= goal - 1e-9), steps * candidates["seconds"], np.inf)
+        seconds = np.where(
+            possible & (found >= goal * (1.0 - 1e-9)), steps * candidates["seconds"], np.inf
+        )
         chosen = int(np.argmin(seconds))
         self.choice = {name: float(array[chosen]) for name, array in candidates.items()}
         self.n_steps = max(1, math.floor(steps[chosen]))
@@ -229,7 +238,7 @@ class MetropolisCalibration:
             return wanted
         runs = _lowest_where(lambda tau: self._possible(*self._best(tau)).any())
         if runs is None:
-            raise ValueError(self._impossible())
+            raise ValueError(self._impossible(self._candidates(_HIGHEST_TEMPERATURE)["ratio"]))
         return runs
 
     def _possible(self, candidates, found):
@@ -292,12 +301,17 @@ class MetropolisCalibration:
         total = self.n_steps * self._charge() * (1.0 - rounding)
         return Clock(coefficient, total, self._burn_in() * total, aim)
 
-    def _impossible(self):
+    def _impossible(self, ratios=0.0):
         fixed = [
             f"{name}={getattr(self.options, name):g}"
             for name in ("n_steps", "step_size", "batch_size", "temperature", "noise_multiplier")
             if getattr(self.options, name) is not None
         ]
+        if np.min(ratios) > LARGEST_BATCH_RATIO:
+            return (
+                f"no chain with {', '.join(fixed)} is private: so small a batch tells too much about steps "
+                "that are so long. Raise batch_size, or lower step_size."
+            )
         return (
             f"no chain with {', '.join(fixed) or 'these bounds'} costs at most epsilon="
             f"{self.budget.epsilon:g} at delta={self.budget.delta:g}: leave one out, or raise epsilon."
@@ -321,15 +335,26 @@ class MetropolisCalibration:
             self.record_bound, self.choice["ratio"], self.choice["noise"]
         )
 
-    def _shorten(self, factor):
-        """Take a shorter distance, with the batch and the noise that were asked for."""
-        self.choice["distance"] /= factor
+    def _tame(self, shortened=1.0, heated=1.0):
+        """Take a shorter distance or a higher temperature, with the batch and noise that were asked for."""
+        self.choice["distance"] /= shortened
+        self.temperature *= heated
         bound = np.array(self.record_bound)
         if self.options.batch_size is not None:
             self.choice["ratio"] = float(self._batch_ratios(bound))
         if self.options.noise_multiplier is not None:
             ratio = np.array(self.choice["ratio"])
             self.choice["noise"] = float(self._noise_variances(bound, ratio))
+        distance, ratio, noise = (
+            np.full(1, self.choice[n]) for n in ("distance", "ratio", "noise")
+        )
+        reckoned = self._reckoned(self.temperature, distance, ratio, noise)
+        self.choice = {name: float(array[0]) for name, array in reckoned.items()}
+
+    def _can_be_tamed(self):
+        """Tell whether shorter distances cost less: not where noise and batches are fixed against them."""
+        sized = self.options.batch_size is not None or self.choice["ratio"] == 0
+        return not (sized and self.options.noise_multiplier is not None)
 
     def _keep_to_budget(self):
         """Shorten what is free to be shortened until the exact cost is within the budget."""
@@ -338,16 +363,14 @@ class MetropolisCalibration:
             if self.budget.allows(self.cost):
                 return
             excess = min(self.cost.epsilon(self.budget.delta) / self.budget.epsilon, 4.0) * 1.0005
-            if self.options.step_size is None:
-                self._shorten(excess)
+            if self.options.step_size is None and self._can_be_tamed():
+                self._tame(shortened=excess)
             elif self.options.n_steps is None and self.n_steps > 1:
                 shorter = excess if self.pure else excess**2
-                self.n_steps = min(self.n_steps - 1, math.floor(self.n_steps / shorter))
-            elif self.options.temperature is None:
-                self.temperature *= excess
+                self.n_steps = max(1, min(self.n_steps - 1, math.floor(self.n_steps / shorter)))
+            elif self.options.temperature is None and self._can_be_tamed():
+                self._tame(heated=excess)
             else:
-                break
-            if self.n_steps < 1:
                 break
         raise ValueError(self._impossible())
 

@@ -1,6 +1,8 @@
-"""Plans for Metropolis' family: within the budget, as quick as it allows, and honest about what it cannot."""
+"""Plans for Metropolis' family: what they keep, what they buy, and what they say where that is too little."""
 
+import inspect
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,172 +17,339 @@ from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
 from skdpbayes.privacy.metropolis_kernels import barker_acceptance, metropolis_acceptance
 from skdpbayes.targets import TargetBounds
 
-SAMPLERS = ("dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian")
+BARE = ("dp_mh", "dp_fast_mh")
+NOISY = ("penalty", "dp_fast_mh_gaussian")
+SAMPLERS = BARE + NOISY
+RELATIONS = ("replace_one", "add_or_remove_one")
+VARIED = ({"proposal": "gaussian"}, {"adapt_step_size": True})
 
 
-def bounds_of(dimension, precision=0.5):
-    return TargetBounds(dimension, 1.0, 0.25, (precision, precision))
+def bounds_of(d=3, gradient_bound=1.0, precision=1.0):
+    return TargetBounds(d, gradient_bound, gradient_bound**2 / 4, (precision, precision))
 
 
-def plan(n=100_000, dimension=3, epsilon=1.0, delta=1e-6, sampler="dp_fast_mh", **options):
-    budget = Budget(epsilon, delta, options.pop("relation", "replace_one"))
-    return plan_metropolis(
-        bounds_of(dimension), n, budget, SamplerOptions(**options), sampler=sampler
-    )
+def plan(
+    sampler="dp_fast_mh", epsilon=1.0, delta=1e-6, relation="replace_one", n=50_000, d=3, **options
+):
+    budget = Budget(epsilon, delta, relation)
+    return plan_metropolis(bounds_of(d), n, budget, SamplerOptions(**options), sampler=sampler)
+
+
+def test_a_plan_sees_public_quantities_only():
+    names = ["bounds", "n_samples", "budget", "options", "sampler"]
+    assert list(inspect.signature(plan_metropolis).parameters) == names
 
 
 @given(
     sampler=st.sampled_from(SAMPLERS),
-    n=st.integers(1, 10_000_000),
-    dimension=st.integers(1, 40),
-    epsilon=st.floats(0.01, 20.0),
-    delta=st.sampled_from([1e-9, 1e-6, 1e-3]),
-    relation=st.sampled_from(["replace_one", "add_or_remove_one"]),
+    d=st.integers(1, 60),
+    n=st.floats(0.0, 7.5).map(lambda power: int(10**power)),
+    epsilon=st.floats(-2.0, 1.3).map(lambda power: 10**power),
+    pure=st.booleans(),
+    relation=st.sampled_from(RELATIONS),
+    precision=st.sampled_from([0.05, 1.0, 40.0]),
+    gradient_bound=st.sampled_from([0.3, 4.0]),
     options=st.sampled_from(
         [{}, {"n_draws": 7}, {"n_steps": 500}, {"temperature": 3.0}, {"burn_in": 0.1}]
     ),
 )
 @settings(max_examples=40, deadline=None)
-def test_no_plan_passes_its_budget(sampler, n, dimension, epsilon, delta, relation, options):
-    made = plan(n, dimension, epsilon, delta, sampler, relation=relation, **options)
-    assert made.cost.epsilon(delta) <= epsilon
-    assert made.n_steps >= 1 and made.temperature >= 1 and 0 <= made.batch_ratio <= 1.4143
+def test_no_plan_passes_its_budget(
+    sampler, d, n, epsilon, pure, relation, precision, gradient_bound, options
+):
+    delta = 0.0 if pure and sampler in BARE else 1e-7
+    bounds, budget = bounds_of(d, gradient_bound, precision), Budget(epsilon, delta, relation)
+    try:
+        made = plan_metropolis(bounds, n, budget, SamplerOptions(**options), sampler=sampler)
+    except ValueError as refused:
+        # A single step at a low temperature may be too much.
+        assert "temperature" in options and "temperature=3" in str(refused)
+        return
+    assert 0 < made.epsilon == made.cost.epsilon(delta) <= epsilon
+    assert made.cost.neighboring_relation == relation
+    assert 0 <= made.batch_ratio <= LARGEST_BATCH_RATIO and 0 < made.sampling_rate <= 1
+    assert (made.noise_variance > 0) == (sampler in NOISY)
+    assert made.n_steps >= 1 and made.temperature >= 1
     for name, value in options.items():
         if name != "burn_in":
             assert getattr(made, name) == value
 
 
-@pytest.mark.parametrize("sampler", ["dp_mh", "dp_fast_mh"])
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+# What a step is charged
+
+
+@pytest.mark.parametrize("sampler", BARE)
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation):
-    made = plan(sampler=sampler, relation=relation)
-    record_bound = made.bounds.gradient_bound * made.step_size / made.temperature
+    made = plan(sampler, relation=relation)
     (bits,) = made.cost.bits
     assert bits.count == made.n_steps == made.clock.total
-    wanted = accept_range(record_bound, made.batch_ratio, relation)
+    wanted = accept_range(made.step_size / made.temperature, made.batch_ratio, relation)
     assert wanted <= bits.log_odds_range <= wanted * (1 + 1e-5)
 
 
 def test_noise_is_paid_for_as_a_gaussian():
-    made = plan(sampler="penalty")
-    record_bound = made.bounds.gradient_bound * made.step_size / made.temperature
-    mu = 2 * record_bound * math.sqrt(made.n_steps / made.noise_variance)
+    made = plan("penalty")
+    mu = 2 * made.step_size / made.temperature * math.sqrt(made.n_steps / made.noise_variance)
     assert mu <= made.cost.mu <= mu * (1 + 1e-6)
-    made = plan(sampler="dp_fast_mh_gaussian")
+    made = plan("dp_fast_mh_gaussian")
     (counted,) = made.cost.counted
     jump = math.log1p(made.batch_ratio)
     assert counted.noise_multiplier == pytest.approx(math.sqrt(made.noise_variance) / jump)
-    record_bound = made.bounds.gradient_bound * made.step_size / made.temperature
-    assert counted.rate == pytest.approx(record_bound * (1 + 1 / made.batch_ratio), rel=1e-6)
+    bound = made.step_size / made.temperature
+    assert counted.rate == pytest.approx(bound * (1 + 1 / made.batch_ratio), rel=1e-6)
 
 
-def test_the_batch_is_what_lambda_and_the_distance_make_it():
-    made = plan()
-    record_bound = made.bounds.gradient_bound * made.step_size / made.temperature
-    expected = made.lambda_t + made.n_samples * record_bound
-    assert made.batch_size == pytest.approx(expected, rel=1e-6)
-    assert 0 < made.batch_ratio <= LARGEST_BATCH_RATIO
-    assert plan(batch_size=700).batch_size == pytest.approx(700, rel=1e-6)
-    assert plan(sampler="dp_mh").lambda_t == 0
+def test_pure_privacy_is_composed_by_addition_and_told_what_a_delta_would_buy():
+    (bits,) = plan(n=1_000_000, delta=0.0).cost.bits
+    assert 0.9 < bits.count * bits.log_odds_range <= 1.0
+    made = plan(delta=0.0, n=5000)
+    assert made.temperature > plan(n=5000).temperature
+    assert made.cost.pure_epsilon == made.epsilon <= 1.0
+    assert "delta above 0" in made.notes[-1]
 
 
-def test_a_large_table_stops_at_the_wanted_size_and_spends_less_than_it_may():
-    made = plan(n=20_000_000, dimension=2, epsilon=3.0)
-    assert made.temperature == 1 and made.epsilon < 2.0
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_without_privacy_nothing_is_claimed_and_metropolis_rule_is_used(sampler):
+    made = plan(sampler, epsilon=math.inf, n=5000)
+    assert made.rule == "metropolis" and made.noise_variance == 0
+    assert made.epsilon == math.inf and made.temperature == 1
+    assert (made.batch_ratio > 0) == ("fast" in sampler)
+    assert plan(sampler).rule == ("barker" if sampler in BARE else "metropolis")
+
+
+# What is asked for
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_steps": 700},
+        {"step_size": 0.02},
+        {"temperature": 20.0, "n_steps": 90},
+        {"n_draws": 7},
+        {"adapt_step_size": True, "step_size": 0.05},
+    ],
+    ids=str,
+)
+def test_options_are_kept_within_the_budget(sampler, options):
+    if "adapt_step_size" in options and sampler == "dp_fast_mh_gaussian":
+        options = {"step_size": 0.05}
+    made = plan(sampler, **options)
+    assert made.epsilon <= 1.0
+    for name, value in options.items():
+        assert getattr(made, name) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("sampler", ["dp_fast_mh", "dp_fast_mh_gaussian"])
+@pytest.mark.parametrize("options", [{}, {"n_steps": 100}, {"temperature": 5.0}], ids=str)
+def test_batches_of_the_size_that_was_asked_for(sampler, options):
+    made = plan(sampler, n=1_000_000, batch_size=4000, **options)
+    assert made.batch_size == pytest.approx(4000, rel=1e-5)
+    bound = made.step_size / made.temperature
+    assert made.lambda_t + 1e6 * bound == pytest.approx(4000, rel=1e-5)
+    assert made.batch_ratio == pytest.approx(1e6 * bound / made.lambda_t)
+
+
+def test_batches_keep_their_size_where_distances_must_be_shortened():
+    """A few noisy steps cost more than the limit in which the search reckons them: by a quarter here."""
+    fixed = {"n": 60, "temperature": 10.0, "batch_size": 20}
+    made = plan("dp_fast_mh_gaussian", delta=1e-9, **fixed)
+    assert made.epsilon <= 1.0
+    assert made.batch_size == pytest.approx(20)
+
+
+def test_batches_keep_their_size_where_the_temperature_must_rise():
+    bounds, budget = bounds_of(7, 5.2157, 28.9), Budget(0.1018, 1e-9)
+    options = SamplerOptions(step_size=2.7225, batch_size=2886)
+    made = plan_metropolis(bounds, 270_731, budget, options, sampler="dp_fast_mh_gaussian")
+    assert made.batch_size == pytest.approx(2886) and made.step_size == 2.7225
+    bound = 5.2157 * 2.7225 / made.temperature
+    assert 270_731 * bound * (1 + 1 / made.batch_ratio) == pytest.approx(2886, rel=1e-5)
+    assert 0.8 * 0.1018 < made.epsilon <= 0.1018
+
+
+@pytest.mark.parametrize("relation, sides", [("replace_one", 2.0), ("add_or_remove_one", 1.0)])
+@pytest.mark.parametrize("sampler", NOISY)
+def test_noise_of_the_multiplier_that_was_asked_for(sampler, relation, sides):
+    made = plan(sampler, relation=relation, noise_multiplier=25.0)
+    bound = made.step_size / made.temperature
+    jump = math.log1p(made.batch_ratio) if made.batch_ratio else bound
+    assert math.sqrt(made.noise_variance) == pytest.approx(25.0 * sides * jump, rel=1e-5)
+
+
+# What a budget buys
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_larger_budgets_buy_lower_temperatures_and_then_relaxations(sampler):
+    plans = [plan(sampler, epsilon=epsilon) for epsilon in (0.1, 0.5, 2.0, 8.0)]
+    temperatures = [made.temperature for made in plans]
+    assert temperatures == sorted(temperatures, reverse=True)
+    assert temperatures[0] > 3.0 and temperatures[-1] == 1.0
+    relaxations = [made.relaxations for made in plans]
+    # The rule gives up 30% of what a budget buys for time, and not more.
+    assert all(more >= 0.7 * fewer for fewer, more in pairwise(relaxations))
+    assert relaxations[-1] > 8 * relaxations[0]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_large_tables_spend_less_than_they_may(sampler):
+    """The chain ends at the effective sample size that is wanted, and that is half of its relaxations."""
+    made = plan(sampler, n=20_000_000, d=2, delta=1e-8)
+    assert made.epsilon < 0.7 and made.temperature == 1.0 and made.notes == ()
     assert made.relaxations == pytest.approx(2 * 25, rel=0.02)
-    longer = plan(n=20_000_000, dimension=2, epsilon=3.0, n_effective=100)
-    assert longer.relaxations == pytest.approx(2 * 100, rel=0.02)
-    assert longer.epsilon > made.epsilon and longer.estimated_seconds > made.estimated_seconds
-
-
-def test_more_budget_buys_more_relaxations():
-    reached = [plan(epsilon=epsilon, temperature=1.0).relaxations for epsilon in (0.5, 1.0, 2.0)]
-    assert reached == sorted(reached) and reached[-1] > 2 * reached[0]
+    more = plan(sampler, n=20_000_000, d=2, delta=1e-8, n_effective=40)
+    assert more.relaxations == pytest.approx(2 * 40, rel=0.02)
+    assert made.epsilon < more.epsilon < 1.0
+    assert made.estimated_seconds < more.estimated_seconds
 
 
 def test_batches_read_far_fewer_records_than_the_table():
-    made = [plan(n=500_000, sampler=s) for s in ("dp_fast_mh", "dp_mh")]
+    made = [plan(s, n=100_000) for s in ("dp_fast_mh", "dp_mh")]
     assert made[0].record_gradients < 0.2 * made[1].record_gradients
     assert made[0].relaxations > 0.5 * made[1].relaxations
 
 
-def test_a_budget_that_cannot_move_a_deviation_says_so_and_names_what_can():
-    made = plan(n=20_000, dimension=30)
-    assert made.temperature > 5
+def test_the_table_is_read_only_where_batches_would_be_too_large():
+    free = plan(n=1_000_000)
+    assert 0 < free.batch_size < 20_000
+    for largest in (200, 2000, 200_000):
+        made = plan(n=1_000_000, max_batch_size=largest)
+        assert made.batch_size <= largest or made.batch_size == 1_000_000
+        assert made.temperature == 1.0 and made.relaxations > 2.0
+    assert plan(n=1_000_000, max_batch_size=200_000).batch_size == pytest.approx(free.batch_size)
+    made = plan(n=100_000, max_batch_size=50)
+    assert made.batch_ratio == made.lambda_t == 0 and made.batch_size == 100_000
+
+
+# What is too little
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_small_tables_are_sampled_at_a_higher_temperature_which_is_said(sampler):
+    made = plan(sampler, n=5000, d=20)
+    assert made.temperature > 5.0 and made.epsilon > 0.9
     (note,) = made.notes
-    assert "30 parameters" in note and "'sghmc'" in note
-    other = plan_hamiltonian(bounds_of(30), 20_000, Budget(1.0, 1e-6))
+    assert note in str(made) and "20 parameters" in note
+    assert "sampler='sghmc'" in note and f"temperature {made.temperature:.3g}" in note
+    other = plan_hamiltonian(bounds_of(20), 5000, Budget(1.0, 1e-6))
     assert f"{other.temperature:.3g}" in note and other.temperature < made.temperature
-    assert plan(n=1_000_000).notes == ()
-    (short, advice) = plan(n=20_000, temperature=1.0).notes
+
+
+@pytest.mark.parametrize("sampler, delta", [*((s, 0.0) for s in BARE), *((s, 1e-6) for s in NOISY)])
+def test_no_plan_warns_of_what_its_own_rounding_takes(sampler, delta):
+    """Of a few steps one is a tenth, and a temperature that is free makes up for it."""
+    for d, n, epsilon in ((1, 500, 1.0), (1, 20_000, 0.3), (3, 20_000, 3.0), (10, 200_000, 1.0)):
+        for relation in RELATIONS:
+            made = plan(sampler, epsilon, delta, relation, n, d)
+            assert "hardly leaves" not in str(made)
+            assert delta > 0 or made.relaxations >= 0.999 * made.wanted_relaxations
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_what_never_gets_through_its_burn_in_moves_all_the_same(sampler):
+    made = plan(sampler, n=20_000, temperature=1.0)
+    assert made.expected_steps > 60 and made.expected_acceptance > 0.15
+    assert 0.9 < made.epsilon <= 1.0
+    short, advice = made.notes
     assert "hardly leaves its start" in short and "cannot move" in advice
 
 
-def test_pure_privacy_is_composed_by_addition():
-    made = plan(n=1_000_000, delta=0.0)
-    (bits,) = made.cost.bits
-    assert made.epsilon == pytest.approx(bits.count * bits.log_odds_range)
-    assert 0.9 < made.epsilon <= 1.0
+def test_batches_that_are_too_small_for_their_steps_are_named():
+    small = {"n": 20_000, "batch_size": 5, "step_size": 0.1}
+    with pytest.raises(
+        ValueError, match="batch_size=5, temperature=1 .*Raise batch_size, or lower"
+    ):
+        plan(temperature=1.0, **small)
+    made = plan(**small)
+    assert made.batch_size == pytest.approx(5)
+    assert "raise batch_size, or lower step_size" in made.notes[-1]
 
 
-def test_without_privacy_nothing_is_claimed_and_metropolis_rule_is_used():
-    for sampler in SAMPLERS:
-        made = plan(epsilon=math.inf, sampler=sampler, n=5000)
-        assert made.rule == "metropolis" and made.noise_variance == 0
-        assert made.epsilon == math.inf and made.temperature == 1
-    assert plan(epsilon=math.inf, n=5000).batch_ratio > 0
-    assert {plan(sampler=sampler).rule for sampler in ("dp_fast_mh", "dp_mh")} == {"barker"}
+# Steps of different lengths
 
 
-def test_where_batches_would_be_larger_the_table_is_taken():
-    made = plan(max_batch_size=50)
-    assert made.batch_ratio == 0 and made.batch_size == made.n_samples
-    assert plan(max_batch_size=5000).batch_size <= 5000
+@pytest.mark.parametrize("options", VARIED, ids=str)
+@pytest.mark.parametrize("sampler", ["dp_mh", "dp_fast_mh", "penalty"])
+def test_their_charges_add_up_to_what_is_claimed(sampler, options):
+    made = plan(sampler, **options)
+    assert made.cost.rho == made.cost.concentrated and made.clock.total <= made.cost.rho
+    each = made.clock.coefficient * made.step_size**2
+    assert each * made.expected_steps == pytest.approx(made.cost.rho, rel=1e-6)
+    # More and shorter steps than expected must be possible.
+    assert made.n_steps > 1.1 * made.expected_steps and "at most" in str(made)
+    assert (made.clock.wanted_acceptance > 0) == ("adapt_step_size" in options)
 
 
-def test_steps_of_different_lengths_are_charged_as_zcdp():
-    for options in ({"proposal": "gaussian"}, {"adapt_step_size": True}):
-        made = plan(**options)
-        assert made.cost.rho > 0 and not made.cost.bits
-        assert made.clock.total <= made.cost.rho and made.n_steps > made.expected_steps
-        assert "at most" in str(made)
-    assert plan(adapt_step_size=True).clock.wanted_acceptance > 0
+@pytest.mark.parametrize("options", ({}, *VARIED), ids=str)
+def test_draws_are_marked_evenly_between_burn_in_and_the_end(options):
+    made = plan(n_draws=60, **options)
+    marks = made.draw_marks()
+    ticks = np.append(made.clock.burnt, marks)
+    spacing = (made.clock.total - made.clock.burnt) / 60
+    np.testing.assert_allclose(np.diff(ticks), spacing, rtol=1e-6)
+    # Charges are sums of many, and would miss a mark at the very end.
+    assert marks[-1] < made.clock.total
+
+
+def test_without_privacy_steps_are_counted_whatever_their_length():
+    for options in VARIED:
+        made = plan("dp_mh", epsilon=math.inf, n_steps=500, **options)
+        assert made.n_steps == made.expected_steps == made.clock.total == 500
+        assert made.epsilon == math.inf and made.cost.is_nothing
+
+
+# What is refused
 
 
 @pytest.mark.parametrize(
-    ("wrong", "what"),
+    ("sampler", "options", "named"),
     [
-        ({"sampler": "penalty", "delta": 0.0}, "pure differential privacy"),
-        ({"noise_multiplier": 2.0}, "noise_multiplier=2.0"),
-        ({"sampler": "dp_mh", "batch_size": 10}, "batch_size=10"),
-        ({"sampler": "penalty", "max_batch_size": 10}, "max_batch_size=10"),
-        ({"friction": 0.5}, "friction=0.5"),
-        ({"step_decay": 0.3}, "step_decay=0.3"),
-        ({"init": "ops"}, "init='ops'"),
-        ({"proposal": "square"}, "'square'"),
-        ({"max_batch_size": 0}, "max_batch_size"),
-        ({"n_effective": 0}, "n_effective"),
-        ({"batch_size": 200_000}, "batch_size=200000"),
-        ({"batch_size": 50, "max_batch_size": 40}, "batch_size=50"),
-        ({"step_size": -1.0}, "step_size"),
-        ({"step_size": math.inf}, "step_size"),
-        ({"burn_in": 1.0}, "burn_in"),
-        ({"temperature": 0.5}, "temperature"),
-        ({"sampler": "dp_fast_mh_gaussian", "adapt_step_size": True}, "different lengths"),
-        ({"delta": 0.0, "proposal": "gaussian"}, "delta=0"),
-        ({"n_steps": 100, "adapt_step_size": True}, "n_steps=100"),
-        ({"sampler": "gibbs"}, "'gibbs'"),
-        ({"epsilon": -1.0}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
+        ("penalty", {"delta": 0.0}, "pure differential privacy"),
+        ("dp_fast_mh_gaussian", {"delta": 0.0}, "delta=0"),
+        ("penalty", {"noise_multiplier": 0.0}, "noise_multiplier"),
+        ("penalty", {"noise_multiplier": math.inf}, "noise_multiplier"),
+        ("dp_mh", {"noise_multiplier": 3.0}, "noise_multiplier=3.0"),
+        ("dp_mh", {"batch_size": 10}, "batch_size=10"),
+        ("dp_fast_mh", {"batch_size": 0}, "batch_size=0"),
+        ("dp_fast_mh", {"batch_size": 200_000}, "batch_size=200000"),
+        ("dp_fast_mh", {"batch_size": 50, "max_batch_size": 40}, "batch_size=50"),
+        ("dp_fast_mh", {"max_batch_size": 0}, "max_batch_size"),
+        ("penalty", {"max_batch_size": 10}, "max_batch_size=10"),
+        ("dp_fast_mh", {"friction": 0.5}, "friction=0.5"),
+        ("dp_fast_mh", {"step_decay": 0.3}, "step_decay=0.3"),
+        ("dp_fast_mh", {"init": "ops"}, "init='ops'"),
+        ("dp_fast_mh", {"proposal": "square"}, "'square'"),
+        ("dp_fast_mh", {"n_effective": 0}, "n_effective"),
+        ("dp_fast_mh", {"step_size": -1.0}, "step_size"),
+        ("dp_fast_mh", {"step_size": math.inf}, "step_size"),
+        ("dp_fast_mh", {"burn_in": 1.0}, "burn_in"),
+        ("dp_fast_mh", {"temperature": 0.5}, "temperature"),
+        ("dp_mh", {"n_steps": 0}, "n_steps"),
+        ("dp_mh", {"n_draws": 0}, "n_draws"),
+        ("dp_mh", {"n": 0}, "n_samples"),
+        ("dp_mh", {"relation": "swap"}, "neighboring_relation"),
+        ("dp_mh", {"epsilon": -1.0}, "epsilon"),
+        ("dp_mh", {"delta": 1.0}, "delta"),
+        ("gibbs", {}, "'gibbs'"),
+        ("dp_fast_mh_gaussian", {"adapt_step_size": True}, "different lengths"),
+        ("dp_fast_mh_gaussian", {"proposal": "gaussian"}, "proposal"),
+        ("dp_fast_mh", {"delta": 0.0, "proposal": "gaussian"}, "delta=0"),
+        ("dp_mh", {"adapt_step_size": True, "delta": 0.0}, "delta=0.*adapt_step_size"),
+        ("dp_fast_mh", {"n_steps": 100, "adapt_step_size": True}, "n_steps=100"),
+        ("penalty", {"noise_multiplier": 2.0, "n_steps": 1000}, "n_steps=1000, noise_multiplier=2"),
         (
+            "dp_fast_mh",
             {"n_steps": 10**6, "step_size": 0.5, "temperature": 1.0},
-            "n_steps=1e.06, step_size=0.5, temperature=1 costs at most epsilon=1",
+            "n_steps=1e.06, step_size=0.5, temperature=1 costs at most epsilon=1.*raise epsilon",
         ),
     ],
 )
-def test_what_cannot_hold_is_refused_by_name(wrong, what):
-    with pytest.raises(ValueError, match=what):
-        plan(**wrong)
+def test_what_cannot_hold_is_refused_by_name(sampler, options, named):
+    with pytest.raises(ValueError, match=named):
+        plan(sampler, **options)
 
 
 def test_options_of_random_walks_are_refused_elsewhere():
