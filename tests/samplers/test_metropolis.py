@@ -336,17 +336,6 @@ def test_without_batches_a_step_reads_every_record_once():
     assert (target.reads == 2 * 50).all()
 
 
-def test_the_smallest_batch_is_what_lambda_and_the_distance_make_it():
-    n = 10_000
-    _, bounds = watched(np.zeros((n, 2)), gradient_bound=1.7)
-    options = {"step_size": 0.01, "batch_size": 700, "temperature": 3.0}
-    plan = kernel_plan(bounds, n, "dp_fast_mh", 1, 1, **options)
-    a = 1.7 * 0.01 / 3.0
-    assert plan.batch_size == pytest.approx(700)
-    assert plan.lambda_t == pytest.approx(700 - n * a, rel=1e-6)
-    assert plan.batch_ratio == pytest.approx(n * a / plan.lambda_t, rel=1e-6)
-
-
 # Other people's targets
 
 
