@@ -69,6 +69,25 @@ POSTERIOR_CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
+# Plain numbers, whatever kind of number a user gives: plans are looked up by them.
+_OPTION_KINDS = {
+    "temperature": float,
+    "step_size": float,
+    "step_decay": float,
+    "n_steps": int,
+    "burn_in": float,
+    "n_draws": int,
+    "batch_size": int,
+    "init": str,
+    "init_share": float,
+    "friction": float,
+    "proposal": str,
+    "adapt_step_size": bool,
+    "noise_multiplier": float,
+    "max_batch_size": int,
+    "n_effective": int,
+}
+
 
 class PrivatePosteriorMixin:
     """Budget, plan, privacy attributes and draws of a private posterior."""
@@ -106,33 +125,23 @@ class PrivatePosteriorMixin:
             )
         return releases[release]
 
+    def _options(self):
+        """Return what the user fixes; what an estimator has no parameter for is left to the rule."""
+        parameters = self.get_params(deep=False)
+        chosen = {}
+        for name in SamplerOptions._fields:
+            if name in parameters:
+                value = parameters[name]
+                left = value is None or (isinstance(value, str) and value == "auto")
+                chosen[name] = None if left else _OPTION_KINDS[name](value)
+        return SamplerOptions(**chosen)
+
     def _make_plan(self, bounds, n_samples):
+        """Return the plan for a target's public numbers, as the sampler's planner takes them."""
         planner = self._planner()
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
-
-        def chosen(name, kind):
-            value = getattr(self, name)
-            return None if value is None or isinstance(value, str) else kind(value)
-
-        options = SamplerOptions(
-            temperature=chosen("temperature", float),
-            step_size=chosen("step_size", float),
-            step_decay=float(self.step_decay),
-            n_steps=chosen("n_steps", int),
-            burn_in=chosen("burn_in", float),
-            n_draws=chosen("n_draws", int),
-            batch_size=chosen("batch_size", int),
-            friction=chosen("friction", float),
-            init=self.init,
-            init_share=chosen("init_share", float),
-            proposal=self.proposal,
-            adapt_step_size=bool(self.adapt_step_size),
-            noise_multiplier=chosen("noise_multiplier", float),
-            max_batch_size=chosen("max_batch_size", int),
-            n_effective=chosen("n_effective", int),
-        )
-        return planner(bounds, n_samples, budget, options)
+        return planner(bounds, n_samples, budget, self._options())
 
     def _draw(self, target, plan):
         """Spend the plan, set what is public of it, and return the draws."""
@@ -175,18 +184,8 @@ class PrivatePosteriorMixin:
             If there are fewer draws than asked for.
         """
         check_is_fitted(self)
-        kept = self.posterior_samples_.shape[0]
-        if n_draws is None:
-            return self.posterior_samples_.copy()
-        if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
-            raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
-        if n_draws > kept:
-            raise ValueError(
-                f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
-                f"cannot be had without spending more budget. Fit with n_draws={n_draws}."
-            )
-        chosen = check_random_state(random_state).choice(kept, size=n_draws, replace=False)
-        return self.posterior_samples_[np.sort(chosen)]
+        draws = self.posterior_samples_
+        return draws[choose_draws(draws.shape[0], n_draws, random_state)]
 
     def to_arviz(self, *, split=True):
         """Return the draws for ArviZ: R-hat, effective sample sizes, plots; post-processing.
@@ -231,8 +230,30 @@ class PrivatePosteriorMixin:
         return to_arviz(*self._posterior_variables(), self.plan_, split=split)
 
 
-def validate_table(estimator, X, y="no_validation", *, reset):
+def choose_draws(kept, n_draws, random_state):
+    """Return the numbers of some of the draws that were kept, in their order; all for None.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer draws than asked for.
+    """
+    if n_draws is None:
+        return np.arange(kept)
+    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+        raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
+    if n_draws > kept:
+        raise ValueError(
+            f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
+            f"cannot be had without spending more budget. Fit with n_draws={n_draws}."
+        )
+    return np.sort(check_random_state(random_state).choice(kept, size=n_draws, replace=False))
+
+
+def validate_table(estimator, X, y="no_validation", *, reset, accept_sparse="csr"):
     """Validate a table by scikit-learn's means, without quoting cells of it in an error.
+
+    ``accept_sparse`` is as in scikit-learn's `check_array`.
 
     Raises
     ------
@@ -246,7 +267,7 @@ def validate_table(estimator, X, y="no_validation", *, reset):
             X,
             y,
             reset=reset,
-            accept_sparse="csr",
+            accept_sparse=accept_sparse,
             dtype=[np.float64, np.float32],
             order="C",
         )
