@@ -1,0 +1,134 @@
+"""One labelling of the components for all draws of a mixture.
+
+A mixture's posterior does not change if components change places, so a chain may switch them. Draw ``s``
+gets the permutation ``p_s`` which, together with a reference, minimises
+
+    sum_s sum_k KL( w_sj N(m_sj, C_sj) || w_k N(m_k, C_k) ),    j = p_s(k),
+
+the Kullback-Leibler divergences of the relabelled components, with their weights, from the reference's:
+for a draw the sum over ``k`` is that of the joint laws of label and point. It changes neither with the
+units of the columns nor with the labels that a draw came with. Two steps take turns until nothing changes:
+
+1. The reference becomes the mean of the relabelled components, each a law of points that counts with its
+   weight: ``w_k = mean_s w_sj``, and ``m_k`` and ``C_k`` are mean and covariance of the components'
+   mixture. No other reference has a smaller sum.
+2. Each draw takes the best permutation, by the Hungarian method.
+
+Neither step raises the sum, so they end. They start from the draw that is nearest to a few others. What
+does not depend on the labels is left out of the costs, which are cross-entropies then.
+
+Stephens (2000), "Dealing with label switching in mixture models", JRSS B 62, section 4; Celeux, Hurn and
+Robert (2000), "Computational and inferential difficulties with mixture posterior distributions", JASA 95.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+_MAX_ROUNDS = 100
+_PIVOT_CANDIDATES = 24
+# An empty component still has a place somewhere.
+_LEAST_WEIGHT = 1e-100
+
+
+class _Components(NamedTuple):
+    """Components of many draws (first axis), or of a reference (without it)."""
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+
+def relabel(weights, means, covariances):
+    """Find one labelling of all draws, by falling mean weight.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_draws, n_components)
+        Mixture weights.
+    means : ndarray of shape (n_draws, n_components, n_features)
+        Means.
+    covariances : ndarray of shape (n_draws, n_components, n_features), or \
+            (n_draws, n_components or 1, n_features, n_features)
+        Variances of the coordinates, or covariance matrices; one for a draw is shared.
+
+    Returns
+    -------
+    order : ndarray of int of shape (n_draws, n_components)
+        The component of draw ``s`` with the common label ``k`` is ``order[s, k]``.
+    """
+    draws = _Components(np.maximum(weights, _LEAST_WEIGHT), means, covariances)
+    order, reference = None, _pivot(draws)
+    for _ in range(_MAX_ROUNDS):
+        before, (order, _) = order, _assign(draws, reference)
+        if np.array_equal(order, before):
+            break
+        reference = _mean_components(draws, order)
+    falling = np.argsort(-np.take_along_axis(weights, order, axis=1).mean(axis=0), kind="stable")
+    return order[:, falling]
+
+
+def reorder(part, order):
+    """Give the second axis of draws the common labels."""
+    return part[np.arange(order.shape[0])[:, None], order]
+
+
+def _pivot(draws):
+    """Return the draw, of a few along the chain, that is nearest to the others of them."""
+    count = draws.weights.shape[0]
+    few = np.unique(np.linspace(0, count - 1, _PIVOT_CANDIDATES).astype(int))
+    candidates = _Components(*(part[few] for part in draws))
+    # One draw's mean is the draw, with a matrix for each component.
+    alone = np.arange(draws.weights.shape[1])[None]
+    references = [
+        _mean_components(_Components(*(part[i : i + 1] for part in candidates)), alone)
+        for i in range(few.size)
+    ]
+    totals = [_assign(candidates, reference)[1] for reference in references]
+    return references[int(np.argmin(totals))]
+
+
+def _mean_components(draws, order):
+    """Return the reference that is nearest to draws with their labels."""
+    weights, means = reorder(draws.weights, order), reorder(draws.means, order)
+    shares = weights / weights.sum(axis=0)
+    center = np.einsum("sk,skj->kj", shares, means)
+    gaps = means - center
+    if draws.covariances.ndim == 3:
+        within = reorder(draws.covariances, order)
+        spread = np.einsum("sk,skj->kj", shares, within + gaps**2)
+    else:
+        if draws.covariances.shape[1] == 1:
+            spread = np.tensordot(shares.T, draws.covariances[:, 0], axes=1)
+        else:
+            spread = np.einsum("sk,skij->kij", shares, reorder(draws.covariances, order))
+        spread += (shares[:, :, None] * gaps).transpose(1, 2, 0) @ gaps.swapaxes(0, 1)
+    return _Components(weights.mean(axis=0), center, spread)
+
+
+def _cross_entropies(draws, reference):
+    """Return costs of shape (n_draws, n_components of the reference, n_components of a draw)."""
+    if reference.covariances.ndim == 2:
+        precisions = 1.0 / reference.covariances
+        log_det = np.log(reference.covariances).sum(axis=1)
+        costs = draws.covariances @ precisions.T
+    else:
+        precisions = np.linalg.inv(reference.covariances)
+        log_det = np.linalg.slogdet(reference.covariances)[1]
+        # A shared matrix costs the same wherever the component goes.
+        traces = np.tensordot(draws.covariances, precisions, axes=((2, 3), (1, 2)))
+        costs = np.broadcast_to(traces, (*draws.weights.shape, log_det.size)).copy()
+    costs += log_det - 2.0 * np.log(reference.weights)
+    for k, (mean, precision) in enumerate(zip(reference.means, precisions, strict=True)):
+        gaps = draws.means - mean
+        images = gaps * precision if precision.ndim == 1 else gaps @ precision
+        costs[:, :, k] += np.einsum("sjd,sjd->sj", gaps, images)
+    return 0.5 * (draws.weights[:, :, None] * costs).swapaxes(1, 2)
+
+
+def _assign(draws, reference):
+    """Return every draw's best permutation, and the sum of what they cost."""
+    costs = _cross_entropies(draws, reference)
+    order = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+    return order, float(np.take_along_axis(costs, order[:, :, None], axis=2).sum())
