@@ -26,7 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-_MAX_ROUNDS = 100
+# Draws that say nothing of the components can go on for long, to no avail.
+_MAX_ROUNDS = 40
 _PIVOT_CANDIDATES = 24
 # An empty component still has a place somewhere.
 _LEAST_WEIGHT = 1e-100
