@@ -12,6 +12,7 @@ from .last_state import plan_last_state
 from .ledger import PrivacyLedger
 from .metropolis import plan_metropolis
 from .metropolis_plans import MetropolisPlan
+from .mixture import MixturePlan, plan_mixture
 from .options import SamplerOptions
 from .plan import Budget, Plan, default_delta
 from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
@@ -26,6 +27,7 @@ __all__ = [
     "LangevinPlan",
     "LastStatePlan",
     "MetropolisPlan",
+    "MixturePlan",
     "Plan",
     "PoissonGaussian",
     "PrivacyCost",
@@ -45,6 +47,7 @@ __all__ = [
     "plan_langevin",
     "plan_last_state",
     "plan_metropolis",
+    "plan_mixture",
     "plan_thermostat",
     "ryffel_epsilon_not_a_guarantee",
     "wang_epsilon_if_exact",

@@ -24,11 +24,11 @@ from functools import lru_cache
 import numpy as np
 
 from ..targets import MOMENT_ROWS
-from .calibration import smallest_within
-from .cost import PrivacyCost, SampledGaussian, gaussian_mu
+from .cost import gaussian_mu
 from .floating_point import LATTICE_BITS, sum_inflation
+from .given_noise import GivenNoise, chain_length, path_multiplier
 from .hamiltonian import HamiltonianCalibration
-from .langevin_plans import WhitenedPlan
+from .langevin_plans import HamiltonianPlan
 from .options import SamplerOptions, check_options
 from .plan import Plan
 
@@ -111,7 +111,7 @@ class FisherPlan(Plan):
 
         Returns
         -------
-        path : WhitenedPlan
+        path : HamiltonianPlan
             In whitened coordinates; its cost is the whole plan's.
         transform : ndarray of shape (length, length)
             ``W``.
@@ -125,7 +125,7 @@ class FisherPlan(Plan):
             temperature = chain.lowest_temperature()
             if temperature == 1.0:
                 chain = chain.with_least_clipping()
-        path = WhitenedPlan(
+        path = HamiltonianPlan(
             sampler=self.sampler,
             n_samples=self.n_samples,
             bounds=chain.bounds,
@@ -157,8 +157,8 @@ class _WhitenedCalibration(HamiltonianCalibration):
         return self.least_data_curvature or super()._slowest(temperature)
 
 
-class _WhitenedChain:
-    """The schedule of an underdamped chain in whitened coordinates, at a noise that is paid for."""
+class _WhitenedChain(GivenNoise):
+    """The schedule of an underdamped chain in whitened coordinates."""
 
     def __init__(self, plan, transform, floor, norm):
         self.plan, self.transform, self.floor, self.norm = plan, transform, floor, norm
@@ -172,50 +172,21 @@ class _WhitenedChain:
             prior_precision=(min(low * plan.n_samples / floor, high * largest), high * largest),
         )
         options = plan.options._replace(n_steps=plan.n_steps, n_draws=plan.n_draws)
-        self.rule = _WhitenedCalibration(self.bounds, plan.n_samples, plan.budget, options)
+        rule = _WhitenedCalibration(self.bounds, plan.n_samples, plan.budget, options)
+        super().__init__(rule, plan.noise_multiplier, plan.n_steps, self._inflation())
 
-    def _wanted_step(self, temperature):
-        calm = self.rule._calm_step(temperature)
-        if not self.rule.private:  # More diffusion time only helps.
-            return calm
-        time = self.goal / self.rule._slowest(temperature)
-        return min(time / self.plan.n_steps, calm)
-
-    def _affordable_step(self, temperature):
-        """Largest diffusion time of a step that the noise multiplier covers."""
-        plan, d = self.plan, self.bounds.n_parameters
-        if plan.noise_multiplier == 0:
-            return math.inf
-        # Sums are rounded before they are transformed, which can make their errors as much larger.
+    def _inflation(self):
+        """Sums are rounded before they are transformed, which can make their errors as much larger."""
+        plan = self.plan
         grown = float(np.linalg.norm(self.transform)) * plan.bounds.row_norm / self.norm
-        rounding = sum_inflation(plan.n_samples, d, plan.budget.neighboring_relation) - 1.0
-        inflation = 1.0 + rounding * max(1.0, grown)
-        moved = 1.0 / plan.noise_multiplier - math.sqrt(d) * 2.0**-LATTICE_BITS
-        share = moved * plan.sampling_rate / (self.bounds.gradient_bound * inflation)
-        return 2.0 * temperature * share**2
-
-    def step(self, temperature):
-        """Return the diffusion time of a step."""
-        return min(self._wanted_step(temperature), self._affordable_step(temperature))
-
-    def _is_affordable(self, temperature):
-        return self._wanted_step(temperature) <= self._affordable_step(temperature)
+        relation = plan.budget.neighboring_relation
+        rounding = sum_inflation(plan.n_samples, plan.bounds.n_parameters, relation) - 1.0
+        return 1.0 + rounding * max(1.0, grown)
 
     def _relaxes(self, temperature):
         """Whether steps are long enough for the directions that are to relax."""
-        time = self.plan.n_steps * self._wanted_step(temperature)
+        time = self.n_steps * self.wanted_step(temperature)
         return time * self.rule._slowest(temperature) >= self.goal * (1 - 1e-9)
-
-    def lowest_temperature(self):
-        """Return the lowest temperature from 1 at which the wanted step is affordable."""
-        if self._is_affordable(1.0):
-            return 1.0
-
-        def excess(log_temperature):
-            temperature = math.exp(log_temperature)
-            return self._wanted_step(temperature) / self._affordable_step(temperature) - 1.0
-
-        return math.exp(smallest_within(excess, 1.0, 1e-9))
 
     def with_least_clipping(self):
         """Return the chain with the largest norm of rows at which nothing is tempered."""
@@ -225,7 +196,7 @@ class _WhitenedChain:
         for _ in range(30):
             middle = 0.5 * (low + high)
             chain = _WhitenedChain(self.plan, self.transform, self.floor, math.exp(middle))
-            if chain._is_affordable(1.0) and chain._relaxes(1.0):
+            if chain.is_affordable(1.0) and chain._relaxes(1.0):
                 low = middle
             else:
                 high = middle
@@ -271,23 +242,12 @@ def plan_fisher(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B
     """
     check_options(bounds, n_samples, budget, options)
     _check(bounds, options)
-    steps = options.n_steps
-    if steps is None:
-        steps = N_STEPS_WITHOUT_PRIVACY
-        if not math.isinf(
-            budget.epsilon
-        ):  # They cost no privacy; colder chains have farther to go.
-            steps = math.ceil(N_STEPS * max(1.0, 2.0 * gaussian_mu(budget.epsilon, budget.delta)))
-        draws = HamiltonianCalibration.default_draws if options.n_draws is None else options.n_draws
-        burn_in = (
-            HamiltonianCalibration.default_burn_in if options.burn_in is None else options.burn_in
-        )
-        steps = max(steps, math.ceil((draws + 1) / (1.0 - burn_in)))
+    steps = chain_length(HamiltonianCalibration, options, _default_steps(budget))
     # It checks the options against each other, and knows the defaults.
     rule = HamiltonianCalibration(bounds, n_samples, budget, options._replace(n_steps=steps))
     total = gaussian_mu(budget.epsilon, budget.delta)
     of_matrix = math.sqrt(SHARE) * total
-    multiplier, cost = _multiplier(budget, rule.q, steps, total, of_matrix)
+    multiplier, cost = path_multiplier(budget, rule.q, steps, total, of_matrix)
     return FisherPlan(
         sampler="sgfs",
         n_samples=n_samples,
@@ -306,31 +266,11 @@ def plan_fisher(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B
     )
 
 
-def _multiplier(budget, rate, steps, total, of_matrix):
-    """Return (noise multiplier of a step, cost of the matrix and of all steps)."""
-    relation = budget.neighboring_relation
+def _default_steps(budget):
     if math.isinf(budget.epsilon):
-        return 0.0, PrivacyCost(relation, mu=math.inf)
-    shift = 2.0 if relation == "replace_one" else 1.0
-    limit = shift * rate * math.sqrt(steps) / math.sqrt(total**2 - of_matrix**2)
-    if rate == 1:
-        multiplier = limit * (1 + 1e-12)
-        return multiplier, PrivacyCost(
-            relation, mu=math.hypot(of_matrix, shift * math.sqrt(steps) / multiplier)
-        )
-
-    def cost(log_excess):
-        multiplier = 0.5 * limit * math.exp(log_excess)
-        return PrivacyCost(
-            relation, mu=of_matrix, sampled=(SampledGaussian(multiplier, rate, steps),)
-        )
-
-    def excess(log_excess):
-        return cost(log_excess).epsilon(budget.delta) / budget.epsilon - 1.0
-
-    # At least the noise that the limit of small steps needs; half of it is certainly too little.
-    found = smallest_within(excess, 1.0, 1e-3)
-    return cost(found).sampled[0].noise_multiplier, cost(found)
+        return N_STEPS_WITHOUT_PRIVACY
+    # They cost no privacy; colder chains have farther to go.
+    return math.ceil(N_STEPS * max(1.0, 2.0 * gaussian_mu(budget.epsilon, budget.delta)))
 
 
 def _moment_noise(bounds, n_samples, budget, mu):

@@ -32,12 +32,16 @@ class DiffusionPlan(Plan):
         Noise of the first step relative to what one record can contribute to the gradient sum.
     wanted_relaxations : float
         How often the slowest direction should relax; see ``relaxations``.
+    least_data_curvature : float, default=0.0
+        In whitened coordinates, what the data are taken to contribute to the curvature of a direction that
+        they speak of; where it is 0, only the prior's is sure.
     """
 
     step_size: float
     step_decay: float
     noise_multiplier: float
     wanted_relaxations: float
+    least_data_curvature: float = 0.0
 
     def step_sizes(self):
         """Return the size of every step of a segment, the shortest if they differ."""
@@ -59,8 +63,8 @@ class DiffusionPlan(Plan):
 
     @property
     def slowest_curvature(self):
-        """Curvature of the potential in its slowest direction: the prior's."""
-        return self.temperature * self.bounds.prior_precision[0]
+        """Curvature of the potential in its slowest direction: the prior's, or what data are taken to add."""
+        return self.least_data_curvature or self.temperature * self.bounds.prior_precision[0]
 
     @property
     def n_segments(self):
@@ -201,24 +205,6 @@ class HamiltonianPlan(PathPlan):
         rows = super()._rows()
         rows.append(("friction", f"{self.friction:.4g} of the velocity per step"))
         return rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class WhitenedPlan(HamiltonianPlan):
-    """A plan for the second part of SGFS, in whitened coordinates.
-
-    Attributes
-    ----------
-    least_data_curvature : float
-        What the data are taken to contribute to the curvature of a direction that they speak of.
-    """
-
-    least_data_curvature: float
-
-    @property
-    def slowest_curvature(self):
-        """Curvature of the slowest direction that is to relax."""
-        return self.least_data_curvature or super().slowest_curvature
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,6 +45,11 @@ class ThermostatCalibration(HamiltonianCalibration):
         return min(max(super().friction(temperature, step, steps), stable), _ROOM / (1.0 + heat))
 
 
+def thermostat_gain(friction, temperature):
+    """Return how fast friction follows the kinetic temperature."""
+    return _GAIN * friction**2 / temperature
+
+
 @lru_cache(maxsize=512)
 def plan_thermostat(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B008
     """Find the schedule of a path with a thermostat (SGNHT) whose exact cost stays within a budget.
@@ -85,5 +90,5 @@ def plan_thermostat(bounds, n_samples, budget, options=SamplerOptions()):  # noq
         "sgnht",
         start=start,
         friction=friction,
-        thermostat_gain=_GAIN * friction**2 / solved.temperature,
+        thermostat_gain=thermostat_gain(friction, solved.temperature),
     )

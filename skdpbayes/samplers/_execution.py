@@ -90,6 +90,22 @@ def run_in_blocks(advance, plan, work, verbose, label):
             progress.close()
 
 
+@contextmanager
+def progress_bar(total, label, verbose):
+    """Yield a function that notes a step of ``total``, for work that is done step by step from Python."""
+    progress = _Progress(total, label) if verbose else None
+
+    def advance():
+        if progress:
+            progress.to(progress.done + 1)
+
+    try:
+        yield advance
+    finally:
+        if progress:
+            progress.close()
+
+
 class _Pace:
     """Decides how many steps to run at once, and whether several cores are worth it.
 

@@ -18,9 +18,11 @@ from ._interface import (
 )
 from ._moments import MOMENT_ROWS, clip_transformed, second_moment
 from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
+from .mixture import MixtureModel, make_mixture, unpack_mixture
 
 __all__ = [
     "MOMENT_ROWS",
+    "MixtureModel",
     "TargetBounds",
     "add_gradient",
     "clip_transformed",
@@ -33,6 +35,7 @@ __all__ = [
     "logistic_prior_precision",
     "loss_differences",
     "make_logistic",
+    "make_mixture",
     "n_examples",
     "potential_gradient",
     "prior_gradient",
@@ -40,4 +43,5 @@ __all__ = [
     "record",
     "second_moment",
     "selected_from",
+    "unpack_mixture",
 ]

@@ -1,0 +1,108 @@
+"""Chains whose noise and number of steps are fixed, and paid for, before their coordinates are known.
+
+Part of a budget releases something (a second moment, a start), the rest buys ``T`` steps at the noise
+multiplier ``nu``: a cost that is known beforehand. What was released then decides on coordinates, and
+with them on the bound ``G`` of a record's gradient; a step of diffusion time ``eta`` at temperature
+``tau`` has the multiplier ``q sqrt(2 tau / eta) / G``, so that
+
+    eta <= 2 tau (q / (nu G))^2,
+
+and the temperature is the lowest from 1 at which the chain gets the time that it wants.
+"""
+
+import math
+
+from .calibration import smallest_within
+from .cost import PrivacyCost, SampledGaussian
+from .floating_point import LATTICE_BITS
+
+
+class GivenNoise:
+    """The schedule of a chain at a noise that is paid for.
+
+    Parameters
+    ----------
+    rule : LangevinCalibration
+        For the chain's own coordinates; knows the slowest direction.
+    noise_multiplier : float
+        What a step's noise is, relative to the bound on a record's gradient; 0 without privacy.
+    n_steps : int
+        How many.
+    inflation : float
+        By how much rounding may enlarge that bound.
+    """
+
+    def __init__(self, rule, noise_multiplier, n_steps, inflation):
+        self.rule, self.noise_multiplier, self.n_steps = rule, noise_multiplier, n_steps
+        self.inflation = inflation
+
+    def wanted_step(self, temperature):
+        """Return the diffusion time of a step at which the slowest direction relaxes as is wanted."""
+        calm = self.rule._calm_step(temperature)
+        if not self.rule.private:  # More diffusion time only helps.
+            return calm
+        return min(self.rule._time(temperature) / self.n_steps, calm)
+
+    def affordable_step(self, temperature):
+        """Return the largest diffusion time of a step that the noise multiplier covers."""
+        if self.noise_multiplier == 0:
+            return math.inf
+        bounds = self.rule.bounds
+        moved = 1.0 / self.noise_multiplier - math.sqrt(bounds.n_parameters) * 2.0**-LATTICE_BITS
+        share = moved * self.rule.q / (bounds.gradient_bound * self.inflation)
+        return 2.0 * temperature * share**2
+
+    def step(self, temperature):
+        """Return the diffusion time of a step."""
+        return min(self.wanted_step(temperature), self.affordable_step(temperature))
+
+    def is_affordable(self, temperature):
+        """Tell whether the wanted step is."""
+        return self.wanted_step(temperature) <= self.affordable_step(temperature)
+
+    def lowest_temperature(self):
+        """Return the lowest temperature from 1 at which the wanted step is affordable."""
+        if self.is_affordable(1.0):
+            return 1.0
+
+        def excess(log_temperature):
+            temperature = math.exp(log_temperature)
+            return self.wanted_step(temperature) / self.affordable_step(temperature) - 1.0
+
+        return math.exp(smallest_within(excess, 1.0, 1e-9))
+
+
+def chain_length(calibration_class, options, n_steps):
+    """Return ``n_steps``, or as many as the wanted draws after the burn-in need; the user's own if given."""
+    if options.n_steps is not None:
+        return options.n_steps
+    draws = calibration_class.default_draws if options.n_draws is None else options.n_draws
+    burn_in = calibration_class.default_burn_in if options.burn_in is None else options.burn_in
+    return max(n_steps, math.ceil((draws + 1) / (1.0 - burn_in)))
+
+
+def path_multiplier(budget, rate, steps, total, of_start):
+    """Return (noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before)."""
+    relation = budget.neighboring_relation
+    if math.isinf(budget.epsilon):
+        return 0.0, PrivacyCost(relation, mu=math.inf)
+    shift = 2.0 if relation == "replace_one" else 1.0
+    limit = shift * rate * math.sqrt(steps) / math.sqrt(total**2 - of_start**2)
+    if rate == 1:
+        multiplier = limit * (1 + 1e-12)
+        return multiplier, PrivacyCost(
+            relation, mu=math.hypot(of_start, shift * math.sqrt(steps) / multiplier)
+        )
+
+    def cost(log_excess):
+        multiplier = 0.5 * limit * math.exp(log_excess)
+        return PrivacyCost(
+            relation, mu=of_start, sampled=(SampledGaussian(multiplier, rate, steps),)
+        )
+
+    def excess(log_excess):
+        return cost(log_excess).epsilon(budget.delta) / budget.epsilon - 1.0
+
+    # At least the noise that the limit of small steps needs; half of it is certainly too little.
+    found = smallest_within(excess, 1.0, 1e-3)
+    return cost(found).sampled[0].noise_multiplier, cost(found)

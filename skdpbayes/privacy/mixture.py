@@ -1,0 +1,313 @@
+"""Plans for mixtures: a private start, then a path in coordinates around it.
+
+The data enter through expected sufficient statistics, for rows in the unit ball
+
+    S_k = sum_i r_k(x_i) (1, x_i, x_i^2),     sum_k r_k = 1,     |(1, x, x^2)|^2 <= 3.
+
+One record moves them by at most ``sqrt(3)``, under ``replace_one`` by ``sqrt(6)``: ``1 + x.x' +
+x^2.x'^2 >= 0`` for rows in the unit ball, so that two records' statistics are never at an obtuse angle.
+The start is a fixed number of passes, each of which releases all statistics with Gaussian noise, in
+three phases:
+
+- cells: the table is cut into ``CELLS K`` cells, by splitting those of largest spread, and by Lloyd's
+  steps;
+- soft: expectation maximisation with a component for each cell; then components are merged down to
+  ``K``;
+- refine: expectation maximisation with ``K`` components and running means of the statistics.
+
+Together with the path, in coordinates whitened at the start, this is ``mu``-GDP with ``mu^2 =
+sum_phases T (Delta / sigma)^2 + mu_path^2``, all of it fixed beforehand. What the start decides on is
+the bound ``G`` of a record's gradient, and through it the temperature
+(`skdpbayes.privacy.given_noise`). The target is not log-concave: last states cannot be accounted for,
+and the whole path is released."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..targets import TargetBounds
+from ..targets.mixture import STATISTICS_NORM, MixtureModel
+from .cost import gaussian_mu
+from .floating_point import LATTICE_BITS, sum_inflation
+from .given_noise import GivenNoise, chain_length, path_multiplier
+from .hamiltonian import HamiltonianCalibration
+from .langevin_calibration import LangevinCalibration
+from .langevin_plans import HamiltonianPlan, LangevinPlan, ThermostatPlan
+from .options import SamplerOptions, check_options
+from .plan import Plan
+from .thermostat import ThermostatCalibration, thermostat_gain
+
+MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht")
+# How many cells there are for a component, and how often Lloyd's steps are taken when all are there.
+CELLS, LLOYD = 4, 2
+SOFT_PASSES, REFINING_PASSES = 12, 40
+# Shares of mu^2; the path has the rest.
+SHARES = {"cells": 0.15, "soft": 0.2, "refine": 0.3}
+N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
+# In whitened coordinates a record adds 1 to the curvature where its component is known, less where components
+# overlap: taken to be at least the first number, and at most the second.
+_LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
+# Room for the bound on a record's gradient to grow while the chain moves away from the start.
+_SLACK = 1.2
+# How much more statistics can err, relative to gradients, than sums of gradients.
+_STATISTICS_ROUNDING = 8.0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the start.
+
+    Attributes
+    ----------
+    name : str
+        What it is for.
+    n_passes : int
+        Over the table.
+    noise_scale : float
+        Standard deviation of the noise on statistics of rows in the unit ball.
+    """
+
+    name: str
+    n_passes: int
+    noise_scale: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixturePlan(Plan):
+    """A plan for a mixture, as far as it can be made before the start is released.
+
+    ``temperature`` is nan until then, unless it is fixed; `complete` returns the rest.
+
+    Attributes
+    ----------
+    model : MixtureModel
+        The mixture and its prior.
+    phases : tuple of Phase
+        The start.
+    noise_multiplier : float
+        Of every step of the path, relative to the bound on a record's gradient.
+    options : SamplerOptions
+        What the user has fixed.
+    """
+
+    model: MixtureModel
+    phases: tuple[Phase, ...]
+    noise_multiplier: float
+    options: SamplerOptions
+
+    @property
+    def start_passes(self):
+        """How many passes over the table the start takes."""
+        return sum(phase.n_passes for phase in self.phases)
+
+    @property
+    def record_gradients(self):
+        """How many records are read, again and again."""
+        return super().record_gradients + self.start_passes * self.n_samples
+
+    @property
+    def n_updates(self):
+        """Updates in all, those of the start included."""
+        return self.n_steps + self.start_passes
+
+    @property
+    def halves_distances(self):
+        """Whether noise is relative to half the distance of two records' gradients, not to their norm.
+
+        On Poisson batches a record's own gradient counts, also where neighbours replace one.
+        """
+        return self.budget.neighboring_relation == "replace_one" and self.sampling_rate == 1
+
+    def _rows(self):
+        rows = dict(super()._rows())
+        if math.isnan(self.temperature):
+            rows["temperature"] = "from the released start"
+        rows["start"] = ", ".join(
+            f"{phase.n_passes} passes to {phase.name}" for phase in self.phases
+        )
+        rows["noise on statistics"] = ", ".join(f"{p.noise_scale:.4g}" for p in self.phases)
+        rows["noise multiplier"] = f"{self.noise_multiplier:.4g}"
+        return list(rows.items())
+
+    def complete(self, gradient_bound, prior_curvature):
+        """Return the plan of the path, post-processing of the released start.
+
+        Parameters
+        ----------
+        gradient_bound : float
+            What a record's gradient is bounded by at the start, as `halves_distances` says.
+        prior_curvature : float
+            A bound on the prior's curvature there.
+
+        Returns
+        -------
+        path : LangevinPlan, HamiltonianPlan or ThermostatPlan
+            In whitened coordinates; its cost is the whole plan's.
+        """
+        private = not math.isinf(self.budget.epsilon)
+        bounds = self.bounds._replace(
+            gradient_bound=_SLACK * gradient_bound if private else gradient_bound,
+            smoothness=_MOST_INFORMATION,
+            prior_precision=(min(1e-6, prior_curvature), prior_curvature),
+        )
+        options = self.options._replace(n_steps=self.n_steps, n_draws=self.n_draws)
+        rule = _RULES[self.sampler](bounds, self.n_samples, self.budget, options)
+        inflation = _inflation(bounds, self.n_samples, self.budget)
+        chain = GivenNoise(rule, self.noise_multiplier, self.n_steps, inflation)
+        temperature = rule.options.temperature or chain.lowest_temperature()
+        step = chain.step(temperature)
+        common = {
+            "sampler": self.sampler,
+            "n_samples": self.n_samples,
+            "bounds": bounds,
+            "budget": self.budget,
+            "cost": self.cost,
+            "temperature": temperature,
+            "n_steps": self.n_steps,
+            "n_burn_in": self.n_burn_in,
+            "n_draws": self.n_draws,
+            "sampling_rate": self.sampling_rate,
+            "step_size": step,
+            "step_decay": 0.0,
+            "noise_multiplier": self.noise_multiplier,
+            "wanted_relaxations": rule.goal,
+            "least_data_curvature": rule._slowest(temperature),
+        }
+        if self.sampler == "sgld":
+            return LangevinPlan(**common)
+        friction = rule.friction(temperature, step, self.n_steps)
+        if self.sampler == "sghmc":
+            return HamiltonianPlan(**common, friction=friction)
+        gain = thermostat_gain(friction, temperature)
+        return ThermostatPlan(**common, friction=friction, thermostat_gain=gain)
+
+
+class _InformationCurvature:
+    """Directions relax by what the records say of them, not by the prior."""
+
+    relaxations = (1.0, 10.0)
+
+    def _slowest(self, temperature):
+        return _LEAST_INFORMATION * self.n
+
+
+class _Langevin(_InformationCurvature, LangevinCalibration):
+    pass
+
+
+class _Hamiltonian(_InformationCurvature, HamiltonianCalibration):
+    pass
+
+
+class _Thermostat(_InformationCurvature, ThermostatCalibration):
+    pass
+
+
+_RULES = {"sgld": _Langevin, "sghmc": _Hamiltonian, "sgnht": _Thermostat}
+
+
+def _inflation(bounds, n_samples, budget):
+    """Return by how much rounding can enlarge what one record does."""
+    relation = budget.neighboring_relation
+    rounding = sum_inflation(n_samples, bounds.n_parameters, relation) - 1.0
+    return 1.0 + _STATISTICS_ROUNDING * rounding
+
+
+@lru_cache(maxsize=512)
+def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler="sgld"):  # noqa: B008
+    """Divide a budget among a private start and a path.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        The mixture and its prior.
+    n_samples : int
+        Public size of the table.
+    budget : Budget
+        Ceiling on the cost.
+    options : SamplerOptions, default=SamplerOptions()
+        What the user fixes; step sizes follow from the start.
+    sampler : {"sgld", "sghmc", "sgnht"}, default="sgld"
+        The algorithm of the path.
+
+    Returns
+    -------
+    plan : MixturePlan
+
+    Raises
+    ------
+    ValueError
+        If a number of the model or an option is out of range, or if the options cannot all hold.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget, plan_mixture
+    >>> from skdpbayes.targets import MixtureModel
+    >>> model = MixtureModel(2, 3, "diag", 4.0, 1.0, 4.0, 5.0, 0.5)
+    >>> plan = plan_mixture(model, 100_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0
+    True
+    """
+    model.checked()
+    bounds = TargetBounds(model.n_parameters, STATISTICS_NORM, 1.0, (1.0, 1.0))
+    check_options(bounds, n_samples, budget, options)
+    _check(options, sampler)
+    rule_class = _RULES[sampler]
+    private = not math.isinf(budget.epsilon)
+    steps = chain_length(rule_class, options, N_STEPS if private else N_STEPS_WITHOUT_PRIVACY)
+    # It checks the options against each other, and knows the defaults.
+    rule = rule_class(bounds, n_samples, budget, options._replace(n_steps=steps))
+    total = gaussian_mu(budget.epsilon, budget.delta)
+    phases = _phases(model, bounds, n_samples, budget, total)
+    of_start = math.sqrt(sum(SHARES[phase.name] for phase in phases)) * total
+    multiplier, cost = path_multiplier(budget, rule.q, steps, total, of_start)
+    return MixturePlan(
+        sampler=sampler,
+        n_samples=n_samples,
+        bounds=bounds,
+        budget=budget,
+        cost=cost,
+        temperature=math.nan if options.temperature is None else options.temperature,
+        n_steps=steps,
+        n_burn_in=math.floor(steps * rule.burn_in),
+        n_draws=rule.draws,
+        sampling_rate=rule.q,
+        model=model,
+        phases=phases,
+        noise_multiplier=multiplier,
+        options=options,
+    )
+
+
+def _phases(model, bounds, n_samples, budget, total):
+    splits = math.ceil(math.log2(CELLS * model.n_components))
+    passes = {"cells": splits + 1 + LLOYD, "soft": SOFT_PASSES, "refine": REFINING_PASSES}
+    if model.n_components == 1:  # Its statistics do not depend on where it is.
+        passes = {"refine": 1}
+    inflation = _inflation(bounds, n_samples, budget)
+    replaced = budget.neighboring_relation == "replace_one"
+    sensitivity = (math.sqrt(2.0) if replaced else 1.0) * STATISTICS_NORM * inflation
+    # Statistics of all cells are one vector, rounded to the lattice of its noise.
+    triangular = model.n_features * (model.n_features + 3) // 2 + 1
+    shift = math.sqrt(CELLS * model.n_components * triangular) * 2.0**-LATTICE_BITS
+    phases = []
+    for name, count in passes.items():
+        mu = math.sqrt(SHARES[name] / count) * total
+        noise = 0.0 if math.isinf(total) else sensitivity / (mu - shift)
+        phases.append(Phase(name, count, noise))
+    return tuple(phases)
+
+
+def _check(options, sampler):
+    if sampler not in MIXTURE_SAMPLERS:
+        raise ValueError(f"sampler must be one of {MIXTURE_SAMPLERS}, got {sampler!r}.")
+    for name, given in (
+        ("step_size", options.step_size is not None),
+        ("step_decay", options.step_decay != 0),
+        ("init", options.init != "zeros"),
+    ):
+        if given:
+            raise ValueError(
+                f"{name}={getattr(options, name)} does not go with mixtures, whose steps follow from the "
+                "start that is released first: leave it out."
+            )

@@ -1,0 +1,250 @@
+"""A private start for a mixture: cells, which are refined and merged, all of it from released statistics.
+
+1. Cells. From one cell on, those with the largest spread ``N_k max_j v_kj`` are cut in two along that
+   axis, at ``m_kj -+ 0.8 sqrt(v_kj)``, until there are several for every component; rows go to the
+   nearest mean.
+2. Soft. Expectation maximisation with a diagonal component for each cell: a Gaussian that was cut into
+   pieces makes them overlap again, two that are apart stay apart. Then the pair is merged, and again,
+   that costs least by Runnalls' bound on the change of the Kullback-Leibler divergence,
+
+       ((w_i + w_j) log |C_ij| - w_i log |C_i| - w_j log |C_j|) / 2,
+
+   ``C_ij`` the covariance of both together. 3. Refine. Expectation maximisation of the model itself.
+Where statistics are noisy their running mean is used,    which weighs pass ``t`` by ``1 / (t + 2)``,
+but not less than by a stated share.
+
+Everything is in unit-ball coordinates. Linde, Buzo and Gray (1980); Runnalls (2007); Delyon, Lavielle and
+Moulines (1999) for the running means.
+"""
+
+import math
+
+import numpy as np
+
+from ..privacy.mixture import CELLS
+from ..targets.mixture import Components
+from ._statistics import Statistics
+
+# Factors so steep that rows belong to the nearest mean.
+_STEEP = 1e5
+# A cell whose count is not above so many deviations of its noise is given up.
+_EMPTY = 5.0
+# A variance is kept above this share of the pooled one while it is noisy, and above the second number always.
+_POOLED_SHARE, _LEAST_VARIANCE = 0.15, 1e-6
+_LEAST_WEIGHT = 0.002
+_SOFT_GAIN, _REFINING_GAIN = 0.15, 0.08
+
+
+def find_start(model, phases, releases, n_samples, advance=lambda: None):
+    """Return the components at which a path is to start.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    phases : tuple of Phase
+        Of a plan.
+    releases : StatisticsReleases
+        The only access to the records.
+    n_samples : int
+        Public size of the table.
+    advance : callable
+        Called after every pass.
+
+    Returns
+    -------
+    components : Components
+        With ``n_components`` components in the model's own kind of factors.
+    """
+    start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
+    if model.n_components == 1:
+        d = model.n_features
+        weights, means, variances = np.ones(1), np.zeros((1, d)), np.full((1, d), 1.0 / d)
+    else:
+        weights, means, variances = merged(*start.soft(*start.cells()), model.n_components)
+    return start.refined(weights, means, variances)
+
+
+class _Start:
+    def __init__(self, model, phases, releases, n_samples, advance):
+        self.model, self.phases, self.releases = model, phases, releases
+        self.n, self.advance = n_samples, advance
+
+    def _release(self, name, components):
+        found = self.releases.release(components, self.phases[name].noise_scale)
+        self.advance()
+        return found
+
+    # Cells
+
+    def cells(self):
+        """Return (weights, means, variances) of cells."""
+        phase = self.phases["cells"]
+        most = CELLS * self.model.n_components
+        centres = np.zeros((1, self.model.n_features))
+        for remaining in range(phase.n_passes - 1, -1, -1):
+            found = self._release("cells", _nearest(centres))
+            alive = found.counts > _EMPTY * phase.noise_scale
+            alive[np.argmax(found.counts)] = True
+            found = Statistics(*(part[alive] for part in found))
+            counts, means, variances = self._moments(found)
+            centres = means
+            if remaining:
+                centres = _split(counts, means, variances, most, 3.0 * phase.noise_scale)
+        return counts / counts.sum(), means, variances
+
+    def _moments(self, found):
+        counts = np.maximum(found.counts, _LEAST_WEIGHT * self.n)
+        means = _into_ball(found.sums / counts[:, None])
+        return counts, means, found.seconds / counts[:, None] - means**2
+
+    # Soft
+
+    def soft(self, weights, means, variances):
+        """Return (weights, means, variances) of as many components, after expectation maximisation."""
+        pooled = np.maximum(weights @ variances, _LEAST_VARIANCE)
+        variances = np.maximum(variances, 0.3 * pooled)
+        counts = self.n * weights
+        mean = _as_statistics(counts, means, variances)
+        for gain in self._gains("soft", _SOFT_GAIN):
+            components = _diagonal(weights, means, variances)
+            mean = mean.towards(self._release("soft", components), gain)
+            counts, means, variances = self._moments(mean)
+            weights = counts / counts.sum()
+            variances = self._floored(counts, variances, "soft", gain)
+        return weights, means, variances
+
+    def _gains(self, name, least):
+        phase = self.phases[name]
+        if phase.noise_scale == 0:
+            return np.ones(phase.n_passes)
+        return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), least)
+
+    def _floored(self, counts, variances, name, gain):
+        """Return variances that are no smaller than their noise allows to know."""
+        pooled = np.maximum(counts @ variances / counts.sum(), _LEAST_VARIANCE)
+        noise = self.phases[name].noise_scale * math.sqrt(6.0 * gain) / counts
+        floor = np.minimum(_POOLED_SHARE * pooled, 2.0 * noise[:, None])
+        return np.maximum(variances, np.maximum(floor, _LEAST_VARIANCE))
+
+    # Refine
+
+    def refined(self, weights, means, variances):
+        """Return `Components` of the model's kind after expectation maximisation."""
+        covariances = variances
+        if self.model.is_triangular:
+            covariances = variances[:, :, None] * np.eye(self.model.n_features)
+        counts = self.n * weights
+        mean = _as_statistics(counts, means, covariances)
+        for gain in self._gains("refine", _REFINING_GAIN):
+            components = _components(weights, means, self._of_kind(counts, covariances))
+            mean = mean.towards(self._release("refine", components), gain)
+            counts, means, covariances = self._posterior_mode(mean, gain)
+            weights = counts / counts.sum()
+        return _components(weights, means, self._of_kind(counts, covariances))
+
+    def _posterior_mode(self, mean, gain):
+        counts = np.maximum(mean.counts, _LEAST_WEIGHT * self.n)
+        means = _into_ball(mean.sums / counts[:, None])
+        if mean.seconds.ndim == 2:
+            variances = mean.seconds / counts[:, None] - means**2
+            return counts, means, self._floored(counts, variances, "refine", gain)
+        outer = means[:, :, None] * means[:, None, :]
+        covariances = mean.seconds / counts[:, None, None] - outer
+        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
+        floors = self._floored(counts, diagonals, "refine", gain).min(axis=1)
+        return counts, means, _floored_matrices(covariances, floors)
+
+    def _of_kind(self, counts, covariances):
+        kind = self.model.covariance_type
+        if kind == "spherical":
+            mean = covariances.mean(axis=1, keepdims=True)
+            return np.repeat(mean, covariances.shape[1], axis=1)
+        if kind == "tied":
+            tied = np.tensordot(counts / counts.sum(), covariances, axes=1)
+            return np.repeat(tied[None], counts.size, axis=0)
+        return covariances
+
+
+def _nearest(centres):
+    return Components(np.zeros(len(centres)), centres, np.full_like(centres, _STEEP))
+
+
+def _diagonal(weights, means, variances):
+    return Components(np.log(weights), means, 1.0 / np.sqrt(variances))
+
+
+def _components(weights, means, covariances):
+    if covariances.ndim == 2:
+        return _diagonal(weights, means, covariances)
+    # A lower triangular F with F F^T = C^-1.
+    factors = np.linalg.cholesky(np.linalg.inv(covariances))
+    return Components(np.log(weights), means, np.ascontiguousarray(factors))
+
+
+def _as_statistics(counts, means, covariances):
+    outer = means**2 if covariances.ndim == 2 else means[:, :, None] * means[:, None, :]
+    shape = (-1,) + (1,) * (covariances.ndim - 1)
+    return Statistics(
+        counts, counts[:, None] * means, counts.reshape(shape) * (covariances + outer)
+    )
+
+
+def _into_ball(means):
+    norms = np.linalg.norm(means, axis=1, keepdims=True)
+    return means / np.maximum(norms, 1.0)
+
+
+def _floored_matrices(matrices, floors):
+    values, vectors = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2.0)
+    values = np.maximum(values, floors[:, None])
+    return (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
+
+
+def _split(counts, means, variances, most, least_spread):
+    """Return the means, those of the cells with the largest spread cut in two."""
+    axes = variances.argmax(axis=1)
+    widths = np.maximum(variances.max(axis=1), _LEAST_VARIANCE)
+    spread = counts * widths
+    chosen = [k for k in np.argsort(-spread)[: most - len(counts)] if spread[k] > least_spread]
+    if len(counts) == 1:
+        chosen = [0]
+    offsets = np.zeros_like(means)
+    offsets[chosen, axes[chosen]] = 0.8 * np.sqrt(widths[chosen])
+    return np.concatenate([means + offsets, (means - offsets)[chosen]])
+
+
+def merged(weights, means, variances, n_components):
+    """Return (weights, means, variances) of fewer components by Runnalls' reduction.
+
+    If there are too few, those with the widest axis are cut in two.
+    """
+    parts = list(zip(weights, means, variances, strict=True))
+    while len(parts) > n_components:
+        pairs = [(i, j) for i in range(len(parts)) for j in range(i)]
+        i, j = min(pairs, key=lambda pair: _merging_cost(parts[pair[0]], parts[pair[1]]))
+        together = _together(parts[i], parts[j])
+        parts = [part for k, part in enumerate(parts) if k not in (i, j)] + [together]
+    while len(parts) < n_components:
+        widest = max(range(len(parts)), key=lambda k: parts[k][2].max())
+        weight, mean, variance = parts.pop(widest)
+        axis = variance.argmax()
+        offset, rest = np.zeros_like(mean), variance.copy()
+        offset[axis] = 0.8 * math.sqrt(variance[axis])
+        rest[axis] *= 0.36
+        parts += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
+    return tuple(np.array(part) for part in zip(*parts, strict=True))
+
+
+def _together(first, second):
+    weight = first[0] + second[0]
+    share = first[0] / weight
+    apart = first[1] - second[1]
+    mean = second[1] + share * apart
+    variance = share * first[2] + (1.0 - share) * second[2] + share * (1.0 - share) * apart**2
+    return weight, mean, variance
+
+
+def _merging_cost(first, second):
+    both = _together(first, second)
+    terms = (part[0] * np.log(part[2]).sum() for part in (first, second))
+    return both[0] * np.log(both[2]).sum() - sum(terms)

@@ -1,0 +1,354 @@
+"""Gaussian mixtures, in coordinates that are whitened around a reference.
+
+    ell_i(theta) = -log sum_k pi_k N(x_i; m_k, (F_k F_k^T)^-1)
+
+with a reference ``(pi0, m0, F0)`` and ``theta = (b, a, t)``:
+
+    log pi = log pi0 + B b + constant,    B = diag(pi0)^(-1/2) H,  H an orthonormal basis of what sqrt(pi0) is
+                                          orthogonal to
+    m_k    = m0_k + F0_k^-T a_k / sqrt(pi0_k)
+    F_k    = F0_k T_k,   log (T_k)_jj = t_kjj / sqrt(2 pi0_k),   (T_k)_ij = t_kij / sqrt(pi0_k)
+
+At the reference a record whose component is known adds the identity to the expected curvature. Diagonal
+factors have the entries ``jj`` only, spherical ones a single ``t_k / sqrt(2 d pi0_k)``, and a tied factor
+``t_jj / sqrt(2)`` and ``t_ij``.
+
+Prior: ``pi ~ Dirichlet(alpha)``, ``m_kj ~ N(0, s^2)``, and Wishart's law with ``nu`` degrees of freedom and
+mean ``I / c`` for precision matrices, or Gamma's with shape ``nu / 2`` and mean ``1 / c`` for precisions.
+
+The data enter through expected sufficient statistics alone: no gradient is ever clipped. Where the public
+bound on a record's gradient grows beyond ``gradient_bound``, all of it is scaled down by the same public
+factor.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.optimize import minimize
+
+from .._clipping import clip_rows
+from ._interface import (
+    add_gradient,
+    implements,
+    loss_differences,
+    n_examples,
+    prior_gradient,
+    prior_potential,
+    record,
+)
+from ._mixture_coordinates import chain_rule, components_at, prior_energy, prior_slope
+from ._mixture_model import (
+    COVARIANCE_TYPES,
+    STATISTICS_NORM,
+    MixtureModel,
+    pack_mixture,
+    unpack_mixture,
+)
+from ._mixture_sensitivity import largest_gradient
+from ._mixture_statistics import (
+    Components,
+    add_statistics,
+    exponents,
+    log_offsets,
+    statistics_size,
+)
+from ._rows import read_only
+
+__all__ = [
+    "STATISTICS_NORM",
+    "Components",
+    "MixtureModel",
+    "MixtureTable",
+    "MixtureTarget",
+    "add_statistics",
+    "gradient_bound_at",
+    "make_mixture",
+    "mixture_target",
+    "parameters_of",
+    "prior_curvature_at",
+    "statistics_size",
+    "unpack_mixture",
+]
+
+
+class MixtureTable(NamedTuple):
+    """Rows in the unit ball, from which statistics are released; ``scale_i values_i`` is a row."""
+
+    values: np.ndarray
+    scale: np.ndarray
+    gradient_bound: float
+
+
+class MixtureTarget(NamedTuple):
+    """The records, and a reference: see the top of this file. All in unit-ball coordinates.
+
+    Attributes
+    ----------
+    values, scale : ndarray
+        The rows.
+    gradient_bound : float
+        What a record's gradient is accounted for with; ``inf`` without privacy.
+    halved : bool
+        Whether that bounds half the distance of two records' gradients, instead of the norm.
+    mixing : ndarray of shape (n_components,)
+        ``c`` of `skdpbayes.targets._mixture_sensitivity`.
+    log_weights, means, factors : ndarray
+        The reference.
+    basis : ndarray of shape (n_components, n_components - 1)
+        ``B``.
+    mean_maps : ndarray of the factors' shape
+        ``F0_k^-1 / sqrt(pi0_k)``.
+    factor_scales : ndarray of shape (n_components, 2)
+        What entries of ``t`` are multiplied by, on and off the diagonal.
+    kind : int
+        Place of the covariance type in ``COVARIANCE_TYPES``.
+    prior : ndarray of shape (4,)
+        ``alpha, s, nu, c``.
+    limit : float
+        Largest deviation from the reference that has a prior density, ``inf`` for none.
+    """
+
+    values: np.ndarray
+    scale: np.ndarray
+    gradient_bound: float
+    halved: bool
+    mixing: np.ndarray
+    log_weights: np.ndarray
+    means: np.ndarray
+    factors: np.ndarray
+    basis: np.ndarray
+    mean_maps: np.ndarray
+    factor_scales: np.ndarray
+    kind: int
+    prior: np.ndarray
+    limit: float
+
+
+def make_mixture(X, model):
+    """Clip rows to the unit ball, in units of the model's ``data_norm``.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Finite numbers.
+    model : MixtureModel
+
+    Returns
+    -------
+    table : MixtureTable
+    """
+    X, scale = clip_rows(X, model.data_norm)
+    return MixtureTable(read_only(X), read_only(scale / model.data_norm), STATISTICS_NORM)
+
+
+def mixture_target(table, model, reference, gradient_bound=math.inf, halved=False, limit=math.inf):
+    """Return the target in coordinates around a reference.
+
+    Parameters
+    ----------
+    table : MixtureTable
+        The rows.
+    model : MixtureModel
+        The prior.
+    reference : Components
+        In unit-ball coordinates; every weight is positive.
+    gradient_bound : float, default=inf
+        Beyond which the gradient is scaled down; see `MixtureTarget`.
+    halved : bool, default=False
+        What it bounds.
+    limit : float, default=inf
+        Of the deviations from the reference.
+
+    Returns
+    -------
+    target : MixtureTarget
+    """
+    weights = np.exp(reference.log_weights)
+    weights /= weights.sum()
+    root = np.sqrt(weights)
+    # The rows behind the first of an orthonormal basis that begins with sqrt(pi0).
+    complement = np.linalg.svd(root[None, :])[2][1:]
+    if model.is_triangular:
+        inverses = np.linalg.inv(reference.factors) / root[:, None, None]
+    else:
+        inverses = 1.0 / (reference.factors * root[:, None])
+    shared = np.ones_like(root) if model.covariance_type == "tied" else root
+    twice = 2.0 * model.n_features if model.covariance_type == "spherical" else 2.0
+    scales = np.column_stack((1.0 / (math.sqrt(twice) * shared), 1.0 / shared))
+    radius = model.data_norm
+    prior = np.array(
+        [
+            model.weight_concentration,
+            model.mean_scale / radius,
+            model.degrees_of_freedom,
+            model.covariance / radius**2,
+        ]
+    )
+    return MixtureTarget(
+        values=table.values,
+        scale=table.scale,
+        gradient_bound=float(gradient_bound),
+        halved=bool(halved),
+        mixing=_mixing(reference, weights),
+        log_weights=np.log(weights),
+        means=np.ascontiguousarray(reference.means, dtype=np.float64),
+        factors=np.ascontiguousarray(reference.factors, dtype=np.float64),
+        basis=np.ascontiguousarray(complement.T / root[:, None]),
+        mean_maps=np.ascontiguousarray(inverses),
+        factor_scales=scales,
+        kind=COVARIANCE_TYPES.index(model.covariance_type),
+        prior=prior,
+        limit=float(limit),
+    )
+
+
+def _mixing(reference, weights):
+    """Return weights ``c`` for which the farthest point, as it is bounded, is nearest; any are valid."""
+    if weights.size == 1:
+        return np.ones(1)
+    precisions = reference.factors**2
+    if reference.factors.ndim == 3:
+        precisions = reference.factors @ reference.factors.transpose(0, 2, 1)
+    pulls = np.einsum(
+        "kj,kj->kj" if precisions.ndim == 2 else "kij,kj->ki", precisions, reference.means
+    )
+    logs = (
+        np.log(np.linalg.det(reference.factors))
+        if precisions.ndim == 3
+        else np.log(reference.factors).sum(1)
+    )
+    constants = 0.5 * (pulls * reference.means).sum(axis=1) - np.log(weights) - logs
+
+    def bound(mixing):
+        curvature = np.tensordot(mixing, precisions, axes=1)
+        steepest = curvature.max() if curvature.ndim == 1 else np.linalg.norm(curvature, 2)
+        return 0.5 * steepest + np.linalg.norm(mixing @ pulls) + mixing @ constants
+
+    start = np.full(weights.size, 1.0 / weights.size)
+    found = minimize(
+        bound,
+        start,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * weights.size,
+        constraints={"type": "eq", "fun": lambda mixing: mixing.sum() - 1.0},
+    ).x
+    candidates = [np.clip(found, 0.0, None), start, *np.eye(weights.size)]
+    candidates = [c / c.sum() for c in candidates if np.isfinite(c).all() and c.sum() > 0]
+    return min(candidates, key=bound)
+
+
+def gradient_bound_at(target, theta):
+    """Return what a record's gradient is bounded by at theta: public, see `MixtureTarget`."""
+    return _gradient_bound(target, np.ascontiguousarray(theta, dtype=np.float64))
+
+
+def prior_curvature_at(target):
+    """Return a bound on the prior's curvature around the reference, with room for a factor of two."""
+    alpha, scale, degrees, covariance = target.prior
+    of_means = np.linalg.norm(target.mean_maps.reshape(len(target.means), -1), axis=1).max()
+    of_factors = np.abs(target.factors).reshape(len(target.means), -1).max()
+    if target.factors.ndim == 3:
+        of_factors = max(np.linalg.norm(factor, 2) for factor in target.factors)
+    curved = 2.0 * degrees * covariance * (of_factors * target.factor_scales.max()) ** 2
+    return 2.0 * max(alpha * len(target.means), (of_means / scale) ** 2, curved)
+
+
+@implements(n_examples, MixtureTable)
+def _count_rows(target):
+    return target.values.shape[0]
+
+
+@implements(n_examples, MixtureTarget)
+def _count(target):
+    return target.values.shape[0]
+
+
+@implements(add_gradient, MixtureTarget)
+def _add_gradient(target, theta, selection, count, out):
+    components, local = components_at(target, theta)
+    n_components, n_features = target.means.shape
+    size = statistics_size(n_components, n_features, target.factors.ndim == 3)
+    statistics = np.zeros(size)
+    add_statistics(target.values, target.scale, selection, count, components, statistics)
+    factor = shrinking(target, components, local)
+    chain_rule(target, components, local, statistics, count, factor, out)
+
+
+@njit(error_model="numpy")
+def shrinking(target, components, local):
+    """Return the factor by which all gradients are scaled down, from public numbers."""
+    if target.gradient_bound == np.inf:
+        return 1.0
+    largest = largest_gradient(target, components, local, target.halved)
+    return min(1.0, target.gradient_bound / largest)
+
+
+@njit(error_model="numpy")
+def _gradient_bound(target, theta):
+    components, local = components_at(target, theta)
+    return largest_gradient(target, components, local, target.halved)
+
+
+@implements(loss_differences, MixtureTarget)
+def _loss_differences(target, theta, proposal, selection, count, out):
+    before = components_at(target, theta)[0]
+    after = components_at(target, proposal)[0]
+    offsets_before, offsets_after = log_offsets(before), log_offsets(after)
+    n_components, n_features = target.means.shape
+    row, centred, terms = np.empty(n_features), np.empty(n_features), np.empty(n_components)
+    for i in range(count):
+        number = record(selection, i)
+        for j in range(n_features):
+            row[j] = target.scale[number] * target.values[number, j]
+        old = _log_density(before, offsets_before, row, centred, terms)
+        out[i] = _log_density(after, offsets_after, row, centred, terms) - old
+
+
+@njit(error_model="numpy")
+def _log_density(components, offsets, row, centred, terms):
+    largest = exponents(components, offsets, row, centred, terms)
+    total = 0.0
+    for k in range(terms.size):
+        total += math.exp(terms[k] - largest)
+    return largest + math.log(total)
+
+
+@implements(prior_gradient, MixtureTarget)
+def _prior_gradient(target, theta, out):
+    components, local = components_at(target, theta)
+    prior_slope(target, components, local, out)
+
+
+@implements(prior_potential, MixtureTarget)
+def _prior_potential(target, theta):
+    components, local = components_at(target, theta)
+    return prior_energy(target, components, local)
+
+
+def parameters_of(target, model, coordinates):
+    """Return draws in canonical parameters, of the data's own scale: see `unpack_mixture`.
+
+    Parameters
+    ----------
+    target : MixtureTarget
+        The coordinates.
+    model : MixtureModel
+    coordinates : ndarray of shape (n_draws, n_parameters)
+        Draws of ``theta``.
+
+    Returns
+    -------
+    draws : ndarray of shape (n_draws, n)
+    """
+    rows = []
+    for theta in coordinates:
+        components, _ = _decode(target, np.ascontiguousarray(theta))
+        rows.append(pack_mixture(components, model))
+    return np.array(rows)
+
+
+@njit(error_model="numpy")
+def _decode(target, theta):
+    return components_at(target, theta)
