@@ -1,0 +1,490 @@
+"""Private Bayesian Gaussian mixtures: draws from a posterior, and the density that they average to.
+
+    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta),
+    p(x | data)     = mean over draws of sum_k w_k N(x; m_k, C_k).
+
+Components have no names of their own: draws are relabelled after sampling.
+"""
+
+from functools import partial
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, choose_draws, validate_table
+from ._mixture_density import log_density, mean_responsibilities, relabelled, sample_mixtures
+from .privacy.mixture import MIXTURE_SAMPLERS, plan_mixture
+from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
+
+# Prior variance of a component's coordinate over that of a row at the norm bound.
+COVARIANCE_SHARE = 0.1
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_SHARED_CONSTRAINTS = (
+    "epsilon",
+    "delta",
+    "data_norm",
+    "temperature",
+    "n_steps",
+    "burn_in",
+    "batch_size",
+    "neighboring_relation",
+    "public_size",
+    "random_state",
+    "verbose",
+)
+# Dimensions of a draw's covariances, by their type.
+_COVARIANCE_DIMS = {
+    "spherical": ("component",),
+    "diag": ("component", "feature"),
+    "tied": ("feature", "other_feature"),
+    "full": ("component", "feature", "other_feature"),
+}
+
+
+class MixtureDraws(NamedTuple):
+    """Draws of a mixture, with the same labels in all of them.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_draws, n_components)
+        Weights; they sum to one.
+    means : ndarray of shape (n_draws, n_components, n_features)
+        Means.
+    covariances : ndarray
+        Shape (n_draws, n_components) if "spherical" (variances), (n_draws, n_components, n_features) if
+        "diag" (variances), (n_draws, n_features, n_features) if "tied", and (n_draws, n_components,
+        n_features, n_features) if "full".
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+
+class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstimator):
+    """Differentially private posterior of a Gaussian mixture.
+
+    Draws from the posterior over weights, means and covariances are released under differential privacy,
+    with the budget fixed before the data are read. Densities and the probabilities of components average
+    over the draws.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components.
+    epsilon : float, default=1.0
+        Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
+        privacy and samples the true posterior.
+    delta : float or None, default=None
+        Probability with which the guarantee may fail, in [0, 1). None is ``min(1e-5, 1 / (10 n))``.
+    covariance_type : {"spherical", "diag", "tied", "full"}, default="diag"
+        A variance for each component, one for each of its coordinates, a covariance matrix that all
+        share, or one for each component.
+    data_norm : float or None, default=None
+        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, right for columns
+        of unit scale.
+    weight_concentration_prior : float, default=1.0
+        Of the weights' symmetric Dirichlet prior.
+    mean_prior_scale : float or None, default=None
+        Prior standard deviation of a mean's coordinates. None is ``data_norm``.
+    degrees_of_freedom_prior : float or None, default=None
+        Of the precisions' Wishart prior, above ``n_features - 1`` then; variances alone have twice the
+        shape of a Gamma prior here. None is ``n_features + 2``.
+    covariance_prior : float or None, default=None
+        Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
+        None is ``0.1 * data_norm ** 2 / n_features``.
+    sampler : {"sgld", "sghmc", "sgnht"}, default="sgld"
+        The algorithm: stochastic gradient Langevin dynamics, its underdamped relative, or the same with a
+        thermostat.
+    temperature : float or "auto", default="auto"
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is the
+        lowest value from 1 on that the budget affords, given the chain's released start.
+    n_draws : int, default=100
+        Number of draws that are kept.
+    n_steps : int or "auto", default="auto"
+        Number of updates of the chain; the passes that look for its start come on top.
+    burn_in : float or "auto", default="auto"
+        Fraction of the updates before the first draw.
+    batch_size : int or None, default=None
+        Expected size of a Poisson batch. None takes the full table at every step.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What the guarantee compares: tables that differ in one row's content, the size being public, or
+        in one row's presence.
+    public_size : int or None, default=None
+        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness from the operating system. A known or repeated seed voids
+        the guarantee.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Posterior means of the weights, falling.
+    means_ : ndarray of shape (n_components, n_features)
+        Posterior means of the components' means.
+    covariances_ : ndarray
+        Posterior means of the covariances, of the shape that ``GaussianMixture`` has: (n_components,) if
+        "spherical", (n_components, n_features) if "diag", (n_features, n_features) if "tied", and
+        (n_components, n_features, n_features) if "full".
+    precisions_ : ndarray
+        Inverse of ``covariances_``, of the same shape.
+    posterior_samples_ : MixtureDraws
+        The draws, relabelled.
+    data_norm_ : float
+        Norm to which rows are clipped.
+    spent_epsilon_, spent_delta_ : float
+        What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
+    privacy_cost_ : PrivacyCost
+        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+    plan_ : Plan
+        What the chain did, after its start was released, at the cost of both; it prints readably.
+    temperature_ : float
+        Temperature of the draws.
+    n_iter_ : int
+        Number of updates of the chain.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Warns
+    -----
+    PrivacyWarning
+        If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
+        spent then.
+    ConvergenceWarning
+        If the plan has notes, e.g. that the options leave the chain too short.
+
+    See Also
+    --------
+    skdpbayes.preprocessing.BoundedScaler : Scaling that spends no budget.
+    skdpbayes.privacy.PrivacyLedger : A budget for several fits.
+
+    Notes
+    -----
+    Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not be one.
+
+    A chain may switch the components' labels. Draws are relabelled by Stephens' algorithm [1]_, with the
+    Kullback-Leibler divergence of weighted components as its loss, and components are sorted by their mean
+    weight. Where draws say little of the components, at small ``epsilon``, relabelled means are no better
+    separated than that.
+
+    What scikit-learn's ``GaussianMixture`` does with the table it was fitted on is left out: labels of
+    its rows (``fit_predict``), ``aic`` and ``bic`` would have to read the table again, beyond the plan.
+    `predict` and `score` are for other rows: what they return is as private as those.
+
+    References
+    ----------
+    .. [1] M. Stephens, "Dealing with label switching in mixture models", Journal of the Royal Statistical
+       Society B, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.mixture import DPGaussianMixturePosterior
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(rng.choice([-1.0, 1.0], size=(5000, 1)), 0.3, size=(5000, 2))
+    >>> mixture = DPGaussianMixturePosterior(2, epsilon=1.0, random_state=0).fit(X)
+    >>> mixture.spent_epsilon_ <= 1.0
+    True
+    >>> mixture.means_.shape
+    (2, 2)
+    >>> mixture.predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    _parameter_constraints = {
+        **{name: POSTERIOR_CONSTRAINTS[name] for name in _SHARED_CONSTRAINTS},
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions(set(_COVARIANCE_DIMS))],
+        "weight_concentration_prior": [_POSITIVE],
+        "mean_prior_scale": [None, _POSITIVE],
+        "degrees_of_freedom_prior": [None, _POSITIVE],
+        "covariance_prior": [None, _POSITIVE],
+        "sampler": [StrOptions(set(MIXTURE_SAMPLERS))],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components=2,
+        *,
+        epsilon=1.0,
+        delta=None,
+        covariance_type="diag",
+        data_norm=None,
+        weight_concentration_prior=1.0,
+        mean_prior_scale=None,
+        degrees_of_freedom_prior=None,
+        covariance_prior=None,
+        sampler="sgld",
+        temperature="auto",
+        n_draws=100,
+        n_steps="auto",
+        burn_in="auto",
+        batch_size=None,
+        neighboring_relation="replace_one",
+        public_size=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.covariance_type = covariance_type
+        self.data_norm = data_norm
+        self.weight_concentration_prior = weight_concentration_prior
+        self.mean_prior_scale = mean_prior_scale
+        self.degrees_of_freedom_prior = degrees_of_freedom_prior
+        self.covariance_prior = covariance_prior
+        self.sampler = sampler
+        self.temperature = temperature
+        self.n_draws = n_draws
+        self.n_steps = n_steps
+        self.burn_in = burn_in
+        self.batch_size = batch_size
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # From public quantities
+
+    def _planner(self):
+        return partial(plan_mixture, sampler=self.sampler)
+
+    def _model(self, n_features):
+        """Return the model's public numbers, with defaults in place of None."""
+        norm = float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
+        degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
+        if covariance is None:
+            covariance = COVARIANCE_SHARE * norm * norm / n_features
+            if not 0.0 < covariance < np.inf:
+                raise ValueError(f"data_norm={norm:g} is out of range: its square is no double.")
+        return MixtureModel(
+            n_components=int(self.n_components),
+            n_features=n_features,
+            covariance_type=self.covariance_type,
+            data_norm=norm,
+            weight_concentration=float(self.weight_concentration_prior),
+            mean_scale=norm if self.mean_prior_scale is None else float(self.mean_prior_scale),
+            degrees_of_freedom=float(n_features + 2 if degrees is None else degrees),
+            covariance=float(covariance),
+        )
+
+    def privacy_plan(self, n_samples, n_features):
+        """What a fit would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
+            ``public_size`` instead.
+        n_features : int
+            Columns of the table.
+
+        Returns
+        -------
+        plan : Plan
+            Prints readably; its attributes are public numbers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid, or if the options cannot all hold.
+
+        Examples
+        --------
+        >>> from skdpbayes.mixture import DPGaussianMixturePosterior
+        >>> plan = DPGaussianMixturePosterior(3, epsilon=1.0).privacy_plan(50_000, 2)
+        >>> plan.n_draws
+        100
+        """
+        self._validate_params()
+        for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+            check_scalar(value, name, Integral, min_val=1)
+        return self._make_plan(self._model(int(n_features)), self._public_size(int(n_samples)))
+
+    # From the table
+
+    def fit(self, X, y=None):
+        """Draw from the posterior, within the budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Dense. Rows beyond ``data_norm`` are clipped to it.
+        y : ignored
+
+        Returns
+        -------
+        self : DPGaussianMixturePosterior
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
+            then.
+        BudgetExceededError
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
+        """
+        self._validate_params()
+        X = validate_table(self, X, reset=True, accept_sparse=False)
+        n_samples, n_features = X.shape
+        model = self._model(n_features)
+        plan = self._make_plan(model, self._public_size(n_samples))
+        draws = self._draw(make_mixture(X, model), plan)
+        self.data_norm_ = model.data_norm
+        self._summarise(*unpack_mixture(draws, model))
+        return self
+
+    # From the draws
+
+    def _summarise(self, weights, means, factors):
+        """Set the draws, relabelled, and their means."""
+        self._mixtures, covariances = relabelled(weights, means, factors, self.covariance_type)
+        draws = MixtureDraws(self._mixtures.weights, self._mixtures.means, covariances)
+        self.posterior_samples_ = draws
+        self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)
+        if self.covariance_type in ("spherical", "diag"):
+            self.precisions_ = 1.0 / self.covariances_
+        else:
+            self.precisions_ = np.linalg.inv(self.covariances_)
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        return validate_table(self, X, reset=False, accept_sparse=False)
+
+    def score_samples(self, X):
+        """Log of the density, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            Finite, however far a row is: beyond what squares can hold it falls no further.
+        """
+        return log_density(self._validated(X), self._mixtures)
+
+    def score(self, X, y=None):
+        """Mean log density of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+        """
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X):
+        """Probabilities of the components, averaged over the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_components)
+            Mean over draws of ``p(component | x, draw)``.
+        """
+        return mean_responsibilities(self._validated(X), self._mixtures)
+
+    def predict(self, X):
+        """The most probable component.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        labels : ndarray of int of shape (n_samples,)
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def sample(self, n_samples=1, random_state=None):
+        """Sample new rows from the posterior predictive; post-processing, so it may be repeated for free.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many; each picks a draw, then one of its components.
+        random_state : None, int or RandomState, default=None
+            It need not be secret: the draws are public.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Independent rows given the draws, in no order.
+        labels : ndarray of int of shape (n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is not a positive integer.
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
+        return sample_mixtures(int(n_samples), self._mixtures, check_random_state(random_state))
+
+    def sample_posterior(self, n_draws=None, random_state=None):
+        """Draws from the posterior; post-processing, so it may be repeated for free.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            How many, without replacement. None returns all of ``posterior_samples_``.
+        random_state : None, int or RandomState, default=None
+            Which ones. It need not be secret: the draws are public.
+
+        Returns
+        -------
+        draws : MixtureDraws
+            Some of ``posterior_samples_``, in their order along the chain, in copies.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer draws than asked for.
+        """
+        check_is_fitted(self)
+        draws = self.posterior_samples_
+        chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
+        return MixtureDraws(*(part[chosen] for part in draws))
+
+    def _posterior_variables(self):
+        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        draws, n_features = self.posterior_samples_, self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+        features = np.asarray(names, dtype=str)
+        dims = _COVARIANCE_DIMS[self.covariance_type]
+        coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
+        if "other_feature" in dims:
+            coords["other_feature"] = features
+        variables = {
+            "weights": (draws.weights, ("component",)),
+            "means": (draws.means, ("component", "feature")),
+            "covariances": (draws.covariances, dims),
+        }
+        return variables, coords
