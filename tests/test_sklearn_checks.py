@@ -5,6 +5,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
 
 ESTIMATORS = [
@@ -16,6 +17,8 @@ ESTIMATORS = [
     DPBayesianLogisticRegression(sampler="dp_fast_mh"),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
+    DPGaussianMixturePosterior(n_steps=50, n_draws=10),
+    DPGaussianMixturePosterior(n_steps=50, n_draws=10, epsilon=np.inf),
     BoundedScaler(),
     BoundedScaler(lower=0.0, upper=3.0, feature_range=(0, 1)),
     RowNormClipper(),
