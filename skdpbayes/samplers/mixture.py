@@ -11,15 +11,27 @@ import numpy as np
 
 from ..privacy.mixture import MixturePlan
 from ..targets.mixture import (
-    gradient_bound_at,
+    components_at,
+    largest_gradient,
     mixture_target,
-    parameters_of,
+    pack_mixture,
     prior_curvature_at,
 )
 from ._execution import progress_bar
-from ._interface import Released, run
+from ._interface import CompiledCore, Released, run
 from ._mixture_start import find_start
 from ._statistics import StatisticsReleases
+
+
+@CompiledCore
+def _components(target, theta):
+    return components_at(target, theta)[0]
+
+
+@CompiledCore
+def _gradient_bound(target, theta):
+    components, local = components_at(target, theta)
+    return largest_gradient(target, components, local, target.halved)
 
 
 @run.register
@@ -31,10 +43,11 @@ def _(plan: MixturePlan, target, generator, verbose):
     origin = np.zeros(plan.bounds.n_parameters)
     halved = plan.halves_distances
     whitened = mixture_target(target, model, start, halved=halved)
-    bound = gradient_bound_at(whitened, origin)
+    bound = _gradient_bound(whitened, origin)
     path = plan.complete(bound, prior_curvature_at(whitened))
     if not math.isinf(plan.budget.epsilon):
         bound = path.bounds.gradient_bound
         whitened = mixture_target(target, model, start, bound, halved)
     draws = run(path, whitened, generator, verbose)
-    return Released(parameters_of(whitened, model, draws), path, {})
+    draws = np.array([pack_mixture(_components(whitened, theta), model) for theta in draws])
+    return Released(draws, path, {})

@@ -63,10 +63,11 @@ __all__ = [
     "MixtureTable",
     "MixtureTarget",
     "add_statistics",
-    "gradient_bound_at",
+    "components_at",
+    "largest_gradient",
     "make_mixture",
     "mixture_target",
-    "parameters_of",
+    "pack_mixture",
     "prior_curvature_at",
     "statistics_size",
     "unpack_mixture",
@@ -239,11 +240,6 @@ def _mixing(reference, weights):
     return min(candidates, key=bound)
 
 
-def gradient_bound_at(target, theta):
-    """Return what a record's gradient is bounded by at theta: public, see `MixtureTarget`."""
-    return _gradient_bound(target, np.ascontiguousarray(theta, dtype=np.float64))
-
-
 def prior_curvature_at(target):
     """Return a bound on the prior's curvature around the reference, with room for a factor of two."""
     alpha, scale, degrees, covariance = target.prior
@@ -285,12 +281,6 @@ def shrinking(target, components, local):
     return min(1.0, target.gradient_bound / largest)
 
 
-@njit(error_model="numpy")
-def _gradient_bound(target, theta):
-    components, local = components_at(target, theta)
-    return largest_gradient(target, components, local, target.halved)
-
-
 @implements(loss_differences, MixtureTarget)
 def _loss_differences(target, theta, proposal, selection, count, out):
     before = components_at(target, theta)[0]
@@ -325,30 +315,3 @@ def _prior_gradient(target, theta, out):
 def _prior_potential(target, theta):
     components, local = components_at(target, theta)
     return prior_energy(target, components, local)
-
-
-def parameters_of(target, model, coordinates):
-    """Return draws in canonical parameters, of the data's own scale: see `unpack_mixture`.
-
-    Parameters
-    ----------
-    target : MixtureTarget
-        The coordinates.
-    model : MixtureModel
-    coordinates : ndarray of shape (n_draws, n_parameters)
-        Draws of ``theta``.
-
-    Returns
-    -------
-    draws : ndarray of shape (n_draws, n)
-    """
-    rows = []
-    for theta in coordinates:
-        components, _ = _decode(target, np.ascontiguousarray(theta))
-        rows.append(pack_mixture(components, model))
-    return np.array(rows)
-
-
-@njit(error_model="numpy")
-def _decode(target, theta):
-    return components_at(target, theta)
