@@ -6,7 +6,7 @@ of every step as it is proposed, and ends the chain before its total would be pa
 (Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -150,6 +150,20 @@ class MetropolisPlan(Plan):
                 f"{self.wanted_relaxations:g}: the chain hardly leaves its start.",
             )
         return notes + ((self.advice,) if self.advice else ())
+
+    def scaled(self, gradient_bound):
+        """Return the plan for coordinates in which records' losses change by another bound.
+
+        Distances shrink as the bound grows, so that every step has the same range, and costs the same.
+        """
+        factor = self.bounds.gradient_bound / gradient_bound
+        return replace(
+            self,
+            bounds=self.bounds._replace(gradient_bound=gradient_bound),
+            step_size=self.step_size * factor,
+            typical_deviation=self.typical_deviation * factor,
+            clock=self.clock._replace(coefficient=self.clock.coefficient / factor**2),
+        )
 
     def draw_marks(self):
         """Return where the clock stands when the draws are kept: evenly spaced after burn-in."""

@@ -22,22 +22,24 @@ the bound ``G`` of a record's gradient, and through it the temperature
 and the whole path is released."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..targets import TargetBounds
 from ..targets.mixture import STATISTICS_NORM, MixtureModel
-from .cost import gaussian_mu
+from .cost import PrivacyCost, gaussian_epsilon, gaussian_mu
 from .floating_point import LATTICE_BITS, sum_inflation
 from .given_noise import GivenNoise, chain_length, path_multiplier
 from .hamiltonian import HamiltonianCalibration
 from .langevin_calibration import LangevinCalibration
 from .langevin_plans import HamiltonianPlan, LangevinPlan, ThermostatPlan
-from .options import SamplerOptions, check_options
+from .metropolis import METROPOLIS_SAMPLERS, plan_metropolis
+from .metropolis_plans import MetropolisPlan
+from .options import SamplerOptions, check_common_options, check_options
 from .plan import Plan
 from .thermostat import ThermostatCalibration, thermostat_gain
 
-MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht")
+MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht", *METROPOLIS_SAMPLERS)
 # How many cells there are for a component, and how often Lloyd's steps are taken when all are there.
 CELLS, LLOYD = 4, 2
 SOFT_PASSES, REFINING_PASSES = 12, 40
@@ -49,6 +51,10 @@ N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
 _LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
 # Room for the bound on a record's gradient to grow while the chain moves away from the start.
 _SLACK = 1.2
+# Random walks keep within this distance of the start, in units of a component's own width, in which logarithms of
+# weights and of scales are, too. Their plan reckons with components whose farthest record is so far, squared.
+WALK_LIMIT = 0.25
+_NOMINAL_SQUARE = 100.0
 # How much more statistics can err, relative to gradients, than sums of gradients.
 _STATISTICS_ROUNDING = 8.0
 
@@ -88,12 +94,15 @@ class MixturePlan(Plan):
         Of every step of the path, relative to the bound on a record's gradient.
     options : SamplerOptions
         What the user has fixed.
+    walk : MetropolisPlan or None
+        For the samplers of Metropolis' family, the path in units of the bound on a record's gradient.
     """
 
     model: MixtureModel
     phases: tuple[Phase, ...]
     noise_multiplier: float
     options: SamplerOptions
+    walk: MetropolisPlan | None = None
 
     @property
     def start_passes(self):
@@ -126,8 +135,29 @@ class MixturePlan(Plan):
             f"{phase.n_passes} passes to {phase.name}" for phase in self.phases
         )
         rows["noise on statistics"] = ", ".join(f"{p.noise_scale:.4g}" for p in self.phases)
-        rows["noise multiplier"] = f"{self.noise_multiplier:.4g}"
+        if self.walk is None:
+            rows["noise multiplier"] = f"{self.noise_multiplier:.4g}"
         return list(rows.items())
+
+    @property
+    def notes(self):
+        """What the user should know before running it, a tuple of str."""
+        return super().notes + (() if self.walk is None else self.walk.notes)
+
+    def complete_walk(self, gradient_bound):
+        """Return the plan of a random walk, post-processing of the released start.
+
+        Parameters
+        ----------
+        gradient_bound : float
+            What a record's gradient is bounded by within the walk's limit.
+
+        Returns
+        -------
+        path : MetropolisPlan
+            In whitened coordinates; its cost is the whole plan's.
+        """
+        return replace(self.walk.scaled(gradient_bound), budget=self.budget, cost=self.cost)
 
     def complete(self, gradient_bound, prior_curvature):
         """Return the plan of the path, post-processing of the released start.
@@ -227,7 +257,8 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
         Ceiling on the cost.
     options : SamplerOptions, default=SamplerOptions()
         What the user fixes; step sizes follow from the start.
-    sampler : {"sgld", "sghmc", "sgnht"}, default="sgld"
+    sampler : {"sgld", "sghmc", "sgnht", "dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian"}, \
+            default="sgld"
         The algorithm of the path.
 
     Returns
@@ -250,33 +281,59 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
     """
     model.checked()
     bounds = TargetBounds(model.n_parameters, STATISTICS_NORM, 1.0, (1.0, 1.0))
-    check_options(bounds, n_samples, budget, options)
-    _check(options, sampler)
+    walks = sampler in METROPOLIS_SAMPLERS
+    (check_common_options if walks else check_options)(bounds, n_samples, budget, options)
+    _check(budget, options, sampler)
+    total = gaussian_mu(budget.epsilon, budget.delta)
+    phases = _phases(model, bounds, n_samples, budget, total)
+    shares = sum(SHARES[phase.name] for phase in phases)
+    common = {
+        "sampler": sampler,
+        "n_samples": n_samples,
+        "bounds": bounds,
+        "budget": budget,
+        "model": model,
+        "phases": phases,
+        "options": options,
+    }
+    if walks:
+        walk, cost = _walk(model, n_samples, budget, options, sampler, shares)
+        fixed = ("temperature", "n_steps", "n_burn_in", "n_draws", "sampling_rate")
+        same = {name: getattr(walk, name) for name in fixed}
+        return MixturePlan(**common, **same, cost=cost, noise_multiplier=math.nan, walk=walk)
     rule_class = _RULES[sampler]
     private = not math.isinf(budget.epsilon)
     steps = chain_length(rule_class, options, N_STEPS if private else N_STEPS_WITHOUT_PRIVACY)
     # It checks the options against each other, and knows the defaults.
     rule = rule_class(bounds, n_samples, budget, options._replace(n_steps=steps))
-    total = gaussian_mu(budget.epsilon, budget.delta)
-    phases = _phases(model, bounds, n_samples, budget, total)
-    of_start = math.sqrt(sum(SHARES[phase.name] for phase in phases)) * total
-    multiplier, cost = path_multiplier(budget, rule.q, steps, total, of_start)
+    multiplier, cost = path_multiplier(budget, rule.q, steps, total, math.sqrt(shares) * total)
     return MixturePlan(
-        sampler=sampler,
-        n_samples=n_samples,
-        bounds=bounds,
-        budget=budget,
+        **common,
         cost=cost,
         temperature=math.nan if options.temperature is None else options.temperature,
         n_steps=steps,
         n_burn_in=math.floor(steps * rule.burn_in),
         n_draws=rule.draws,
         sampling_rate=rule.q,
-        model=model,
-        phases=phases,
         noise_multiplier=multiplier,
-        options=options,
     )
+
+
+def _walk(model, n_samples, budget, options, sampler, shares):
+    """Return (plan of a random walk in units of the bound, cost of the start and of the walk)."""
+    nominal = _NOMINAL_SQUARE * math.sqrt(model.n_components / 2.0)
+    bounds = TargetBounds(model.n_parameters, 1.0, nominal**-2, (nominal**-2, nominal**-2))
+    total = gaussian_mu(budget.epsilon, budget.delta)
+    start = PrivacyCost(budget.neighboring_relation, mu=math.sqrt(shares) * total)
+    mu = math.sqrt(1.0 - shares) * total
+    while True:
+        part = budget._replace(epsilon=gaussian_epsilon(mu, budget.delta))
+        walk = plan_metropolis(bounds, n_samples, part, options, sampler=sampler)
+        cost = start + walk.cost
+        if budget.allows(cost):
+            return walk, cost
+        # Bits and Gaussians together cost a little more than Gaussians alone.
+        mu *= 0.98
 
 
 def _phases(model, bounds, n_samples, budget, total):
@@ -298,7 +355,7 @@ def _phases(model, bounds, n_samples, budget, total):
     return tuple(phases)
 
 
-def _check(options, sampler):
+def _check(budget, options, sampler):
     if sampler not in MIXTURE_SAMPLERS:
         raise ValueError(f"sampler must be one of {MIXTURE_SAMPLERS}, got {sampler!r}.")
     for name, given in (
@@ -311,3 +368,8 @@ def _check(options, sampler):
                 f"{name}={getattr(options, name)} does not go with mixtures, whose steps follow from the "
                 "start that is released first: leave it out."
             )
+    if budget.delta == 0 and not math.isinf(budget.epsilon):
+        raise ValueError(
+            "delta=0 asks for pure differential privacy, which the Gaussian noise of a mixture's start does "
+            "not have: give a delta in (0, 1), e.g. delta=None for the default."
+        )

@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 
-from ..privacy.mixture import MixturePlan
+from ..privacy.mixture import WALK_LIMIT, MixturePlan
 from ..targets.mixture import (
     components_at,
     largest_gradient,
+    largest_gradient_near,
     mixture_target,
     pack_mixture,
     prior_curvature_at,
@@ -34,20 +35,37 @@ def _gradient_bound(target, theta):
     return largest_gradient(target, components, local, target.halved)
 
 
+@CompiledCore
+def _bound_near(target, theta, limit):
+    components, local = components_at(target, theta)
+    return largest_gradient_near(target, components, local, limit)
+
+
 @run.register
 def _(plan: MixturePlan, target, generator, verbose):
     model = plan.model
     releases = StatisticsReleases(target, plan.n_samples, generator)
     with progress_bar(plan.start_passes, "start", verbose) as advance:
         start = find_start(model, plan.phases, releases, plan.n_samples, advance)
-    origin = np.zeros(plan.bounds.n_parameters)
+    path, whitened = _path(plan, target, start)
+    released = run(path, whitened, generator, verbose)
+    other = {}
+    if isinstance(released, Released):
+        released, path, other = released
+    draws = np.array([pack_mixture(_components(whitened, theta), model) for theta in released])
+    return Released(draws, path, other)
+
+
+def _path(plan, table, start):
+    """Return the plan of the path, and the target in coordinates around its start."""
+    model, origin = plan.model, np.zeros(plan.bounds.n_parameters)
+    if plan.walk is not None:
+        whitened = mixture_target(table, model, start, limit=WALK_LIMIT)
+        bound = _bound_near(whitened, origin, WALK_LIMIT)
+        return plan.complete_walk(bound), whitened._replace(gradient_bound=bound)
     halved = plan.halves_distances
-    whitened = mixture_target(target, model, start, halved=halved)
-    bound = _gradient_bound(whitened, origin)
-    path = plan.complete(bound, prior_curvature_at(whitened))
-    if not math.isinf(plan.budget.epsilon):
-        bound = path.bounds.gradient_bound
-        whitened = mixture_target(target, model, start, bound, halved)
-    draws = run(path, whitened, generator, verbose)
-    draws = np.array([pack_mixture(_components(whitened, theta), model) for theta in draws])
-    return Released(draws, path, {})
+    whitened = mixture_target(table, model, start, halved=halved)
+    path = plan.complete(_gradient_bound(whitened, origin), prior_curvature_at(whitened))
+    if math.isinf(plan.budget.epsilon):
+        return path, whitened
+    return path, whitened._replace(gradient_bound=path.bounds.gradient_bound)

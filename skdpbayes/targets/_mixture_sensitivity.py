@@ -207,11 +207,48 @@ def largest_average(bounds, offsets, energy):
 @njit(error_model="numpy")
 def largest_gradient(target, components, local, halved):
     """Return the bound on a record's gradient, or half that on the distance of two."""
-    n_components, d = components.means.shape
+    n_components = components.log_weights.size
     bounds = np.empty((n_components, 4))
     component_bounds(target, components, local, bounds)
     offsets = log_offsets(components)
     average = largest_average(bounds, offsets, farthest(target, components, offsets))
+    return _with_constants(target, components, bounds, average, halved)
+
+
+@njit(error_model="numpy")
+def largest_gradient_near(target, components, local, limit):
+    """Return a bound on a record's gradient wherever theta is within the limit of the reference.
+
+    There ``T`` differs from ``I`` by ``t`` at most, so that with ``h`` the limit
+    ``|v| <= (1 + t) (|v0| + h)``, ``q <= (1 + t)^2 ((1 + h) q0 + h + h^2)``, and logarithms of weights and
+    determinants change by ``2 h - d log(1 - h)`` at most.
+    """
+    n_components, d = components.means.shape
+    matrices = target.factors.ndim == 3
+    moved = limit * d if matrices else limit
+    error = 2.0 * moved / (1.0 - moved) if moved < 1.0 else np.inf
+    stretch = (1.0 + moved) ** 2
+    constant = stretch * (limit + limit**2)
+    bounds = np.empty((n_components, 4))
+    component_bounds(target, components, local, bounds)
+    offsets = log_offsets(components)
+    shift = 2.0 * limit - d * math.log(1.0 - limit)
+    # Without the offsets, which do not grow.
+    energy = farthest(target, components, offsets) + np.sum(target.mixing * offsets)
+    energy = stretch * (1.0 + limit) * energy + constant / 2.0
+    energy += shift - np.sum(target.mixing * offsets)
+    for k in range(n_components):
+        bounds[k, 0] *= stretch + (stretch - 1.0 if matrices else 0.0)
+        bounds[k, 1] *= 1.0 + 4.0 * (math.sqrt(2.0) * error + error**2) if matrices else 1.0
+        bounds[k, 2] = stretch * (1.0 + limit) * bounds[k, 2] + constant
+    average = largest_average(bounds, offsets + shift, energy)
+    return _with_constants(target, components, bounds, average, False) * math.exp(limit)
+
+
+@njit(error_model="numpy")
+def _with_constants(target, components, bounds, average, halved):
+    """Add what weights and the ``I`` contribute to a bound on the rest."""
+    n_components, d = components.means.shape
     # B B^T, with the weights as they are at theta.
     gram = target.basis @ target.basis.T
     weights = np.exp(components.log_weights)

@@ -46,7 +46,7 @@ from ._mixture_model import (
     pack_mixture,
     unpack_mixture,
 )
-from ._mixture_sensitivity import largest_gradient
+from ._mixture_sensitivity import largest_gradient, largest_gradient_near
 from ._mixture_statistics import (
     Components,
     add_statistics,
@@ -65,6 +65,7 @@ __all__ = [
     "add_statistics",
     "components_at",
     "largest_gradient",
+    "largest_gradient_near",
     "make_mixture",
     "mixture_target",
     "pack_mixture",
