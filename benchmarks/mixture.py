@@ -1,0 +1,274 @@
+"""Gaussian mixtures: density against scikit-learn's, size of the table, and clusters against private k-means.
+
+    python benchmarks/mixture.py reach --digits mnist.npz
+    python benchmarks/mixture.py size --output size.png
+    python benchmarks/mixture.py kmeans --kmeans-python kmeans/bin/python
+
+Covariances are diagonal, delta is the default, neighbours replace one row, all options but ``data_norm`` are
+defaults. A seed takes a mixture of its family (`mixture_data.py`), a table and 20,000 other rows: centres at
+least 6 deviations apart and uniform in [-6, 6]^2 or [-4, 4]^10, deviations of 0.7 to 1.3 in each coordinate,
+rows clipped to the public norm of 10.6 or 12.5. Overlapping centres are 2.5 apart. Digits are MNIST's 60,000
+pictures by the 3 x 3 lowest frequencies of their cosine transform, as they are, clipped to norm 12.
+
+"Gap": by how much the mean log density of the other rows, divided by the dimension, is below that of the
+density they are from; for digits, below that of ``GaussianMixture(n_init=10)``. "Right": a gap of at most
+0.03 at epsilon 3, and of at most 0.1 below; at most 0.03 for scikit-learn's.
+
+`kmeans` needs diffprivlib, whose requirements are other than this package's:
+
+    python -m venv kmeans
+    kmeans/bin/pip install diffprivlib "scikit-learn<1.7" "numpy<2.3"
+
+(diffprivlib 0.6.6 does not import with the newest scikit-learn). Both methods label the other rows, at
+epsilon 1; k-means, which is purely private, knows that a row's coordinates are within the centres' range and
+4 beyond. scikit-learn's mixture (10 starts) is there to compare with.
+"""
+
+import argparse
+import subprocess
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from figures import COLORS, MARKERS, plt
+from mixture_data import (
+    DIGITS,
+    DIGITS_COMPONENTS,
+    DIGITS_NORM,
+    SCENARIOS,
+    draw_tables,
+    load_digits,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+
+from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.mixture import DPGaussianMixturePosterior
+
+EPSILONS = (0.3, 1.0, 3.0)
+N_SAMPLES = 100_000
+SIZES = (3_000, 10_000, 30_000, 100_000, 300_000)
+SIZE_SCENARIOS = ("2 dimensions, 3 apart", "10 dimensions, 5 apart")
+RIGHT, RIGHT_BELOW = 0.03, 0.1
+KMEANS_SCRIPT = Path(__file__).with_name("mixture_kmeans.py")
+
+
+def right_within(epsilon):
+    """Return the largest gap that counts as right."""
+    return RIGHT if epsilon >= 3 else RIGHT_BELOW
+
+
+def fit_private(X, n_components, data_norm, epsilon, seed):
+    """Return (model, seconds)."""
+    start = time.perf_counter()
+    model = DPGaussianMixturePosterior(
+        n_components, epsilon=epsilon, data_norm=data_norm, random_state=seed
+    ).fit(X)
+    return model, time.perf_counter() - start
+
+
+def fit_public(X, n_components, seed, **options):
+    """Return (scikit-learn's model, seconds)."""
+    start = time.perf_counter()
+    model = GaussianMixture(
+        n_components, covariance_type="diag", max_iter=300, random_state=seed, **options
+    ).fit(X)
+    return model, time.perf_counter() - start
+
+
+def warm_up():
+    """Compile what is timed afterwards."""
+    fit_private(np.random.default_rng(0).normal(size=(500, 2)), 2, 3.0, 1.0, 0)
+
+
+class Rows:
+    """Results of one family, a row of the table for each model."""
+
+    def __init__(self, name):
+        self.name, self.results = name, {}
+
+    def add(self, model, gap, seconds, within, temperature=None):
+        """Keep one seed's result."""
+        self.results.setdefault((model, within), []).append((gap, seconds, temperature))
+
+    def show(self):
+        """Print a line for each model."""
+        for (model, within), results in self.results.items():
+            gaps, seconds, temperatures = zip(*results, strict=True)
+            right = sum(gap <= within for gap in gaps)
+            heat = "" if temperatures[0] is None else f"{np.median(temperatures):.1f}"
+            print(
+                f"| {self.name} | {model} | {np.median(gaps):.4f} | {max(gaps):.4f} "
+                f"| {right} of {len(gaps)} | {heat} | {np.median(seconds):.1f} |",
+                flush=True,
+            )
+
+
+RANDOM_START = {"n_init": 1, "init_params": "random_from_data"}
+
+
+def reach(arguments):
+    """Print gaps of private and other fits."""
+    n_samples = 20_000 if arguments.quick else N_SAMPLES
+    n_seeds = min(arguments.seeds, 2) if arguments.quick else arguments.seeds
+    print(f"{n_samples:,} rows, {n_seeds} seeds; gap in nats per row and dimension.\n")
+    print("| table | model | gap, median | largest | right | temperature | seconds |")
+    print(f"|{' --- |' * 7}", flush=True)
+    for name, scenario in SCENARIOS.items():
+        rows, k, d = Rows(name), scenario.n_components, scenario.n_features
+        for seed in range(n_seeds):
+            X, X_test, _, known = draw_tables(name, n_samples, seed)
+            best = known.score(X_test)
+            for epsilon in EPSILONS:
+                model, seconds = fit_private(X, k, scenario.data_norm, epsilon, seed)
+                gap = (best - model.score(X_test)) / d
+                heat = model.plan_.temperature
+                rows.add(f"epsilon = {epsilon:g}", gap, seconds, right_within(epsilon), heat)
+            for label, options in (("10 starts", {"n_init": 10}), ("random start", RANDOM_START)):
+                model, seconds = fit_public(X, k, seed, **options)
+                gap = (best - model.score(X_test)) / d
+                rows.add(f"not private, {label}", gap, seconds, RIGHT)
+        rows.show()
+    if arguments.digits:
+        reach_digits(arguments.digits, n_seeds)
+
+
+def reach_digits(path, n_seeds):
+    """The same for pictures of digits: all seeds have one table, and one best fit."""
+    X, X_test = load_digits(path)
+    d, k, rows = X.shape[1], DIGITS_COMPONENTS, Rows(DIGITS)
+    model, seconds = fit_public(X, k, 0, n_init=10)
+    best = model.score(X_test)
+    one = (best - fit_public(X, 1, 0)[0].score(X_test)) / d
+    for seed in range(n_seeds):
+        for epsilon in EPSILONS:
+            model, seconds = fit_private(X, k, DIGITS_NORM, epsilon, seed)
+            gap = (best - model.score(X_test)) / d
+            heat = model.plan_.temperature
+            rows.add(f"epsilon = {epsilon:g}", gap, seconds, right_within(epsilon), heat)
+        model, seconds = fit_public(X, k, seed, **RANDOM_START)
+        rows.add("not private, random start", (best - model.score(X_test)) / d, seconds, RIGHT)
+    rows.show()
+    print(f"\nDigits: {len(X):,} rows; a single component has a gap of {one:.4f}.")
+
+
+def size(arguments):
+    """Print and plot gaps against the number of rows."""
+    sizes = SIZES[:3] if arguments.quick else SIZES
+    results = {}
+    print(f"{arguments.seeds} seeds; gap in nats per row and dimension, median (largest).\n")
+    print(f"| table | epsilon | {' | '.join(f'{n:,}' for n in sizes)} |")
+    print(f"|{' --- |' * (2 + len(sizes))}", flush=True)
+    for name in SIZE_SCENARIOS:
+        scenario = SCENARIOS[name]
+        gaps = {(epsilon, n): [] for epsilon in EPSILONS for n in sizes}
+        for seed in range(arguments.seeds):
+            for n in sizes:
+                X, X_test, _, known = draw_tables(name, n, seed)
+                best = known.score(X_test)
+                for epsilon in EPSILONS:
+                    k = scenario.n_components
+                    model, _ = fit_private(X, k, scenario.data_norm, epsilon, seed)
+                    gap = (best - model.score(X_test)) / scenario.n_features
+                    gaps[epsilon, n].append(gap)
+        for epsilon in EPSILONS:
+            found = [gaps[epsilon, n] for n in sizes]
+            cells = " | ".join(f"{np.median(gap):.3f} ({max(gap):.3f})" for gap in found)
+            print(f"| {name} | {epsilon:g} | {cells} |", flush=True)
+            results[name, epsilon] = found
+    plot_sizes(sizes, results, arguments.output)
+    print(f"\nplot: {arguments.output}")
+
+
+def plot_sizes(sizes, results, path):
+    """Save medians over seeds, and all seeds."""
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True, layout="constrained")
+    for axis, name in zip(axes, SIZE_SCENARIOS, strict=True):
+        for number, epsilon in enumerate(EPSILONS):
+            gaps = results[name, epsilon]
+            look = {"color": COLORS[number], "marker": MARKERS[number], "ms": 5}
+            medians = [np.median(gap) for gap in gaps]
+            axis.loglog(sizes, medians, label=f"epsilon = {epsilon:g}", **look)
+            for n, gap in zip(sizes, gaps, strict=True):
+                axis.plot([n] * len(gap), gap, ".", color=COLORS[number], ms=3, alpha=0.6)
+        axis.set(title=name, xlabel="rows")
+        axis.axhline(RIGHT, color="#555555", ls=":", lw=1)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("gap per row and dimension (nats)")
+    axes[0].legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def private_centres(python, X, scenario, epsilon, seed):
+    """Return the centres that diffprivlib's KMeans finds, in an environment that has it."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, output = Path(folder, "table.npz"), Path(folder, "centres.npy")
+        np.savez(
+            table,
+            X=X,
+            half=scenario.half + 4.0,
+            n_clusters=scenario.n_components,
+            epsilon=epsilon,
+            seed=seed,
+        )
+        subprocess.run([python, KMEANS_SCRIPT, table, output], check=True)
+        return np.load(output)
+
+
+def kmeans(arguments):
+    """Print adjusted Rand indices at epsilon 1."""
+    n_samples = 20_000 if arguments.quick else N_SAMPLES
+    n_seeds = min(arguments.seeds, 2) if arguments.quick else arguments.seeds
+    print(f"{n_samples:,} rows, {n_seeds} seeds; adjusted Rand index, median (least).\n")
+    print("| table | this package | private k-means | not private | seeds won |")
+    print(f"|{' --- |' * 5}", flush=True)
+    for name, scenario in SCENARIOS.items():
+        found = []
+        for seed in range(n_seeds):
+            X, X_test, labels, _ = draw_tables(name, n_samples, seed)
+            k = scenario.n_components
+            model, _ = fit_private(X, k, scenario.data_norm, 1.0, seed)
+            centres = private_centres(arguments.kmeans_python, X, scenario, 1.0, seed)
+            distances = ((X_test[:, None] - centres) ** 2).sum(axis=2)
+            public, _ = fit_public(X, k, seed, n_init=10)
+            guesses = model.predict(X_test), distances.argmin(axis=1), public.predict(X_test)
+            found.append([adjusted_rand_score(labels, guess) for guess in guesses])
+        found = np.array(found)
+        cells = " | ".join(f"{np.median(part):.3f} ({part.min():.3f})" for part in found.T)
+        won = (found[:, 0] > found[:, 1]).sum()
+        print(f"| {name} | {cells} | {won} of {n_seeds} |", flush=True)
+
+
+def main():
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for run, n_seeds in ((reach, 20), (size, 3), (kmeans, 20)):
+        command = commands.add_parser(run.__name__, description=run.__doc__)
+        command.set_defaults(run=run)
+        command.add_argument("--seeds", type=int, default=n_seeds)
+        command.add_argument("--quick", action="store_true", help="fewer and smaller runs")
+        if run is reach:
+            command.add_argument(
+                "--digits", metavar="PATH", help="MNIST: X_train, X_test in a .npz"
+            )
+        if run is size:
+            command.add_argument("--output", default="mixture_size.png", help="file of the plot")
+        if run is kmeans:
+            command.add_argument("--kmeans-python", required=True, metavar="PATH")
+    arguments = parser.parse_args()
+    # Seeds make a benchmark repeatable; a release must leave random_state=None.
+    warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
+    # That small budgets leave chains short is what is measured here.
+    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    warm_up()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()
