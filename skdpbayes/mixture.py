@@ -98,9 +98,12 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
-    sampler : {"sgld", "sghmc", "sgnht"}, default="sgld"
+    sampler : {"sgld", "sghmc", "sgnht", "dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian", "ops"}, \
+            default="sgld"
         The algorithm: stochastic gradient Langevin dynamics, its underdamped relative, or the same with a
-        thermostat.
+        thermostat; random walks of which accept bits are paid for, near a private start, which are for few
+        parameters and many rows; or exact posterior samples ("ops"), whose cost holds only if the chain has
+        converged, which nothing ensures: it raises a PrivacyWarning, and wants few ``n_draws``.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is the
         lowest value from 1 on that the budget affords, given the chain's released start.

@@ -35,11 +35,12 @@ from .langevin_calibration import LangevinCalibration
 from .langevin_plans import HamiltonianPlan, LangevinPlan, ThermostatPlan
 from .metropolis import METROPOLIS_SAMPLERS, plan_metropolis
 from .metropolis_plans import MetropolisPlan
+from .mixture_sample import CONDITION, plan_walk
 from .options import SamplerOptions, check_common_options, check_options
 from .plan import Plan
 from .thermostat import ThermostatCalibration, thermostat_gain
 
-MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht", *METROPOLIS_SAMPLERS)
+MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht", "ops", *METROPOLIS_SAMPLERS)
 # How many cells there are for a component, and how often Lloyd's steps are taken when all are there.
 CELLS, LLOYD = 4, 2
 SOFT_PASSES, REFINING_PASSES = 12, 40
@@ -51,8 +52,8 @@ N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
 _LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
 # Room for the bound on a record's gradient to grow while the chain moves away from the start.
 _SLACK = 1.2
-# Random walks keep within this distance of the start, in units of a component's own width, in which logarithms of
-# weights and of scales are, too. Their plan reckons with components whose farthest record is so far, squared.
+# Random walks keep within this distance of the start, in units of a component's own width; logarithms
+# of weights and of scales likewise. Their plan reckons with components whose farthest record is so far, squared.
 WALK_LIMIT = 0.25
 _NOMINAL_SQUARE = 100.0
 # How much more statistics can err, relative to gradients, than sums of gradients.
@@ -138,6 +139,11 @@ class MixturePlan(Plan):
         if self.walk is None:
             rows["noise multiplier"] = f"{self.noise_multiplier:.4g}"
         return list(rows.items())
+
+    @property
+    def condition(self):
+        """What the cost holds under: exact draws, for posterior samples."""
+        return CONDITION if self.sampler == "ops" else ""
 
     @property
     def notes(self):
@@ -257,7 +263,7 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
         Ceiling on the cost.
     options : SamplerOptions, default=SamplerOptions()
         What the user fixes; step sizes follow from the start.
-    sampler : {"sgld", "sghmc", "sgnht", "dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian"}, \
+    sampler : {"sgld", "sghmc", "sgnht", "ops", "dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian"}, \
             default="sgld"
         The algorithm of the path.
 
@@ -281,7 +287,7 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
     """
     model.checked()
     bounds = TargetBounds(model.n_parameters, STATISTICS_NORM, 1.0, (1.0, 1.0))
-    walks = sampler in METROPOLIS_SAMPLERS
+    walks = sampler in METROPOLIS_SAMPLERS or sampler == "ops"
     (check_common_options if walks else check_options)(bounds, n_samples, budget, options)
     _check(budget, options, sampler)
     total = gaussian_mu(budget.epsilon, budget.delta)
@@ -296,11 +302,17 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
         "phases": phases,
         "options": options,
     }
+    if sampler == "ops":
+        walk = plan_walk(model, bounds, n_samples, budget, options)
+        common["phases"] = tuple(replace(phase, noise_scale=0.0) for phase in phases)
+        return MixturePlan(
+            **common, **_shared(walk), cost=walk.cost, noise_multiplier=math.nan, walk=walk
+        )
     if walks:
         walk, cost = _walk(model, n_samples, budget, options, sampler, shares)
-        fixed = ("temperature", "n_steps", "n_burn_in", "n_draws", "sampling_rate")
-        same = {name: getattr(walk, name) for name in fixed}
-        return MixturePlan(**common, **same, cost=cost, noise_multiplier=math.nan, walk=walk)
+        return MixturePlan(
+            **common, **_shared(walk), cost=cost, noise_multiplier=math.nan, walk=walk
+        )
     rule_class = _RULES[sampler]
     private = not math.isinf(budget.epsilon)
     steps = chain_length(rule_class, options, N_STEPS if private else N_STEPS_WITHOUT_PRIVACY)
@@ -317,6 +329,12 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
         sampling_rate=rule.q,
         noise_multiplier=multiplier,
     )
+
+
+def _shared(walk):
+    """Return what a plan says as its walk does."""
+    names = ("temperature", "n_steps", "n_burn_in", "n_draws", "sampling_rate")
+    return {name: getattr(walk, name) for name in names}
 
 
 def _walk(model, n_samples, budget, options, sampler, shares):

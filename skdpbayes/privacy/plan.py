@@ -97,6 +97,11 @@ class Plan:
     sampling_rate: float
 
     @property
+    def condition(self):
+        """What the cost holds under, beyond what the package sees to itself; nothing as a rule."""
+        return ""
+
+    @property
     def needs_contraction(self):
         """Whether the cost holds only for convex targets whose gradients are not clipped one by one."""
         return False
@@ -172,6 +177,8 @@ class Plan:
         seconds = f"very roughly {self.estimated_seconds:.2g} s on one core"
         rows = [*self._rows(), ("work", f"{work}, {seconds}")]
         rows.append(("memory", f"{self.memory_bytes / 2**20:.3g} MiB beside the table"))
+        if self.condition:
+            rows.append(("condition", f"the cost holds if {self.condition}"))
         rows.extend(("note", text) for text in self.notes)
         width = max(len(name) for name, _ in rows)
         body = "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)

@@ -131,6 +131,12 @@ def carry_out(target, plan, random_state, verbose):
         If interrupted: the whole plan is spent all the same.
     """
     _check_made_for(plan, target)
+    if plan.condition:
+        warnings.warn(
+            f"epsilon = {plan.epsilon:.6g} holds if {plan.condition}: other samplers need no condition.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
     reserve(plan)
     try:
         result = run(plan, target, private_generator(random_state), verbose)

@@ -158,7 +158,8 @@ class _Start:
         covariances = mean.seconds / counts[:, None, None] - outer
         diagonals = np.diagonal(covariances, axis1=1, axis2=2)
         floors = self._floored(counts, diagonals, "refine", gain).min(axis=1)
-        return counts, means, _floored_matrices(covariances, floors)
+        # Rows are in the unit ball, where no variance is above 1.
+        return counts, means, _clipped(covariances, floors[:, None], 1.0)
 
     def _of_kind(self, counts, covariances):
         kind = self.model.covariance_type
@@ -196,15 +197,28 @@ def _as_statistics(counts, means, covariances):
     )
 
 
+def supported(components, largest_factor):
+    """Return components that are inside the parameter set of exact posterior samples."""
+    low, high = (1.0 + 1e-9) / largest_factor**2, 1.0 - 1e-9
+    if components.factors.ndim == 2:
+        variances = np.clip(components.factors**-2.0, low, high)
+    else:
+        inverses = np.linalg.inv(components.factors)
+        variances = _clipped(inverses.swapaxes(1, 2) @ inverses, low, high)
+    return _components(
+        np.exp(components.log_weights), (1.0 - 1e-9) * _into_ball(components.means), variances
+    )
+
+
 def _into_ball(means):
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     return means / np.maximum(norms, 1.0)
 
 
-def _floored_matrices(matrices, floors):
+def _clipped(matrices, low, high):
+    """Return symmetric matrices with their eigenvalues clipped."""
     values, vectors = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2.0)
-    # Rows are in the unit ball, where no variance is above 1.
-    values = np.clip(values, floors[:, None], 1.0)
+    values = np.clip(values, low, high)
     return (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 

@@ -18,9 +18,10 @@ from ..targets.mixture import (
     pack_mixture,
     prior_curvature_at,
 )
+from ..privacy.mixture_sample import largest_factor
 from ._execution import progress_bar
 from ._interface import CompiledCore, Released, run
-from ._mixture_start import find_start
+from ._mixture_start import find_start, supported
 from ._statistics import StatisticsReleases
 
 
@@ -52,6 +53,8 @@ def _(plan: MixturePlan, target, generator, verbose):
     other = {}
     if isinstance(released, Released):
         released, path, other = released
+    if plan.sampler == "ops":
+        path = plan
     draws = np.array([pack_mixture(_components(whitened, theta), model) for theta in released])
     return Released(draws, path, other)
 
@@ -59,6 +62,10 @@ def _(plan: MixturePlan, target, generator, verbose):
 def _path(plan, table, start):
     """Return the plan of the path, and the target in coordinates around its start."""
     model, origin = plan.model, np.zeros(plan.bounds.n_parameters)
+    if plan.sampler == "ops":  # Nothing but the draws is released; the whole plan is what was done.
+        support = largest_factor(model)
+        whitened = mixture_target(table, model, supported(start, support), support=support)
+        return plan.walk, whitened
     if plan.walk is not None:
         whitened = mixture_target(table, model, start, limit=WALK_LIMIT)
         bound = _bound_near(whitened, origin, WALK_LIMIT)
