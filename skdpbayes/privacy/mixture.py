@@ -53,7 +53,7 @@ _LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
 # Room for the bound on a record's gradient to grow while the chain moves away from the start.
 _SLACK = 1.2
 # Random walks keep within this distance of the start, in units of a component's own width; logarithms
-# of weights and of scales likewise. Their plan reckons with components whose farthest record is so far, squared.
+# of weights and of scales likewise. Their plan reckons with records that are at most so far, squared.
 WALK_LIMIT = 0.25
 _NOMINAL_SQUARE = 100.0
 # How much more statistics can err, relative to gradients, than sums of gradients.
