@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from ..privacy.mixture import WALK_LIMIT, MixturePlan
+from ..privacy.mixture_sample import largest_factor
 from ..targets.mixture import (
     components_at,
     largest_gradient,
@@ -18,7 +19,6 @@ from ..targets.mixture import (
     pack_mixture,
     prior_curvature_at,
 )
-from ..privacy.mixture_sample import largest_factor
 from ._execution import progress_bar
 from ._interface import CompiledCore, Released, run
 from ._mixture_start import find_start, supported
