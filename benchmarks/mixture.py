@@ -7,8 +7,9 @@
 Covariances are diagonal, delta is the default, neighbours replace one row, all options but ``data_norm`` are
 defaults. A seed takes a mixture of its family (`mixture_data.py`), a table and 20,000 other rows: centres at
 least 6 deviations apart and uniform in [-6, 6]^2 or [-4, 4]^10, deviations of 0.7 to 1.3 in each coordinate,
-rows clipped to the public norm of 10.6 or 12.5. Overlapping centres are 2.5 apart. Digits are MNIST's 60,000
-pictures by the 3 x 3 lowest frequencies of their cosine transform, as they are, clipped to norm 12.
+rows clipped to the public norm of 10.6 or 12.5. Overlapping centres are 2.5 apart. Digits are the 29,404
+pictures of 5 to 9 in MNIST, by 3 x 3 frequencies of their cosine transform, scaled as the other digits would
+have it and clipped to norm 5.
 
 "Gap": by how much the mean log density of the other rows, divided by the dimension, is below that of the
 density they are from; for digits, below that of ``GaussianMixture(n_init=10)``. "Right": a gap of at most
