@@ -120,7 +120,7 @@ class _Start:
 
     def _gains(self, name, least):
         phase = self.phases[name]
-        if phase.noise_scale == 0:
+        if phase.noise_scale == 0 or phase.n_passes == 1:
             return np.ones(phase.n_passes)
         return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), least)
 
