@@ -1,0 +1,514 @@
+"""Mixtures: densities and Jacobians against scipy, and what one record can do to gradients and statistics."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+from scipy.stats import dirichlet, gamma, multivariate_normal, norm, wishart
+
+from skdpbayes.samplers._interface import CompiledCore, _prior_potential_of
+from skdpbayes.samplers._statistics import StatisticsReleases
+from skdpbayes.samplers.mixture import _bound_near, _components, _gradient_bound
+from skdpbayes.targets import add_gradient, loss_differences, n_examples, prior_gradient
+from skdpbayes.targets._rows import read_only
+from skdpbayes.targets.mixture import (
+    STATISTICS_NORM,
+    Components,
+    MixtureModel,
+    make_mixture,
+    mixture_target,
+    pack_mixture,
+    unpack_mixture,
+)
+
+KINDS = ["spherical", "diag", "tied", "full"]
+ALPHA, MEAN_SCALE, COVARIANCE = 1.7, 2.3, 0.4
+
+
+@CompiledCore
+def _differences(target, theta, proposal, selection, count, out):
+    loss_differences(target, theta, proposal, selection, count, out)
+
+
+@CompiledCore
+def _gradients(target, theta, data, prior):
+    add_gradient(target, theta, 0, n_examples(target), data)
+    prior_gradient(target, theta, prior)
+
+
+@CompiledCore
+def _each_gradient(target, theta, out):
+    for i in range(out.shape[0]):
+        add_gradient(target, theta, i, 1, out[i])
+
+
+def differences(target, theta, proposal, selection, count):
+    out = np.full(count, np.nan)
+    _differences(target, theta, proposal, selection, count, out)
+    return out
+
+
+def potential_gradient(target, theta, temperature=1.0):
+    """As the package's own, but compiled once for all runs."""
+    data, prior = np.zeros_like(theta), np.full(theta.size, np.nan)
+    _gradients(target, theta, data, prior)
+    return data + temperature * prior
+
+
+def make_model(kind, n_components=2, n_features=2, data_norm=3.0):
+    return MixtureModel(
+        n_components,
+        n_features,
+        kind,
+        data_norm,
+        ALPHA,
+        MEAN_SCALE,
+        n_features + 2.5,
+        COVARIANCE,
+    )
+
+
+def make_reference(rng, model, weights=None, size=3.0, spread=1.0, reach=0.6):
+    """Components around which coordinates are made; ``spread`` is the ratio of their scales."""
+    k, d = model.n_components, model.n_features
+    scales = size * spread ** rng.uniform(-0.5, 0.5, size=(k, d))
+    if model.is_triangular:
+        skewed = np.tril(rng.normal(size=(k, d, d)), -1) * scales[:, None, :] * 0.5
+        factors = skewed + scales[:, :, None] * np.eye(d)
+    else:
+        factors = scales
+    if model.covariance_type == "spherical":
+        factors = np.repeat(factors[:, :1], d, axis=1)
+    if model.covariance_type == "tied":
+        factors = np.repeat(factors[:1], k, axis=0)
+    weights = rng.dirichlet(np.full(k, 4.0)) if weights is None else np.asarray(weights)
+    means = rng.normal(size=(k, d))
+    means *= reach / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
+    return Components(np.log(weights), means, factors)
+
+
+def make_table(rng, model, n=60):
+    rows = rng.normal(size=(n, model.n_features)) * 0.7 * model.data_norm
+    return make_mixture(rows, model)
+
+
+# An independent posterior, by scipy
+
+
+def parameters(target, model, theta):
+    """Return (weights, means, precisions) of all components; a tied precision is repeated."""
+    canonical = pack_mixture(_components(target, theta), model)
+    weights, means, factors = (part[0] for part in unpack_mixture(canonical[None], model))
+    k, d = means.shape
+    if model.covariance_type == "spherical":
+        precisions = (factors**2)[:, None, None] * np.eye(d)
+    elif model.covariance_type == "diag":
+        precisions = (factors**2)[:, :, None] * np.eye(d)
+    else:
+        assert (factors == np.tril(factors)).all()
+        precisions = factors @ np.swapaxes(factors, -1, -2) + np.zeros((k, d, d))
+    return weights, means, precisions
+
+
+def clipped(X, model):
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return X * np.minimum(1.0, model.data_norm / lengths)
+
+
+def log_likelihoods(weights, means, precisions, X):
+    joint = [
+        np.log(w) + multivariate_normal(m, np.linalg.inv(p)).logpdf(X)
+        for w, m, p in zip(weights, means, precisions, strict=True)
+    ]
+    return logsumexp(np.reshape(joint, (len(weights), len(X))), axis=0)
+
+
+def free_precisions(precisions, model):
+    """The entries of precisions that are parameters."""
+    d = model.n_features
+    if model.covariance_type == "spherical":
+        return precisions[:, 0, 0]
+    if model.covariance_type == "diag":
+        return np.diagonal(precisions, axis1=1, axis2=2).ravel()
+    kept = precisions[:1] if model.covariance_type == "tied" else precisions
+    return kept[(slice(None), *np.tril_indices(d))].ravel()
+
+
+def log_prior_density(weights, means, precisions, model):
+    """In the space of weights, means and precisions."""
+    degrees, c = model.degrees_of_freedom, model.covariance
+    total = dirichlet.logpdf(
+        weights / weights.sum(), np.full(len(weights), model.weight_concentration)
+    )
+    total += norm.logpdf(means, scale=model.mean_scale).sum()
+    if not model.is_triangular:
+        law = gamma(degrees / 2.0, scale=2.0 / (degrees * c))
+        return total + law.logpdf(free_precisions(precisions, model)).sum()
+    law = wishart(degrees, np.eye(model.n_features) / (degrees * c))
+    kept = precisions[:1] if model.covariance_type == "tied" else precisions
+    return total + sum(law.logpdf(precision) for precision in kept)
+
+
+def derivatives(function, theta, step=0.005):
+    """Central differences of sixth order: one row of the result for every coordinate."""
+    rows = []
+    for unit in np.eye(theta.size):
+        values = {h: function(theta + h * step * unit) for h in (-3, -2, -1, 1, 2, 3)}
+        total = sum(
+            share * (values[h] - values[-h]) for h, share in ((1, 45.0), (2, -9.0), (3, 1.0))
+        )
+        rows.append(total / (60.0 * step))
+    return np.array(rows)
+
+
+def log_jacobian(target, model, theta):
+    """Log of |det| of theta -> (all weights but one, means, free entries of precisions)."""
+
+    def mapped(theta):
+        weights, means, precisions = parameters(target, model, theta)
+        return np.concatenate(
+            [weights[:-1], means.ravel(), free_precisions(precisions, model).ravel()]
+        )
+
+    matrix = derivatives(mapped, theta)
+    assert matrix.shape == (theta.size, theta.size)
+    return np.linalg.slogdet(matrix)[1]
+
+
+def log_prior(target, model, theta):
+    """In the space of theta."""
+    density = log_prior_density(*parameters(target, model, theta), model)
+    return density + log_jacobian(target, model, theta)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_is_that_of_the_density_by_scipy(rng, kind, n_components):
+    """Exponents of the prior and Jacobians of all coordinates included, at two temperatures."""
+    model = make_model(kind, n_components)
+    reference = make_reference(rng, model)
+    rows = rng.normal(size=(40, 2)) * 2.0
+    target = mixture_target(make_mixture(rows, model), model, reference)
+    rows = clipped(rows, model)
+    theta = 0.3 * rng.normal(size=model.n_parameters)
+
+    def log_likelihood(theta):
+        return log_likelihoods(*parameters(target, model, theta), rows).sum()
+
+    likelihood = -derivatives(log_likelihood, theta)
+    prior = -derivatives(lambda theta: log_prior(target, model, theta), theta)
+    for temperature in (0.0, 1.0, 7.0):
+        found = potential_gradient(target, theta, temperature)
+        expected = likelihood + temperature * prior
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_prior_potential_is_that_of_the_density_by_scipy(rng, kind):
+    model = make_model(kind, 3)
+    target = mixture_target(make_table(rng, model), model, make_reference(rng, model))
+    points = 0.4 * rng.normal(size=(6, model.n_parameters))
+    found = np.array([_prior_potential_of(target, theta) for theta in points])
+    expected = np.array([-log_prior(target, model, theta) for theta in points])
+    np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-7, atol=1e-7)
+    assert np.ptp(found) > 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_origin_is_the_reference(rng, kind):
+    model = make_model(kind, 3)
+    reference = make_reference(rng, model)
+    target = mixture_target(make_table(rng, model), model, reference)
+    found = _components(target, np.zeros(model.n_parameters))
+    for part, expected in zip(found, reference, strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loss_differences_are_those_by_scipy(rng, kind):
+    model = make_model(kind, 3)
+    rows = rng.normal(size=(71, 2)) * 2.0
+    target = mixture_target(make_mixture(rows, model), model, make_reference(rng, model))
+    theta = 0.5 * rng.normal(size=model.n_parameters)
+    batch = rng.integers(71, size=37)
+    for distance in (1e-3, 0.5, 4.0):
+        proposal = theta + distance * rng.normal(size=theta.size) / math.sqrt(theta.size)
+        here, there = (
+            log_likelihoods(*parameters(target, model, point), clipped(rows, model))
+            for point in (theta, proposal)
+        )
+        expected = there - here
+        close = {"rtol": 1e-9, "atol": 1e-11 * np.abs(here).max()}
+        for first, count in ((0, 71), (3, 20)):
+            found = differences(target, theta, proposal, first, count)
+            np.testing.assert_allclose(found, expected[first : first + count], **close)
+        np.testing.assert_allclose(
+            differences(target, theta, proposal, batch, 37), expected[batch], **close
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_far_away_everything_is_finite_and_a_record_weighs_one(rng, kind):
+    model = make_model(kind, 3)
+    table = make_table(rng, model, 5)
+    target = mixture_target(table, model, make_reference(rng, model))
+    bounded = target._replace(gradient_bound=10.0)
+    origin = np.zeros(model.n_parameters)
+    for length in (50.0, 50.0, 50.0, 1e3, 1e9):
+        direction = rng.normal(size=model.n_parameters)
+        theta = length * direction / np.linalg.norm(direction)
+        assert np.isfinite(differences(target, theta, origin, 0, 5)).all()
+        assert np.isfinite(potential_gradient(target, theta)).all()
+        assert np.isfinite(potential_gradient(bounded, theta)).all()
+        assert np.isfinite(_prior_potential_of(target, theta))
+        components = _components(target, theta)
+        for one in range(5):
+            counts = statistics_of(table, components, one).counts
+            assert (counts >= 0).all()
+            assert counts.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+# What one record does to statistics
+
+
+def statistics_of(table, components, one):
+    """Exact statistics of a single record."""
+    alone = table._replace(values=table.values[one : one + 1], scale=table.scale[one : one + 1])
+    return StatisticsReleases(alone, 1, np.random.default_rng(0)).release(components, 0.0)
+
+
+def as_vector(statistics):
+    """Symmetric matrices as they are: entries off the diagonal count twice."""
+    return np.concatenate([part.ravel() for part in statistics])
+
+
+def adversarial_components(rng, model):
+    """Factors from tiny to huge, weights down to nothing, means anywhere in the ball and beyond."""
+    size = 10.0 ** rng.uniform(-3, 6)
+    weights = rng.dirichlet(np.full(model.n_components, 10.0 ** rng.uniform(-2, 1)))
+    weights = np.maximum(weights, 1e-300)
+    reach = rng.choice([0.0, 0.5, 1.0, 3.0])
+    return make_reference(rng, model, weights, size, spread=30.0, reach=reach)
+
+
+@pytest.mark.parametrize("n_features", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_of_a_record_are_in_the_ball_that_privacy_rests_on(rng, kind, n_features):
+    model = make_model(kind, 4, n_features)
+    longest, farthest = 0.0, 0.0
+    for _ in range(150):
+        components = adversarial_components(rng, model)
+        rows = rng.normal(size=(6, n_features)) * 10.0 ** rng.integers(-1, 3, size=(6, 1))
+        rows[4] = -rows[5]
+        rows[3] = 1e9 * components.means[0]
+        table = make_mixture(rows, model)
+        vectors = [as_vector(statistics_of(table, components, one)) for one in range(6)]
+        assert np.isfinite(vectors).all()
+        longest = max(longest, np.linalg.norm(vectors, axis=1).max())
+        farthest = max(farthest, cdist(vectors, vectors).max())
+    assert 0.95 * STATISTICS_NORM < longest <= STATISTICS_NORM * (1 + 1e-12)
+    assert 0.9 * math.sqrt(6.0) < farthest <= math.sqrt(6.0) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_records_reach_the_bound_on_their_distance(kind):
+    """Each in a component of its own: a smaller bound would be wrong."""
+    model = make_model(kind, 2, 1, data_norm=1.0)
+    factors = np.full((2, 1, 1) if model.is_triangular else (2, 1), 50.0)
+    components = Components(np.log([0.5, 0.5]), np.array([[1.0], [-1.0]]), factors)
+    table = make_mixture(np.array([[1.0], [-1.0]]), model)
+    vectors = [as_vector(statistics_of(table, components, one)) for one in range(2)]
+    assert np.linalg.norm(vectors[0]) == pytest.approx(math.sqrt(3.0))
+    assert np.linalg.norm(vectors[0] - vectors[1]) == pytest.approx(math.sqrt(6.0))
+
+
+def test_rows_are_clipped_to_the_bound_and_no_further(rng):
+    model = make_model("full", 2, 3, data_norm=2.5)
+    rows = rng.normal(size=(200, 3))
+    rows *= rng.choice([0.1, 1.0, 3.0, 1e6, 1e150], size=(200, 1))
+    table = make_mixture(rows, model)
+    kept = table.scale[:, None] * table.values
+    lengths = np.linalg.norm(rows / 1e150, axis=1) * 1e150
+    beyond = lengths > model.data_norm
+    assert 20 < beyond.sum() < 180
+    np.testing.assert_allclose(np.linalg.norm(kept[beyond], axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(kept[beyond], rows[beyond] / lengths[beyond, None], rtol=1e-13)
+    np.testing.assert_allclose(kept[~beyond], rows[~beyond] / model.data_norm, rtol=1e-14)
+
+
+# What one record does to gradients
+
+
+def record_gradients(target, theta, rows):
+    """Gradients of single records, given as rows in the unit ball."""
+    alone = target._replace(values=read_only(rows), scale=read_only(np.ones(len(rows))))
+    out = np.zeros((len(rows), theta.size))
+    _each_gradient(alone, theta, out)
+    return out
+
+
+def candidate_rows(rng, components, n):
+    """Rows where gradients may be longest: on the sphere, inside, at means and opposite to them."""
+    means = components.means
+    d = means.shape[1]
+    sphere = rng.normal(size=(n, d))
+    sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+    inside = sphere[: n // 4] * rng.uniform(size=(n // 4, 1))
+    directions = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
+    middles = (means[:, None] + means[None]).reshape(-1, d) / 2.0
+    axes = np.eye(d)
+    rows = np.vstack([sphere, inside, directions, -directions, middles, axes, -axes])
+    return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def climb(target, theta, rows, lengths, n_starts=2):
+    """Return the longest gradient near the best rows, and that row."""
+
+    def into_ball(x):
+        return np.ascontiguousarray(x / max(1.0, np.linalg.norm(x)))
+
+    def negative(x):
+        return -np.linalg.norm(record_gradients(target, theta, into_ball(x)[None])[0])
+
+    found = rows[[lengths.argmax()]]
+    for start in np.argsort(-lengths)[:n_starts]:
+        best = minimize(negative, rows[start], method="Nelder-Mead", options={"maxfev": 80})
+        found = np.vstack([found, into_ball(best.x)[None]])
+    return found
+
+
+def largest_found(rng, target, theta, n=250):
+    """Return (longest gradient, half the largest distance of two) that a search finds."""
+    rows = candidate_rows(rng, _components(target, theta), n)
+    gradients = record_gradients(target, theta, rows)
+    better = climb(target, theta, rows, np.linalg.norm(gradients, axis=1))
+    gradients = np.vstack([gradients, record_gradients(target, theta, better)])
+    longest = np.linalg.norm(gradients, axis=1)
+    extreme = gradients[np.argsort(-longest)[:60]]
+    return longest.max(), cdist(extreme, gradients).max() / 2.0
+
+
+def bounds_at(target, theta):
+    return tuple(_gradient_bound(target._replace(halved=h), theta) for h in (False, True))
+
+
+def adversarial_targets(rng, kind):
+    """Mixtures with narrow and wide, rare and frequent components, on the border, and far from theta = 0.
+
+    Yields (target, theta, whether the bound should be close).
+    """
+    for n_components, n_features in ((1, 1), (1, 3), (2, 1), (2, 2), (3, 3), (5, 2)):
+        for spread, size, reach, rare, away in (
+            (1.0, 3.0, 0.5, False, 0.0),
+            (30.0, 3.0, 1.0, False, 0.3),
+            (30.0, 8.0, 1.0, True, 0.0),
+            (30.0, 1.0, 0.7, True, 1.0),
+            (900.0, 10.0, 0.9, False, 0.1),
+            (3.0, 0.3, 0.9, True, 3.0),
+        ):
+            model = make_model(kind, n_components, n_features)
+            weights = None
+            if rare and n_components > 1:
+                weights = np.full(n_components, 0.01)
+                weights[0] = 1.0 - 0.01 * (n_components - 1)
+            reference = make_reference(rng, model, weights, size, spread, reach)
+            target = mixture_target(make_table(rng, model, 2), model, reference)
+            step = rng.normal(size=model.n_parameters)
+            yield target, away * step / np.linalg.norm(step), away < 0.5 and spread < 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_gradient_exceeds_the_bound_that_privacy_rests_on(rng, kind):
+    """Nor is it far from what is found near the reference, or paths would be noisier than they have to be."""
+    loosest = 0.0
+    for target, theta, is_usual in adversarial_targets(rng, kind):
+        found = largest_found(rng, target, theta)
+        bounds = bounds_at(target, theta)
+        for largest, bound in zip(found, bounds, strict=True):
+            assert largest <= bound
+            loosest = max(loosest, bound / largest if is_usual else 0.0)
+    assert loosest <= 12.0, loosest
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_is_close_where_components_are_alike(rng, kind):
+    for n_components in (1, 2, 4):
+        model = make_model(kind, n_components, 2)
+        weights = np.full(n_components, 1.0 / n_components)
+        reference = make_reference(rng, model, weights, 4.0, 1.5, 0.6)
+        target = mixture_target(make_table(rng, model, 2), model, reference)
+        theta = np.zeros(model.n_parameters)
+        found = largest_found(rng, target, theta)
+        for largest, bound in zip(found, bounds_at(target, theta), strict=True):
+            assert largest <= bound <= 5.0 * largest
+
+
+@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_scaled_down_by_a_public_factor(rng, kind, halved):
+    """Only where the bound at theta is larger than what the chain is accounted for with."""
+    for n_components in (1, 3):
+        model = make_model(kind, n_components, 2)
+        free = mixture_target(make_table(rng, model, 2), model, make_reference(rng, model))
+        free = free._replace(halved=halved)
+        origin = np.zeros(model.n_parameters)
+        limit = 1.2 * _gradient_bound(free, origin)
+        target = free._replace(gradient_bound=limit)
+        rows = candidate_rows(rng, _components(target, origin), 40)
+        near = 1e-3 * rng.normal(size=origin.size)
+        for theta in (origin, near):
+            np.testing.assert_array_equal(
+                record_gradients(target, theta, rows), record_gradients(free, theta, rows)
+            )
+        cut = 0
+        for length in (3.0, 10.0, 50.0, 1000.0):
+            step = rng.normal(size=origin.size)
+            theta = length * step / np.linalg.norm(step)
+            gradients = record_gradients(target, theta, rows)
+            unscaled = record_gradients(free, theta, rows)
+            if halved:
+                assert cdist(gradients, gradients).max() / 2.0 <= limit
+            else:
+                assert np.linalg.norm(gradients, axis=1).max() <= limit
+            bound = _gradient_bound(free, theta)
+            factor = min(1.0, limit / bound)
+            cut += factor < 1
+            scale = np.abs(unscaled).max()
+            np.testing.assert_allclose(gradients, factor * unscaled, rtol=1e-9, atol=1e-12 * scale)
+        assert cut >= 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_near_the_reference_holds_up_to_the_limit(rng, kind):
+    """At points just inside the prior's support, in random directions and along single coordinates."""
+    limit = 0.25
+    closest = math.inf
+    for n_components, n_features, spread, weights in (
+        (1, 2, 3.0, None),
+        (3, 2, 5.0, [0.9, 0.08, 0.02]),
+        (2, 3, 30.0, [0.99, 0.01]),
+    ):
+        model = make_model(kind, n_components, n_features)
+        reference = make_reference(rng, model, weights, 4.0, spread, 0.9)
+        table = make_table(rng, model, 2)
+        target = mixture_target(table, model, reference, limit=limit)
+        origin = np.zeros(model.n_parameters)
+        bound = _bound_near(target, origin, limit)
+        assert bound >= _gradient_bound(target, origin)
+        directions = np.vstack([rng.normal(size=(12, origin.size)), np.eye(origin.size)[::2]])
+        for direction in directions:
+            inside, outside = 0.0, 1e3
+            for _ in range(40):
+                middle = (inside + outside) / 2.0
+                is_inside = _prior_potential_of(target, middle * direction) < np.inf
+                inside, outside = (middle, outside) if is_inside else (inside, middle)
+            theta = inside * direction
+            assert 0 < inside < 999
+            rows = candidate_rows(rng, _components(target, theta), 40)
+            longest = np.linalg.norm(record_gradients(target, theta, rows), axis=1).max()
+            assert longest <= bound
+            closest = min(closest, bound / longest)
+    assert closest < 25.0, closest
