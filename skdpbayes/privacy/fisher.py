@@ -25,8 +25,8 @@ import numpy as np
 
 from ..targets import MOMENT_ROWS
 from .cost import gaussian_mu
-from .floating_point import LATTICE_BITS, sum_inflation
-from .given_noise import GivenNoise, chain_length, path_multiplier
+from .floating_point import sum_inflation
+from .given_noise import GivenNoise, chain_length, free_shift, path_multiplier
 from .hamiltonian import HamiltonianCalibration
 from .langevin_plans import HamiltonianPlan
 from .options import SamplerOptions, check_options
@@ -247,7 +247,7 @@ def plan_fisher(bounds, n_samples, budget, options=SamplerOptions()):  # noqa: B
     rule = HamiltonianCalibration(bounds, n_samples, budget, options._replace(n_steps=steps))
     total = gaussian_mu(budget.epsilon, budget.delta)
     of_matrix = math.sqrt(SHARE) * total
-    multiplier, cost = path_multiplier(budget, rule.q, steps, total, of_matrix)
+    multiplier, cost = path_multiplier(bounds, budget, rule.q, steps, total, of_matrix)
     return FisherPlan(
         sampler="sgfs",
         n_samples=n_samples,
@@ -282,7 +282,7 @@ def _moment_noise(bounds, n_samples, budget, mu):
     chain = MOMENT_ROWS + records / MOMENT_ROWS + 8
     sums = 1.0 + 2.0 * 2.0**-53 * chain * records
     sensitivity = (math.sqrt(2.0) if replaced else 1.0) * bounds.row_norm**2 * sums
-    return sensitivity / (mu - bounds.block_length * 2.0**-LATTICE_BITS)
+    return sensitivity / free_shift(1.0 / mu, bounds.block_length**2)
 
 
 def _check(bounds, options):

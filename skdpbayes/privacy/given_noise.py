@@ -38,27 +38,30 @@ class GivenNoise:
 
     def wanted_step(self, temperature):
         """Return the diffusion time of a step at which the slowest direction relaxes as is wanted."""
-        calm = self.rule._calm_step(temperature)
         if not self.rule.private:  # More diffusion time only helps.
-            return calm
-        return min(self.rule._time(temperature) / self.n_steps, calm)
+            return self.rule._calm_step(temperature)
+        return min(self.rule._time(temperature) / self.n_steps, self.rule._stiff_step(temperature))
 
     def affordable_step(self, temperature):
         """Return the largest diffusion time of a step that the noise multiplier covers."""
         if self.noise_multiplier == 0:
             return math.inf
         bounds = self.rule.bounds
-        moved = 1.0 / self.noise_multiplier - math.sqrt(bounds.n_parameters) * 2.0**-LATTICE_BITS
+        moved = free_shift(self.noise_multiplier, bounds.n_parameters)
         share = moved * self.rule.q / (bounds.gradient_bound * self.inflation)
         return 2.0 * temperature * share**2
 
+    def _allowed_step(self, temperature):
+        """What noise is paid for, and what batches heat by no more than a stated share."""
+        return min(self.affordable_step(temperature), self.rule._cool_step(temperature))
+
     def step(self, temperature):
         """Return the diffusion time of a step."""
-        return min(self.wanted_step(temperature), self.affordable_step(temperature))
+        return min(self.wanted_step(temperature), self._allowed_step(temperature))
 
     def is_affordable(self, temperature):
         """Tell whether the wanted step is."""
-        return self.wanted_step(temperature) <= self.affordable_step(temperature)
+        return self.wanted_step(temperature) <= self._allowed_step(temperature)
 
     def lowest_temperature(self):
         """Return the lowest temperature from 1 at which the wanted step is affordable."""
@@ -67,9 +70,26 @@ class GivenNoise:
 
         def excess(log_temperature):
             temperature = math.exp(log_temperature)
-            return self.wanted_step(temperature) / self.affordable_step(temperature) - 1.0
+            return self.wanted_step(temperature) / self._allowed_step(temperature) - 1.0
 
         return math.exp(smallest_within(excess, 1.0, 1e-9))
+
+
+def free_shift(noise_multiplier, n_parameters):
+    """Return by how much a record may move a step, in units of its noise, beside what rounding does.
+
+    Raises
+    ------
+    ValueError
+        If rounding takes more than half of what is paid for.
+    """
+    paid, rounding = 1.0 / noise_multiplier, math.sqrt(n_parameters) * 2.0**-LATTICE_BITS
+    if rounding > 0.5 * paid:
+        raise ValueError(
+            "the budget is too small for so many steps of so many parameters: what a record may move a "
+            "single step is lost in rounding. Raise epsilon, or lower n_steps."
+        )
+    return paid - rounding
 
 
 def chain_length(calibration_class, options, n_steps):
@@ -81,8 +101,14 @@ def chain_length(calibration_class, options, n_steps):
     return max(n_steps, math.ceil((draws + 1) / (1.0 - burn_in)))
 
 
-def path_multiplier(budget, rate, steps, total, of_start):
-    """Return (noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before)."""
+def path_multiplier(bounds, budget, rate, steps, total, of_start):
+    """Return (noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before).
+
+    Raises
+    ------
+    ValueError
+        If steps are so many that rounding would cost as much as they do.
+    """
     relation = budget.neighboring_relation
     if math.isinf(budget.epsilon):
         return 0.0, PrivacyCost(relation, mu=math.inf)
@@ -90,6 +116,7 @@ def path_multiplier(budget, rate, steps, total, of_start):
     limit = shift * rate * math.sqrt(steps) / math.sqrt(total**2 - of_start**2)
     if rate == 1:
         multiplier = limit * (1 + 1e-12)
+        free_shift(multiplier, bounds.n_parameters)
         return multiplier, PrivacyCost(
             relation, mu=math.hypot(of_start, shift * math.sqrt(steps) / multiplier)
         )
@@ -105,4 +132,5 @@ def path_multiplier(budget, rate, steps, total, of_start):
 
     # At least the noise that the limit of small steps needs; half of it is certainly too little.
     found = smallest_within(excess, 1.0, 1e-3)
+    free_shift(cost(found).sampled[0].noise_multiplier, bounds.n_parameters)
     return cost(found).sampled[0].noise_multiplier, cost(found)

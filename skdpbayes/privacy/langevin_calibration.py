@@ -115,12 +115,15 @@ class LangevinCalibration:
         return share / self._stiffness(temperature)
 
     def _calm_step(self, temperature):
+        """Largest stable step at which random batches heat the draws by no more than a stated share."""
+        return min(self._stiff_step(temperature), self._cool_step(temperature))
+
+    def _cool_step(self, temperature):
         """Largest step at which random batches heat the draws by no more than a stated share."""
-        stiff = self._stiff_step(temperature)
         if self.q == 1:
-            return stiff
+            return math.inf
         share = self.heating[0 if self.private else 1]
-        return min(stiff, 2.0 * share * temperature / self._batch_trace())
+        return 2.0 * share * temperature / self._batch_trace()
 
     def _batch_trace(self):
         """Bound on the trace of a batch gradient's covariance."""

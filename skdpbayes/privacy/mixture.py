@@ -28,8 +28,8 @@ from functools import lru_cache
 from ..targets import TargetBounds
 from ..targets.mixture import STATISTICS_NORM, MixtureModel
 from .cost import PrivacyCost, gaussian_epsilon, gaussian_mu
-from .floating_point import LATTICE_BITS, sum_inflation
-from .given_noise import GivenNoise, chain_length, path_multiplier
+from .floating_point import sum_inflation
+from .given_noise import GivenNoise, chain_length, free_shift, path_multiplier
 from .hamiltonian import HamiltonianCalibration
 from .langevin_calibration import LangevinCalibration
 from .langevin_plans import HamiltonianPlan, LangevinPlan, ThermostatPlan
@@ -50,8 +50,9 @@ N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
 # In whitened coordinates a record adds 1 to the curvature where its component is known, less where components
 # overlap: taken to be at least the first number, and at most the second.
 _LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
-# Room for the bound on a record's gradient to grow while the chain moves away from the start.
-_SLACK = 1.2
+# Room for the bound on a record's gradient to grow while the chain moves away from the start, beyond what
+# it is at simulated draws; and how many times the bound at the start it may become, where that has no end.
+_SLACK, _MOST_ROOM = 1.2, 100.0
 # Random walks keep within this distance of the start, in units of a component's own width; logarithms
 # of weights and of scales likewise. Their plan reckons with records that are at most so far, squared.
 WALK_LIMIT = 0.25
@@ -165,37 +166,58 @@ class MixturePlan(Plan):
         """
         return replace(self.walk.scaled(gradient_bound), budget=self.budget, cost=self.cost)
 
-    def complete(self, gradient_bound, prior_curvature):
+    def complete(self, bound_within, prior_curvature, steepness=1.0):
         """Return the plan of the path, post-processing of the released start.
+
+        The bound on a record's gradient grows with the distance from the start, and so does the
+        temperature with the bound: room is made until the bound covers where draws of that temperature are.
 
         Parameters
         ----------
-        gradient_bound : float
-            What a record's gradient is bounded by at the start, as `halves_distances` says.
+        bound_within : callable
+            Maps a deviation of the coordinates to what a record's gradient is bounded by there, as
+            `halves_distances` says.
         prior_curvature : float
-            A bound on the prior's curvature there.
+            A bound on the prior's curvature at the start.
+        steepness : float, default=1.0
+            What rounding of statistics is multiplied by in a gradient.
 
         Returns
         -------
         path : LangevinPlan, HamiltonianPlan or ThermostatPlan
             In whitened coordinates; its cost is the whole plan's.
         """
-        private = not math.isinf(self.budget.epsilon)
+        narrowest = bound = bound_within(0.0)
+        chain = self._chain(bound, prior_curvature, steepness)
+        while not math.isinf(self.budget.epsilon):
+            temperature = chain.rule.options.temperature or chain.lowest_temperature()
+            wider = bound_within(math.sqrt(temperature / self.n_samples))
+            if _SLACK * wider <= bound * (1 + 1e-3) or bound > _MOST_ROOM * narrowest:
+                break
+            bound = _SLACK * wider
+            chain = self._chain(bound, prior_curvature, steepness)
+        return self._path(chain)
+
+    def _chain(self, gradient_bound, prior_curvature, steepness):
         bounds = self.bounds._replace(
-            gradient_bound=_SLACK * gradient_bound if private else gradient_bound,
+            gradient_bound=gradient_bound,
             smoothness=_MOST_INFORMATION,
             prior_precision=(min(1e-6, prior_curvature), prior_curvature),
         )
         options = self.options._replace(n_steps=self.n_steps, n_draws=self.n_draws)
         rule = _RULES[self.sampler](bounds, self.n_samples, self.budget, options)
         inflation = _inflation(bounds, self.n_samples, self.budget)
-        chain = GivenNoise(rule, self.noise_multiplier, self.n_steps, inflation)
+        inflation = 1.0 + (inflation - 1.0) * max(1.0, steepness / gradient_bound)
+        return GivenNoise(rule, self.noise_multiplier, self.n_steps, inflation)
+
+    def _path(self, chain):
+        rule = chain.rule
         temperature = rule.options.temperature or chain.lowest_temperature()
         step = chain.step(temperature)
         common = {
             "sampler": self.sampler,
             "n_samples": self.n_samples,
-            "bounds": bounds,
+            "bounds": rule.bounds,
             "budget": self.budget,
             "cost": self.cost,
             "temperature": temperature,
@@ -318,7 +340,9 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
     steps = chain_length(rule_class, options, N_STEPS if private else N_STEPS_WITHOUT_PRIVACY)
     # It checks the options against each other, and knows the defaults.
     rule = rule_class(bounds, n_samples, budget, options._replace(n_steps=steps))
-    multiplier, cost = path_multiplier(budget, rule.q, steps, total, math.sqrt(shares) * total)
+    multiplier, cost = path_multiplier(
+        bounds, budget, rule.q, steps, total, math.sqrt(shares) * total
+    )
     return MixturePlan(
         **common,
         cost=cost,
@@ -364,11 +388,11 @@ def _phases(model, bounds, n_samples, budget, total):
     sensitivity = (math.sqrt(2.0) if replaced else 1.0) * STATISTICS_NORM * inflation
     # Statistics of all cells are one vector, rounded to the lattice of its noise.
     triangular = model.n_features * (model.n_features + 3) // 2 + 1
-    shift = math.sqrt(CELLS * model.n_components * triangular) * 2.0**-LATTICE_BITS
+    size = CELLS * model.n_components * triangular
     phases = []
     for name, count in passes.items():
         mu = math.sqrt(SHARES[name] / count) * total
-        noise = 0.0 if math.isinf(total) else sensitivity / (mu - shift)
+        noise = 0.0 if math.isinf(total) else sensitivity / free_shift(1.0 / mu, size)
         phases.append(Phase(name, count, noise))
     return tuple(phases)
 

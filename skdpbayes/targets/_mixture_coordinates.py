@@ -49,7 +49,7 @@ def factor_slope(target, components, local, out):
 
 
 def deviation(local):
-    """Return the largest entry of ``|T_k - I|`` (generic, compiled)."""
+    """Return the largest ``|T_k - I|``, Frobenius' norm or an entry of a vector (generic, compiled)."""
     raise NotImplementedError("deviation is a generic of compiled code.")
 
 
@@ -275,9 +275,11 @@ def _deviation(local):
     def triangular(local):
         found = 0.0
         for k in range(local.shape[0]):
+            square = 0.0
             for i in range(local.shape[1]):
                 for j in range(i + 1):
-                    found = max(found, abs(local[k, i, j] - (1.0 if i == j else 0.0)))
+                    square += (local[k, i, j] - (1.0 if i == j else 0.0)) ** 2
+            found = max(found, math.sqrt(square))
         return found
 
     return triangular if isinstance(local, types.Array) and local.ndim == 3 else diagonal

@@ -11,6 +11,8 @@ import numpy as np
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 # Of (1, x, x^2) for a row in the unit ball, whatever the responsibilities.
 STATISTICS_NORM = math.sqrt(3.0)
+# Beyond this, scales have nothing to do with rows of the given norm, and doubles would not do.
+_SMALLEST_RATIO = 1e-30
 
 
 class MixtureModel(NamedTuple):
@@ -56,6 +58,14 @@ class MixtureModel(NamedTuple):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be positive and finite, got {value}.")
+        for name, ratio in (
+            ("mean_scale", self.mean_scale / self.data_norm),
+            ("covariance", self.covariance / self.data_norm / self.data_norm),
+        ):
+            if not _SMALLEST_RATIO < ratio < 1.0 / _SMALLEST_RATIO:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} and data_norm={self.data_norm} are too far apart."
+                )
         least = self.n_features - 1 if self.is_triangular else 0
         if not least < self.degrees_of_freedom < math.inf:
             raise ValueError(

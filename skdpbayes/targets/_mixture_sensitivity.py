@@ -27,11 +27,16 @@ the first part and the ``I`` can differ by,
 where ``o = max_k a_k^2 d / pi0_k`` is twice the least that ``-h.h'`` can be: each of ``T_j^2 z + z^2 /
 2``, ``z = v_j v'_j``, is at least ``-T_j^4 / 2``.
 
-diag: ``b = 1/2``; spherical: ``b = 1 / (2 d)``. Matrices: with ``e`` the larger of ``|T^-T - I|`` and
-``|diag(T) T^-T - I|``, ``y v^T`` so weighted is within ``e q`` of ``v v^T``'s lower triangle, of norm
-``q / sqrt(2)``; hence ``b = 1/2 + 2 (sqrt(2) e + e^2)``, ``|T^T T - I|`` is added to ``a``, and ``o =
-max_k 1 / pi0_k``, which covers both ``|h|^2`` and ``-h.h'``. A tied factor has no ``pi0_k``, so that
-``b`` is multiplied by it, ``o = max_k 1 / pi0_k^2``, and ``I`` cancels, ``s' = 0``."""
+diag: ``b = 1/2``; spherical: ``b = 1 / (2 d)``. Matrices: ``v v^T`` has a weighted lower triangle of
+norm ``q / sqrt(2)``, ``b = 1/2``, and that of ``y v^T`` is within ``e q`` of it, where ``e`` is the
+smaller of two bounds. One is the larger of the spectral norms of ``U = T^-T - I`` and ``U' = diag(T)
+T^-T - I``. The other is ``|U| / sqrt(2)`` in Frobenius' norm, each row the longer of the two: row ``i``
+of an upper triangle sees ``v_l`` with ``l >= i`` only, of square ``s_i``, and is multiplied by ``v_j``
+with ``j < i`` and half of ``v_i^2``, so that it adds at most ``|U_i|^2 s_i (q - s_i + v_i^2 / 2) <=
+|U_i|^2 q^2 / 2``. All in all ``h`` is within ``e sqrt(2 lambda)`` of what it is without ``U``; that is
+added to ``sqrt(lambda)`` once, and twice to ``sqrt(2 lambda + o)``. Besides ``|T^T T - I|`` is added to
+``a``, and ``o = max_k 1 / pi0_k``, since ``z + z^2 / 2 >= -1/2``. A tied factor has no ``pi0_k``, so
+that ``b`` is multiplied by it, ``o = max_k 1 / pi0_k^2``, and ``I`` cancels, ``s' = 0``."""
 
 import math
 
@@ -48,7 +53,7 @@ _BISECTIONS = 30
 
 
 def component_bounds(target, components, local, out):
-    """Write (a / pi0, b / pi0, rho^2, o) of every component to the rows of ``out`` (generic, compiled)."""
+    """Write (a / pi0, b / pi0, rho^2, o, e) of every component to the rows of ``out`` (generic, compiled)."""
     raise NotImplementedError("component_bounds is a generic of compiled code.")
 
 
@@ -76,6 +81,7 @@ def _component_bounds(target, components, local, out):
             out[k, 1] = 0.5 / weight / (d if target.kind == _SPHERICAL else 1)
             out[k, 2] = (steepest + math.sqrt(offset)) ** 2
             out[k, 3] = stretch**2 * d / weight
+            out[k, 4] = 0.0
 
     def triangular(target, components, local, out):
         n_components, d = components.means.shape
@@ -83,13 +89,14 @@ def _component_bounds(target, components, local, out):
             weight = math.exp(target.log_weights[k])
             factors, own = components.factors[k], local[k]
             offset = factors.T @ components.means[k]
-            error, square = _off_identity(own), own.T @ own
+            square = own.T @ own
             for j in range(d):
                 square[j, j] -= 1.0
-            out[k, 0] = (_spectral_norm(own) ** 2 + math.sqrt(np.sum(square**2))) / weight
-            out[k, 1] = 0.5 + 2.0 * (math.sqrt(2.0) * error + error**2)
+            out[k, 0] = (_spectral_norm(own) ** 2 + _spectral_norm(square)) / weight
+            out[k, 1] = 0.5
             out[k, 2] = (_spectral_norm(factors) + math.sqrt(np.sum(offset**2))) ** 2
             out[k, 3] = 1.0 / weight**2
+            out[k, 4] = _off_identity(own)
             if target.kind != _TIED:
                 out[k, 1] /= weight
                 out[k, 3] = 1.0 / weight
@@ -147,23 +154,29 @@ def _spectral_norm(matrix):
 
 @njit(error_model="numpy")
 def _off_identity(local):
-    """Return the larger of ``|T^-T - I|`` and ``|diag(T) T^-T - I|``, in Frobenius' norm."""
+    """Return ``e``: how far the lower triangle of ``y v^T`` can be from ``v v^T``'s, over ``|v|^2``."""
     d = local.shape[0]
-    inverse = np.zeros((d, d))
+    # U^T and U'^T, whose rows are the columns here.
+    plain, scaled = np.zeros((d, d)), np.zeros((d, d))
     for j in range(d):
-        inverse[j, j] = 1.0 / local[j, j]
+        plain[j, j] = 1.0 / local[j, j]
         for i in range(j + 1, d):
             total = 0.0
             for h in range(j, i):
-                total += local[i, h] * inverse[h, j]
-            inverse[i, j] = -total / local[i, i]
-    plain, scaled = 0.0, 0.0
-    for i in range(d):
-        for j in range(i + 1):
-            # Entry (i, j) of T^-1 is (j, i) of T^-T, whose row j is scaled.
-            plain += (inverse[i, j] - (1.0 if i == j else 0.0)) ** 2
-            scaled += (local[j, j] * inverse[i, j] - (1.0 if i == j else 0.0)) ** 2
-    return math.sqrt(max(plain, scaled))
+                total += local[i, h] * plain[h, j]
+            plain[i, j] = -total / local[i, i]
+    rows = 0.0
+    for j in range(d):
+        longest, longest_scaled = 0.0, 0.0
+        for i in range(j, d):
+            scaled[i, j] = local[j, j] * plain[i, j]
+        plain[j, j] -= 1.0
+        scaled[j, j] -= 1.0
+        for i in range(j, d):
+            longest += plain[i, j] ** 2
+            longest_scaled += scaled[i, j] ** 2
+        rows += max(longest, longest_scaled)
+    return min(math.sqrt(0.5 * rows), max(_spectral_norm(plain), _spectral_norm(scaled)))
 
 
 @njit(error_model="numpy")
@@ -208,7 +221,7 @@ def largest_average(bounds, offsets, energy):
 def largest_gradient(target, components, local, halved):
     """Return the bound on a record's gradient, or half that on the distance of two."""
     n_components = components.log_weights.size
-    bounds = np.empty((n_components, 4))
+    bounds = np.empty((n_components, 5))
     component_bounds(target, components, local, bounds)
     offsets = log_offsets(components)
     average = largest_average(bounds, offsets, farthest(target, components, offsets))
@@ -219,17 +232,15 @@ def largest_gradient(target, components, local, halved):
 def largest_gradient_near(target, components, local, limit):
     """Return a bound on a record's gradient wherever theta is within the limit of the reference.
 
-    There ``T`` differs from ``I`` by ``t`` at most, so that with ``h`` the limit
-    ``|v| <= (1 + t) (|v0| + h)``, ``q <= (1 + t)^2 ((1 + h) q0 + h + h^2)``, and logarithms of weights and
-    determinants change by ``2 h - d log(1 - h)`` at most.
+    There ``|T - I|`` is at most ``h``, the limit, in Frobenius' norm (for vectors in every entry), so
+    that ``|v| <= (1 + h) (|v0| + h)``, ``q <= (1 + h)^2 ((1 + h) q0 + h + h^2)``, ``e <= 2 h / (1 - h)``, and
+    logarithms of weights and of determinants change by ``2 h - d log(1 - h)`` at most.
     """
     n_components, d = components.means.shape
     matrices = target.factors.ndim == 3
-    moved = limit * d if matrices else limit
-    error = 2.0 * moved / (1.0 - moved) if moved < 1.0 else np.inf
-    stretch = (1.0 + moved) ** 2
+    stretch = (1.0 + limit) ** 2
     constant = stretch * (limit + limit**2)
-    bounds = np.empty((n_components, 4))
+    bounds = np.empty((n_components, 5))
     component_bounds(target, components, local, bounds)
     offsets = log_offsets(components)
     shift = 2.0 * limit - d * math.log(1.0 - limit)
@@ -239,8 +250,8 @@ def largest_gradient_near(target, components, local, limit):
     energy += shift - np.sum(target.mixing * offsets)
     for k in range(n_components):
         bounds[k, 0] *= stretch + (stretch - 1.0 if matrices else 0.0)
-        bounds[k, 1] *= 1.0 + 4.0 * (math.sqrt(2.0) * error + error**2) if matrices else 1.0
         bounds[k, 2] = stretch * (1.0 + limit) * bounds[k, 2] + constant
+        bounds[k, 4] = 2.0 * limit / (1.0 - limit) if matrices else 0.0
     average = largest_average(bounds, offsets + shift, energy)
     return _with_constants(target, components, bounds, average, False) * math.exp(limit)
 
@@ -254,10 +265,11 @@ def _with_constants(target, components, bounds, average, halved):
     weights = np.exp(components.log_weights)
     pulled = gram @ weights
     constant = np.sum(weights * pulled)
-    norm, apart, obtuse, single, double = 0.0, 0.0, 0.0, 0.0, 0.0
+    norm, apart, obtuse, single, double, off = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(n_components):
         norm = max(norm, gram[k, k] - 2.0 * pulled[k] + constant)
         obtuse = max(obtuse, bounds[k, 3])
+        off = max(off, bounds[k, 4] * math.sqrt(2.0 * average))
         own = d / 2.0 * math.exp(-target.log_weights[k])
         single = max(single, own)
         for other in range(k):
@@ -266,6 +278,6 @@ def _with_constants(target, components, bounds, average, halved):
     if target.kind == _TIED:
         single, double = d / 2.0, 0.0
     if not halved:
-        return _ROUNDING * math.sqrt(norm + (math.sqrt(average) + math.sqrt(single)) ** 2)
-    spread = math.sqrt(2.0 * average + obtuse) + math.sqrt(double)
+        return _ROUNDING * math.sqrt(norm + (math.sqrt(average) + off + math.sqrt(single)) ** 2)
+    spread = math.sqrt(2.0 * average + obtuse) + 2.0 * off + math.sqrt(double)
     return _ROUNDING * 0.5 * math.sqrt(apart + spread**2)

@@ -70,7 +70,9 @@ __all__ = [
     "mixture_target",
     "pack_mixture",
     "prior_curvature_at",
+    "shrinking",
     "statistics_size",
+    "steepness_of",
     "unpack_mixture",
 ]
 
@@ -230,11 +232,10 @@ def _mixing(reference, weights):
     pulls = np.einsum(
         "kj,kj->kj" if precisions.ndim == 2 else "kij,kj->ki", precisions, reference.means
     )
-    logs = (
-        np.log(np.linalg.det(reference.factors))
-        if precisions.ndim == 3
-        else np.log(reference.factors).sum(1)
-    )
+    diagonals = reference.factors
+    if reference.factors.ndim == 3:
+        diagonals = np.diagonal(reference.factors, axis1=1, axis2=2)
+    logs = np.log(diagonals).sum(axis=1)
     constants = 0.5 * (pulls * reference.means).sum(axis=1) - np.log(weights) - logs
 
     def bound(mixing):
@@ -266,6 +267,12 @@ def prior_curvature_at(target):
     return 2.0 * max(alpha * len(target.means), (of_means / scale) ** 2, curved)
 
 
+def steepness_of(target):
+    """Return what an error in statistics can be multiplied by in a gradient, at most."""
+    largest = np.linalg.norm(target.factors.reshape(len(target.means), -1), axis=1)
+    return float((largest**2 * np.exp(-0.5 * target.log_weights)).max())
+
+
 @implements(n_examples, MixtureTable)
 def _count_rows(target):
     return target.values.shape[0]
@@ -293,7 +300,10 @@ def shrinking(target, components, local):
     if target.gradient_bound == np.inf:
         return 1.0
     largest = largest_gradient(target, components, local, target.halved)
-    return min(1.0, target.gradient_bound / largest)
+    if largest <= target.gradient_bound:
+        return 1.0
+    # Beyond the largest double, or where it is no number, nothing is let through.
+    return target.gradient_bound / largest if largest > target.gradient_bound else 0.0
 
 
 @implements(loss_differences, MixtureTarget)

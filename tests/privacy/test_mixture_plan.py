@@ -155,7 +155,7 @@ def test_no_step_has_less_noise_than_was_paid_for(sampler, relation, options):
     made = plan(sampler, relation=relation, **options)
     for bound in (1.0, 7.0, 100.0, 1e3, 1e5):
         for prior_curvature in (1e-8, 3.0, 1e6):
-            path = made.complete(bound, prior_curvature)
+            path = made.complete(lambda _: bound, prior_curvature)
             assert path.bounds.gradient_bound >= bound
             assert actual_multiplier(path) >= made.noise_multiplier * (1 - 1e-9)
             assert path.noise_multiplier == made.noise_multiplier
@@ -171,30 +171,30 @@ def test_no_step_has_less_noise_than_was_paid_for(sampler, relation, options):
 
 @pytest.mark.parametrize("sampler", DIFFUSIONS)
 def test_most_of_what_was_paid_for_is_used_where_noise_binds(sampler):
-    path = plan(sampler).complete(1e4, 1.0)
+    path = plan(sampler).complete(lambda _: 1e4, 1.0)
     assert actual_multiplier(path) == pytest.approx(path.noise_multiplier, rel=1e-3)
 
 
 @pytest.mark.parametrize("sampler", ["sgld", "sghmc"])
 def test_the_temperature_is_the_lowest_that_affords_the_relaxations(sampler):
     made = plan(sampler)
-    cold = made.complete(1.0, 1.0)
+    cold = made.complete(lambda _: 1.0, 1.0)
     assert cold.temperature == 1
     assert cold.relaxations == pytest.approx(cold.wanted_relaxations)
-    hot = made.complete(1e3, 1.0)
+    hot = made.complete(lambda _: 1e3, 1.0)
     assert hot.temperature > 10
     assert hot.relaxations == pytest.approx(hot.wanted_relaxations, rel=1e-6)
-    colder = plan(sampler, temperature=0.97 * hot.temperature).complete(1e3, 1.0)
+    colder = plan(sampler, temperature=0.97 * hot.temperature).complete(lambda _: 1e3, 1.0)
     assert colder.relaxations < 0.98 * colder.wanted_relaxations
     assert "relaxes" in colder.notes[0]
     # Gradients twice as long need four times the temperature.
-    hotter = made.complete(2e3, 1.0)
+    hotter = made.complete(lambda _: 2e3, 1.0)
     assert hotter.temperature == pytest.approx(4.0 * hot.temperature, rel=1e-3)
 
 
 def test_a_thermostat_stays_at_temperature_one_and_cuts_time():
     made = plan("sgnht")
-    short, long = made.complete(1e3, 1.0), made.complete(1.0, 1.0)
+    short, long = made.complete(lambda _: 1e3, 1.0), made.complete(lambda _: 1.0, 1.0)
     assert short.temperature == long.temperature == 1
     assert short.relaxations < 0.1 * short.wanted_relaxations
     assert long.relaxations == pytest.approx(long.wanted_relaxations)
@@ -205,7 +205,7 @@ def test_a_path_is_stable():
     for epsilon in (1.0, 50.0, math.inf):
         made = plan(epsilon=epsilon)
         for prior_curvature in (1e-8, 1.0, 1e7):
-            path = made.complete(1.0, prior_curvature)
+            path = made.complete(lambda _: 1.0, prior_curvature)
             stiffest = 50_000 * path.bounds.smoothness + path.temperature * prior_curvature
             assert path.step_size * stiffest <= 1 + 1e-9
 
