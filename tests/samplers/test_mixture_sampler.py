@@ -45,21 +45,21 @@ def gridded_moments(x, temperature=1.0):
 
 
 @pytest.mark.parametrize(
-    "sampler, n_steps", [("sgld", 120_000), ("sghmc", 50_000), ("sgnht", 50_000)]
+    "sampler, n_steps", [("sgld", 100_000), ("sghmc", 50_000), ("sgnht", 50_000)]
 )
 def test_two_means_against_a_grid(sampler, n_steps):
     """Weights and variances are pinned by their prior, which leaves the two means free."""
     rng = np.random.default_rng(1)
     n = 250
     x = np.where(rng.random(n) < 0.5, 0.0, 3.0) + math.sqrt(2.0) * rng.standard_normal(n)
-    model = MixtureModel(2, 1, "diag", 20.0, 500.0, PRIOR_DEVIATION, 2000.0, 2.0)
+    model = MixtureModel(2, 1, "diag", 20.0, 500.0, PRIOR_DEVIATION, 1000.0, 2.0)
     assert np.abs(x).max() < model.data_norm
     options = SamplerOptions(n_steps=n_steps, n_draws=n_steps // 4, burn_in=0.1)
     plan = plan_mixture(model, n, NOT_PRIVATE, options, sampler=sampler)
     draws = sample(make_mixture(x[:, None], model), plan, random_state=0)
     weights, means, factors = unpack_mixture(draws, model)
     assert np.abs(weights[:, 0] - 0.5).max() < 0.1
-    assert np.abs(factors**-2.0 - 2.0).max() < 0.5
+    assert np.abs(factors**-2.0 - 2.0).max() < 0.6
     first, second = means[:, 0, 0], means[:, 1, 0]
     found = ((first + second) / 2.0, np.abs(first - second))
     expected, hotter = gridded_moments(x), gridded_moments(x, 2.0)
