@@ -28,17 +28,13 @@ from functools import lru_cache
 from ..targets import TargetBounds
 from ..targets.mixture import STATISTICS_NORM, MixtureModel
 from .cost import PrivacyCost, gaussian_epsilon, gaussian_mu
-from .floating_point import sum_inflation
-from .given_noise import GivenNoise, chain_length, free_shift, path_multiplier
-from .hamiltonian import HamiltonianCalibration
-from .langevin_calibration import LangevinCalibration
-from .langevin_plans import HamiltonianPlan, LangevinPlan, ThermostatPlan
+from .given_noise import chain_length, free_shift, path_multiplier
 from .metropolis import METROPOLIS_SAMPLERS, plan_metropolis
 from .metropolis_plans import MetropolisPlan
+from .mixture_path import RULES, complete_path, statistics_inflation
 from .mixture_sample import CONDITION, plan_walk
 from .options import SamplerOptions, check_common_options, check_options
 from .plan import Plan
-from .thermostat import ThermostatCalibration, thermostat_gain
 
 MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht", "ops", *METROPOLIS_SAMPLERS)
 # How many cells there are for a component, and how often Lloyd's steps are taken when all are there.
@@ -47,18 +43,10 @@ SOFT_PASSES, REFINING_PASSES = 12, 40
 # Shares of mu^2; the path has the rest.
 SHARES = {"cells": 0.15, "soft": 0.2, "refine": 0.3}
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
-# In whitened coordinates a record adds 1 to the curvature where its component is known, less where components
-# overlap: taken to be at least the first number, and at most the second.
-_LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
-# Room for the bound on a record's gradient to grow while the chain moves away from the start, beyond what
-# it is at simulated draws; and how many times the bound at the start it may become, where that has no end.
-_SLACK, _MOST_ROOM = 1.2, 100.0
 # Random walks keep within this distance of the start, in units of a component's own width; logarithms
 # of weights and of scales likewise. Their plan reckons with records that are at most so far, squared.
 WALK_LIMIT = 0.25
 _NOMINAL_SQUARE = 100.0
-# How much more statistics can err, relative to gradients, than sums of gradients.
-_STATISTICS_ROUNDING = 8.0
 
 
 @dataclass(frozen=True)
@@ -169,9 +157,6 @@ class MixturePlan(Plan):
     def complete(self, bound_within, prior_curvature, steepness=1.0):
         """Return the plan of the path, post-processing of the released start.
 
-        The bound on a record's gradient grows with the distance from the start, and so does the
-        temperature with the bound: room is made until the bound covers where draws of that temperature are.
-
         Parameters
         ----------
         bound_within : callable
@@ -187,88 +172,7 @@ class MixturePlan(Plan):
         path : LangevinPlan, HamiltonianPlan or ThermostatPlan
             In whitened coordinates; its cost is the whole plan's.
         """
-        narrowest = bound = bound_within(0.0)
-        chain = self._chain(bound, prior_curvature, steepness)
-        while not math.isinf(self.budget.epsilon):
-            temperature = chain.rule.options.temperature or chain.lowest_temperature()
-            wider = bound_within(math.sqrt(temperature / self.n_samples))
-            if _SLACK * wider <= bound * (1 + 1e-3) or bound > _MOST_ROOM * narrowest:
-                break
-            bound = _SLACK * wider
-            chain = self._chain(bound, prior_curvature, steepness)
-        return self._path(chain)
-
-    def _chain(self, gradient_bound, prior_curvature, steepness):
-        bounds = self.bounds._replace(
-            gradient_bound=gradient_bound,
-            smoothness=_MOST_INFORMATION,
-            prior_precision=(min(1e-6, prior_curvature), prior_curvature),
-        )
-        options = self.options._replace(n_steps=self.n_steps, n_draws=self.n_draws)
-        rule = _RULES[self.sampler](bounds, self.n_samples, self.budget, options)
-        inflation = _inflation(bounds, self.n_samples, self.budget)
-        inflation = 1.0 + (inflation - 1.0) * max(1.0, steepness / gradient_bound)
-        return GivenNoise(rule, self.noise_multiplier, self.n_steps, inflation)
-
-    def _path(self, chain):
-        rule = chain.rule
-        temperature = rule.options.temperature or chain.lowest_temperature()
-        step = chain.step(temperature)
-        common = {
-            "sampler": self.sampler,
-            "n_samples": self.n_samples,
-            "bounds": rule.bounds,
-            "budget": self.budget,
-            "cost": self.cost,
-            "temperature": temperature,
-            "n_steps": self.n_steps,
-            "n_burn_in": self.n_burn_in,
-            "n_draws": self.n_draws,
-            "sampling_rate": self.sampling_rate,
-            "step_size": step,
-            "step_decay": 0.0,
-            "noise_multiplier": self.noise_multiplier,
-            "wanted_relaxations": rule.goal,
-            "least_data_curvature": rule._slowest(temperature),
-        }
-        if self.sampler == "sgld":
-            return LangevinPlan(**common)
-        friction = rule.friction(temperature, step, self.n_steps)
-        if self.sampler == "sghmc":
-            return HamiltonianPlan(**common, friction=friction)
-        gain = thermostat_gain(friction, temperature)
-        return ThermostatPlan(**common, friction=friction, thermostat_gain=gain)
-
-
-class _InformationCurvature:
-    """Directions relax by what the records say of them, not by the prior."""
-
-    relaxations = (1.0, 10.0)
-
-    def _slowest(self, temperature):
-        return _LEAST_INFORMATION * self.n
-
-
-class _Langevin(_InformationCurvature, LangevinCalibration):
-    pass
-
-
-class _Hamiltonian(_InformationCurvature, HamiltonianCalibration):
-    pass
-
-
-class _Thermostat(_InformationCurvature, ThermostatCalibration):
-    pass
-
-
-_RULES = {"sgld": _Langevin, "sghmc": _Hamiltonian, "sgnht": _Thermostat}
-
-
-def _inflation(bounds, n_samples, budget):
-    """Return by how much rounding can enlarge what one record does."""
-    relation = budget.neighboring_relation
-    rounding = sum_inflation(n_samples, bounds.n_parameters, relation) - 1.0
-    return 1.0 + _STATISTICS_ROUNDING * rounding
+        return complete_path(self, bound_within, prior_curvature, steepness)
 
 
 @lru_cache(maxsize=512)
@@ -335,7 +239,7 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
         return MixturePlan(
             **common, **_shared(walk), cost=cost, noise_multiplier=math.nan, walk=walk
         )
-    rule_class = _RULES[sampler]
+    rule_class = RULES[sampler]
     private = not math.isinf(budget.epsilon)
     steps = chain_length(rule_class, options, N_STEPS if private else N_STEPS_WITHOUT_PRIVACY)
     # It checks the options against each other, and knows the defaults.
@@ -383,7 +287,7 @@ def _phases(model, bounds, n_samples, budget, total):
     passes = {"cells": splits + 1 + LLOYD, "soft": SOFT_PASSES, "refine": REFINING_PASSES}
     if model.n_components == 1:  # Its statistics do not depend on where it is.
         passes = {"refine": 1}
-    inflation = _inflation(bounds, n_samples, budget)
+    inflation = statistics_inflation(bounds, n_samples, budget)
     replaced = budget.neighboring_relation == "replace_one"
     sensitivity = (math.sqrt(2.0) if replaced else 1.0) * STATISTICS_NORM * inflation
     # Statistics of all cells are one vector, rounded to the lattice of its noise.
@@ -404,11 +308,12 @@ def _check(budget, options, sampler):
         ("step_size", options.step_size is not None),
         ("step_decay", options.step_decay != 0),
         ("init", options.init != "zeros"),
+        ("friction", options.friction is not None and sampler not in ("sghmc", "sgnht")),
     ):
         if given:
             raise ValueError(
-                f"{name}={getattr(options, name)} does not go with mixtures, whose steps follow from the "
-                "start that is released first: leave it out."
+                f"{name}={getattr(options, name)} does not go with sampler={sampler!r} of mixtures, whose "
+                "steps follow from the start that is released first: leave it out."
             )
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise ValueError(

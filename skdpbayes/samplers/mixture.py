@@ -28,7 +28,6 @@ from ._interface import CompiledCore, Released, run
 from ._mixture_start import find_start, supported
 from ._statistics import StatisticsReleases
 
-
 # Public points around the start at which bounds of gradients are computed, and the share that is covered.
 _N_SIMULATED, _SHARE_COVERED = 20, 0.9
 # Where all draws have gradients scaled down by this, they follow a posterior of a higher temperature.

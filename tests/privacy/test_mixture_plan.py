@@ -181,14 +181,14 @@ def test_the_temperature_is_the_lowest_that_affords_the_relaxations(sampler):
     cold = made.complete(lambda _: 1.0, 1.0)
     assert cold.temperature == 1
     assert cold.relaxations == pytest.approx(cold.wanted_relaxations)
-    hot = made.complete(lambda _: 1e3, 1.0)
+    hot = made.complete(lambda _: 2e2, 1.0)
     assert hot.temperature > 10
     assert hot.relaxations == pytest.approx(hot.wanted_relaxations, rel=1e-6)
-    colder = plan(sampler, temperature=0.97 * hot.temperature).complete(lambda _: 1e3, 1.0)
+    colder = plan(sampler, temperature=0.97 * hot.temperature).complete(lambda _: 2e2, 1.0)
     assert colder.relaxations < 0.98 * colder.wanted_relaxations
     assert "relaxes" in colder.notes[0]
     # Gradients twice as long need four times the temperature.
-    hotter = made.complete(lambda _: 2e3, 1.0)
+    hotter = made.complete(lambda _: 4e2, 1.0)
     assert hotter.temperature == pytest.approx(4.0 * hot.temperature, rel=1e-3)
 
 
@@ -198,6 +198,49 @@ def test_a_thermostat_stays_at_temperature_one_and_cuts_time():
     assert short.temperature == long.temperature == 1
     assert short.relaxations < 0.1 * short.wanted_relaxations
     assert long.relaxations == pytest.approx(long.wanted_relaxations)
+
+
+def test_a_path_has_room_where_its_draws_are():
+    """Bounds grow with the distance from the start, and temperatures with bounds."""
+    made = plan()
+    path = made.complete(lambda spread: 100.0 * (1.0 + 3.0 * spread), 1.0)
+    spread = math.sqrt(path.temperature / made.n_samples)
+    assert path.bounds.gradient_bound >= 1.19 * 100.0 * (1.0 + 3.0 * spread)
+    assert path.relaxations == pytest.approx(path.wanted_relaxations, rel=1e-6)
+    # Where that has no end, the temperature does, and time is cut.
+    endless = made.complete(lambda spread: 100.0 * math.exp(50.0 * spread), 1.0)
+    assert endless.temperature == pytest.approx(0.09 * made.n_samples)
+    assert endless.relaxations < 0.5 * endless.wanted_relaxations
+    assert actual_multiplier(endless) >= endless.noise_multiplier * (1 - 1e-9)
+
+
+def test_batches_raise_the_temperature_until_there_is_time():
+    made = plan(batch_size=10_000, n=50_000)
+    path = made.complete(lambda _: 100.0, 1.0)
+    assert path.temperature > 1
+    assert path.relaxations == pytest.approx(path.wanted_relaxations, rel=1e-6)
+
+
+@pytest.mark.parametrize("sampler", ["sgld", "sghmc"])
+def test_steps_that_are_lost_in_rounding_are_refused(sampler):
+    """A record may move a step by less than rounding does: nothing can be claimed of it."""
+    large = MixtureModel(10, 30, "full", 4.0, 1.0, 4.0, 32.0, 0.5)
+    with pytest.raises(ValueError, match="lost in rounding"):
+        plan(sampler, epsilon=0.01, delta=1e-7, n=10**6, model=large, n_steps=10**6)
+    with pytest.raises(ValueError, match="lost in rounding"):
+        plan(sampler, epsilon=1e-4, delta=1e-7, n=10**6, model=large)
+
+
+def test_friction_is_for_underdamped_chains():
+    with pytest.raises(ValueError, match="friction"):
+        plan("sgld", friction=0.5)
+
+
+def test_scales_that_have_nothing_to_do_with_rows_are_refused():
+    with pytest.raises(ValueError, match="too far apart"):
+        plan(model=MODEL._replace(data_norm=1e-200))
+    with pytest.raises(ValueError, match="too far apart"):
+        plan(model=MODEL._replace(mean_scale=1e-200))
 
 
 def test_a_path_is_stable():
