@@ -35,6 +35,8 @@ _EMPTY = 5.0
 # A variance is kept above this share of the pooled one while it is noisy, and above the second number always.
 _POOLED_SHARE, _LEAST_VARIANCE = 0.15, 1e-6
 _LEAST_WEIGHT = 0.002
+# Of the cells' pooled variance.
+_WIDEST_PIECE = 4.0
 _SOFT_GAIN, _REFINING_GAIN = 0.15, 0.08
 # Pairs of points at which divergences are computed.
 _N_POINTS = 100
@@ -108,6 +110,8 @@ class _Start:
         """Return (weights, means, variances) of as many components, after expectation maximisation."""
         pooled = np.maximum(weights @ variances, _LEAST_VARIANCE)
         variances = np.maximum(variances, 0.3 * pooled)
+        # A piece of a component is no wider than a few cells, whatever noise makes of it.
+        widest = _WIDEST_PIECE * pooled
         counts = self.n * weights
         mean = _as_statistics(counts, means, variances)
         for gain in self._gains("soft", _SOFT_GAIN):
@@ -115,7 +119,7 @@ class _Start:
             mean = mean.towards(self._release("soft", components), gain)
             counts, means, variances = self._moments(mean)
             weights = counts / counts.sum()
-            variances = self._floored(counts, variances, "soft", gain)
+            variances = np.minimum(self._floored(counts, variances, "soft", gain), widest)
         return weights, means, variances
 
     def _gains(self, name, least):
