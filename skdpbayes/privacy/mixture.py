@@ -42,6 +42,8 @@ CELLS, LLOYD = 4, 2
 SOFT_PASSES, REFINING_PASSES = 12, 40
 # Shares of mu^2; the path has the rest.
 SHARES = {"cells": 0.15, "soft": 0.2, "refine": 0.3}
+# Seconds of a row for each component, and for each entry of its factor: guesses.
+_COMPONENT_SECONDS, _ENTRY_SECONDS = 3e-8, 3e-9
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
 # Random walks keep within this distance of the start, in units of a component's own width; logarithms
 # of weights and of scales likewise. Their plan reckons with records that are at most so far, squared.
@@ -103,6 +105,14 @@ class MixturePlan(Plan):
     def record_gradients(self):
         """How many records are read, again and again."""
         return super().record_gradients + self.start_passes * self.n_samples
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time on one core."""
+        model, passes = self.model, self.start_passes + self.n_steps * self.sampling_rate
+        entries = model.n_features * (model.n_features if model.is_triangular else 1)
+        each = _COMPONENT_SECONDS + _ENTRY_SECONDS * entries
+        return passes * self.n_samples * model.n_components * each
 
     @property
     def n_updates(self):

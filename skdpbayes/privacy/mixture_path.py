@@ -10,6 +10,7 @@ is less time instead."""
 
 import math
 
+from ..targets.mixture import STEEPER
 from .floating_point import sum_inflation
 from .given_noise import GivenNoise
 from .hamiltonian import HamiltonianCalibration
@@ -89,7 +90,7 @@ def _chain(plan, gradient_bound, prior_curvature, steepness):
     options = plan.options._replace(n_steps=plan.n_steps, n_draws=plan.n_draws)
     rule = RULES[plan.sampler](bounds, plan.n_samples, plan.budget, options)
     inflation = statistics_inflation(bounds, plan.n_samples, plan.budget)
-    inflation = 1.0 + (inflation - 1.0) * max(1.0, steepness / gradient_bound)
+    inflation = 1.0 + (inflation - 1.0) * max(1.0, STEEPER * steepness / gradient_bound)
     return GivenNoise(rule, plan.noise_multiplier, plan.n_steps, inflation)
 
 

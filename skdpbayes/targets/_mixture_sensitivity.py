@@ -144,7 +144,9 @@ def _spectral_norm(matrix):
     """Return a bound on the largest singular value: ``tr((M^T M)^16)^(1/32)``."""
     square = matrix.T @ matrix
     largest = np.max(np.abs(square))
-    if not largest > 0.0:
+    if not largest < np.inf:  # It is no number, or beyond all.
+        return np.inf
+    if largest == 0.0:
         return 0.0
     power = square / largest
     for _ in range(4):
@@ -176,6 +178,8 @@ def _off_identity(local):
             longest += plain[i, j] ** 2
             longest_scaled += scaled[i, j] ** 2
         rows += max(longest, longest_scaled)
+    if not rows < np.inf:
+        return np.inf
     return min(math.sqrt(0.5 * rows), max(_spectral_norm(plain), _spectral_norm(scaled)))
 
 

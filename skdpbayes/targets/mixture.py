@@ -58,6 +58,7 @@ from ._rows import read_only
 
 __all__ = [
     "STATISTICS_NORM",
+    "STEEPER",
     "Components",
     "MixtureModel",
     "MixtureTable",
@@ -75,6 +76,10 @@ __all__ = [
     "steepness_of",
     "unpack_mixture",
 ]
+
+
+# How many times steeper than the reference components may be before gradients are scaled down for it.
+STEEPER = 4.0
 
 
 class MixtureTable(NamedTuple):
@@ -268,9 +273,18 @@ def prior_curvature_at(target):
 
 
 def steepness_of(target):
-    """Return what an error in statistics can be multiplied by in a gradient, at most."""
-    largest = np.linalg.norm(target.factors.reshape(len(target.means), -1), axis=1)
-    return float((largest**2 * np.exp(-0.5 * target.log_weights)).max())
+    """Return what an error in statistics can be multiplied by in a gradient around the reference."""
+    return float(steepness(target, target.factors))
+
+
+@njit(error_model="numpy")
+def steepness(target, factors):
+    """Return ``max_k |F_k|^2 / sqrt(pi0_k)``: gradients multiply rounding of statistics by it."""
+    flat = factors.reshape(factors.shape[0], -1)
+    found = 0.0
+    for k in range(flat.shape[0]):
+        found = max(found, np.sum(flat[k] ** 2) * math.exp(-0.5 * target.log_weights[k]))
+    return found
 
 
 @implements(n_examples, MixtureTable)
@@ -300,10 +314,12 @@ def shrinking(target, components, local):
     if target.gradient_bound == np.inf:
         return 1.0
     largest = largest_gradient(target, components, local, target.halved)
-    if largest <= target.gradient_bound:
-        return 1.0
-    # Beyond the largest double, or where it is no number, nothing is let through.
-    return target.gradient_bound / largest if largest > target.gradient_bound else 0.0
+    if not largest < np.inf:  # Where the bound is no number, nothing is let through.
+        return 0.0
+    # Where components are narrower, rounding of statistics is multiplied by more than is accounted for.
+    steeper = steepness(target, components.factors) / steepness(target, target.factors)
+    largest = max(largest, target.gradient_bound * steeper / STEEPER)
+    return min(1.0, target.gradient_bound / largest)
 
 
 @implements(loss_differences, MixtureTarget)
