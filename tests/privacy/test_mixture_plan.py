@@ -155,7 +155,7 @@ def test_no_step_has_less_noise_than_was_paid_for(sampler, relation, options):
     made = plan(sampler, relation=relation, **options)
     for bound in (1.0, 7.0, 100.0, 1e3, 1e5):
         for prior_curvature in (1e-8, 3.0, 1e6):
-            path = made.complete(lambda _: bound, prior_curvature)
+            path = made.complete(lambda _, bound=bound: bound, prior_curvature)
             assert path.bounds.gradient_bound >= bound
             assert actual_multiplier(path) >= made.noise_multiplier * (1 - 1e-9)
             assert path.noise_multiplier == made.noise_multiplier
