@@ -290,13 +290,8 @@ def _check(bounds, options):
         raise ValueError(
             "sampler='sgfs' is for targets of rows, and this one's bounds do not state a row_norm."
         )
-    for name, given in (
-        ("step_size", options.step_size is not None),
-        ("step_decay", options.step_decay != 0),
-        ("init", options.init != "zeros"),
-    ):
-        if given:
-            raise ValueError(
-                f"{name}={getattr(options, name)} does not go with sampler='sgfs', whose steps follow "
-                "from the second moment that it releases first: leave it out."
-            )
+    options.refuse(
+        ("step_size", "step_decay", "init"),
+        "does not go with sampler='sgfs', whose steps follow from the second moment that it releases "
+        "first: leave it out.",
+    )

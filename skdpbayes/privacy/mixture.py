@@ -19,7 +19,8 @@ Together with the path, in coordinates whitened at the start, this is ``mu``-GDP
 sum_phases T (Delta / sigma)^2 + mu_path^2``, all of it fixed beforehand. What the start decides on is
 the bound ``G`` of a record's gradient, and through it the temperature
 (`skdpbayes.privacy.given_noise`). The target is not log-concave: last states cannot be accounted for,
-and the whole path is released."""
+and the whole path is released.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -241,14 +242,9 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
     if sampler == "ops":
         walk = plan_walk(model, bounds, n_samples, budget, options)
         common["phases"] = tuple(replace(phase, noise_scale=0.0) for phase in phases)
-        return MixturePlan(
-            **common, **_shared(walk), cost=walk.cost, noise_multiplier=math.nan, walk=walk
-        )
+        return _walking(common, walk, walk.cost)
     if walks:
-        walk, cost = _walk(model, n_samples, budget, options, sampler, shares)
-        return MixturePlan(
-            **common, **_shared(walk), cost=cost, noise_multiplier=math.nan, walk=walk
-        )
+        return _walking(common, *_walk(model, n_samples, budget, options, sampler, shares))
     rule_class = RULES[sampler]
     private = not math.isinf(budget.epsilon)
     steps = chain_length(rule_class, options, N_STEPS if private else N_STEPS_WITHOUT_PRIVACY)
@@ -269,10 +265,11 @@ def plan_mixture(model, n_samples, budget, options=SamplerOptions(), *, sampler=
     )
 
 
-def _shared(walk):
-    """Return what a plan says as its walk does."""
+def _walking(common, walk, cost):
+    """Return a plan that says what its walk does, and what start and walk cost."""
     names = ("temperature", "n_steps", "n_burn_in", "n_draws", "sampling_rate")
-    return {name: getattr(walk, name) for name in names}
+    same = {name: getattr(walk, name) for name in names}
+    return MixturePlan(**common, **same, cost=cost, noise_multiplier=math.nan, walk=walk)
 
 
 def _walk(model, n_samples, budget, options, sampler, shares):
@@ -314,17 +311,12 @@ def _phases(model, bounds, n_samples, budget, total):
 def _check(budget, options, sampler):
     if sampler not in MIXTURE_SAMPLERS:
         raise ValueError(f"sampler must be one of {MIXTURE_SAMPLERS}, got {sampler!r}.")
-    for name, given in (
-        ("step_size", options.step_size is not None),
-        ("step_decay", options.step_decay != 0),
-        ("init", options.init != "zeros"),
-        ("friction", options.friction is not None and sampler not in ("sghmc", "sgnht")),
-    ):
-        if given:
-            raise ValueError(
-                f"{name}={getattr(options, name)} does not go with sampler={sampler!r} of mixtures, whose "
-                "steps follow from the start that is released first: leave it out."
-            )
+    underdamped = sampler in ("sghmc", "sgnht")
+    options.refuse(
+        ("step_size", "step_decay", "init", *(() if underdamped else ("friction",))),
+        f"does not go with sampler={sampler!r} of mixtures, whose steps follow from the start that is "
+        "released first: leave it out.",
+    )
     if budget.delta == 0 and not math.isinf(budget.epsilon):
         raise ValueError(
             "delta=0 asks for pure differential privacy, which the Gaussian noise of a mixture's start does "

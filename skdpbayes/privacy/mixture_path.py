@@ -6,7 +6,8 @@ with the noise multiplier ``nu`` and the number of steps ``T`` that are paid for
 curvature of a direction in which records say little. The bound ``G`` on a record's gradient grows with
 the distance ``r`` from the start, and so does the temperature with the bound: room is made until the
 bound covers where draws of that temperature are. Where that has no end, the temperature does, and there
-is less time instead."""
+is less time instead.
+"""
 
 import math
 

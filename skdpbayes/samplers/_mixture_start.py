@@ -35,6 +35,8 @@ _EMPTY = 5.0
 # A variance is kept above this share of the pooled one while it is noisy, and above the second number always.
 _POOLED_SHARE, _LEAST_VARIANCE = 0.15, 1e-6
 _LEAST_WEIGHT = 0.002
+# Of deviations: halves of a normal law are so far from its mean.
+_OFFSET = 0.8
 # Of the cells' pooled variance.
 _WIDEST_PIECE = 4.0
 _SOFT_GAIN, _REFINING_GAIN = 0.15, 0.08
@@ -235,7 +237,7 @@ def _split(counts, means, variances, most, least_spread):
     if len(counts) == 1:
         chosen = [0]
     offsets = np.zeros_like(means)
-    offsets[chosen, axes[chosen]] = 0.8 * np.sqrt(widths[chosen])
+    offsets[chosen, axes[chosen]] = _OFFSET * np.sqrt(widths[chosen])
     return np.concatenate([means + offsets, (means - offsets)[chosen]])
 
 
@@ -255,8 +257,8 @@ def merged(weights, means, variances, n_components):
         weight, mean, variance = parts.pop(widest)
         axis = variance.argmax()
         offset, rest = np.zeros_like(mean), variance.copy()
-        offset[axis] = 0.8 * math.sqrt(variance[axis])
-        rest[axis] *= 0.36
+        offset[axis] = _OFFSET * math.sqrt(variance[axis])
+        rest[axis] *= 1.0 - _OFFSET**2
         parts += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
     return tuple(np.array(part) for part in zip(*parts, strict=True))
 

@@ -13,14 +13,14 @@ are the derivatives of ``sum_i ell_i``. For diagonal factors ``T_k`` is a vector
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numba.extending import overload
 
-from ._mixture_statistics import Components
+from ._mixture_model import SPHERICAL, TIED
+from ._mixture_statistics import Components, is_triangular, whitened_square
 
 # Deviations from the reference are cut here: logarithms of ratios, and all others. Nothing overflows then.
 _LARGEST_LOG, _LARGEST = 30.0, 1e6
-_SPHERICAL, _TIED = 0, 2
 
 
 @njit(error_model="numpy")
@@ -43,18 +43,14 @@ def factor_energy(target, components, local):
     raise NotImplementedError("factor_energy is a generic of compiled code.")
 
 
-def factor_slope(target, components, local, out):
-    """Write the derivative of `factor_energy` to the end of ``out`` (generic, compiled)."""
-    raise NotImplementedError("factor_slope is a generic of compiled code.")
-
-
 def deviation(local):
     """Return the largest ``|T_k - I|``, Frobenius' norm or an entry of a vector (generic, compiled)."""
     raise NotImplementedError("deviation is a generic of compiled code.")
 
 
-def _has_matrices(target):
-    return target[target.fields.index("factors")].ndim == 3
+def has_matrices(target):
+    """Tell whether a target's factors are matrices, by its type in compiled code."""
+    return is_triangular(target[target.fields.index("factors")])
 
 
 @njit(error_model="numpy")
@@ -66,7 +62,7 @@ def _weights_and_means(target, theta):
         total = target.log_weights[k]
         for j in range(n_components - 1):
             total += target.basis[k, j] * theta[j]
-        log_weights[k] = max(total, -1e6) if total < 1e6 else 1e6
+        log_weights[k] = _cut(total, _LARGEST)
         largest = max(largest, log_weights[k])
     total = 0.0
     for k in range(n_components):
@@ -88,7 +84,7 @@ def _components_at(target, theta):
             for j in range(n_features):
                 moved = target.mean_maps[k, j] * theta[first + k * n_features + j]
                 means[k, j] += _cut(moved, _LARGEST)
-                place = last + (k if target.kind == _SPHERICAL else k * n_features + j)
+                place = last + (k if target.kind == SPHERICAL else k * n_features + j)
                 log_local = _cut(target.factor_scales[k, 0] * theta[place], _LARGEST_LOG)
                 local[k, j] = math.exp(log_local)
                 factors[k, j] = target.factors[k, j] * local[k, j]
@@ -100,7 +96,7 @@ def _components_at(target, theta):
         local, factors = np.zeros_like(target.factors), np.zeros_like(target.factors)
         first, last = n_components - 1, n_components - 1 + means.size
         for k in range(n_components):
-            place = last + (0 if target.kind == _TIED else k * (d * (d + 1) // 2))
+            place = last + (0 if target.kind == TIED else k * (d * (d + 1) // 2))
             for i in range(d):
                 moved = 0.0
                 for j in range(i, d):
@@ -120,7 +116,7 @@ def _components_at(target, theta):
                     factors[k, i, j] = total
         return Components(log_weights, means, factors), local
 
-    return triangular if _has_matrices(target) else diagonal
+    return triangular if has_matrices(target) else diagonal
 
 
 @njit(error_model="numpy")
@@ -149,7 +145,7 @@ def _chain_rule(target, components, local, statistics, count, factor, out):
                 slope = -target.mean_maps[k, j] * precision * (total - number * mean)
                 out[first + place] += factor * slope
                 scale = factor * target.factor_scales[k, 0]
-                place = last + (k if target.kind == _SPHERICAL else place)
+                place = last + (k if target.kind == SPHERICAL else place)
                 out[place] += scale * (precision * centred - number)
 
     def triangular(target, components, local, statistics, count, factor, out):
@@ -174,7 +170,7 @@ def _chain_rule(target, components, local, statistics, count, factor, out):
                     centred[j, i] = centred[i, j]
                     place += 1
             product = target.factors[k].T @ (centred @ factors)
-            place = last + (0 if target.kind == _TIED else k * triangle)
+            place = last + (0 if target.kind == TIED else k * triangle)
             for i in range(d):
                 for j in range(i):
                     out[place] += factor * target.factor_scales[k, 1] * product[i, j]
@@ -183,7 +179,7 @@ def _chain_rule(target, components, local, statistics, count, factor, out):
                 out[place] += factor * target.factor_scales[k, 0] * slope
                 place += 1
 
-    return triangular if _has_matrices(target) else diagonal
+    return triangular if has_matrices(target) else diagonal
 
 
 # The prior
@@ -228,7 +224,7 @@ def _singular_values(factors):
             low, high = min(low, squares[0]), max(high, squares[-1])
         return math.sqrt(max(low, 0.0)), math.sqrt(high)
 
-    if isinstance(factors, types.Array) and factors.ndim == 3:
+    if is_triangular(factors):
         return triangular
     return lambda factors: (factors.min(), factors.max())
 
@@ -242,25 +238,9 @@ def _is_outside(target, components, local):
         change -= components.log_weights[0] - target.log_weights[0]
         largest = max(largest, abs(change))
     shifted = components.means - target.means
-    return max(largest, mean_deviation(target.factors, shifted)) > target.limit
-
-
-def mean_deviation(factors, shifted):
-    """Return the largest ``|F0_k^T (m_k - m0_k)|`` (generic, compiled)."""
-    raise NotImplementedError("mean_deviation is a generic of compiled code.")
-
-
-@overload(mean_deviation, jit_options={"error_model": "numpy"})
-def _mean_deviation(factors, shifted):
-    from ._mixture_statistics import whitened_square
-
-    def largest(factors, shifted):
-        found = 0.0
-        for k in range(shifted.shape[0]):
-            found = max(found, whitened_square(factors, k, shifted[k]))
-        return math.sqrt(found)
-
-    return largest
+    for k in range(shifted.shape[0]):
+        largest = max(largest, math.sqrt(whitened_square(target.factors, k, shifted[k])))
+    return largest > target.limit
 
 
 @overload(deviation, jit_options={"error_model": "numpy"})
@@ -282,7 +262,7 @@ def _deviation(local):
             found = max(found, math.sqrt(square))
         return found
 
-    return triangular if isinstance(local, types.Array) and local.ndim == 3 else diagonal
+    return triangular if is_triangular(local) else diagonal
 
 
 @njit(error_model="numpy")
@@ -302,7 +282,7 @@ def _factor_energy(target, components, local):
         degrees, covariance = target.prior[2], target.prior[3]
         total = 0.0
         for k in range(local.shape[0]):
-            for j in range(1 if target.kind == _SPHERICAL else local.shape[1]):
+            for j in range(1 if target.kind == SPHERICAL else local.shape[1]):
                 total -= degrees * math.log(local[k, j])
                 total += degrees * covariance * components.factors[k, j] ** 2 / 2.0
         return total
@@ -310,14 +290,14 @@ def _factor_energy(target, components, local):
     def triangular(target, components, local):
         degrees, covariance = target.prior[2], target.prior[3]
         total = 0.0
-        for k in range(1 if target.kind == _TIED else local.shape[0]):
+        for k in range(1 if target.kind == TIED else local.shape[0]):
             for i in range(local.shape[1]):
                 total -= (degrees - i) * math.log(local[k, i, i])
                 for j in range(i + 1):
                     total += degrees * covariance * components.factors[k, i, j] ** 2 / 2.0
         return total
 
-    return triangular if _has_matrices(target) else diagonal
+    return triangular if has_matrices(target) else diagonal
 
 
 def prior_slope(target, components, local, out):
@@ -337,10 +317,10 @@ def _prior_slope(target, components, local, out):
             for j in range(n_features):
                 place = k * n_features + j
                 out[first + place] = target.mean_maps[k, j] * components.means[k, j] / square
-                if target.kind == _SPHERICAL and j > 0:
+                if target.kind == SPHERICAL and j > 0:
                     continue
                 slope = degrees * (covariance * components.factors[k, j] ** 2 - 1.0)
-                place = last + (k if target.kind == _SPHERICAL else place)
+                place = last + (k if target.kind == SPHERICAL else place)
                 out[place] = target.factor_scales[k, 0] * slope
 
     def triangular(target, components, local, out):
@@ -352,7 +332,7 @@ def _prior_slope(target, components, local, out):
             pull = target.mean_maps[k] @ components.means[k]
             for i in range(d):
                 out[first + k * d + i] = pull[i] / square
-        for k in range(1 if target.kind == _TIED else n_components):
+        for k in range(1 if target.kind == TIED else n_components):
             product = degrees * covariance * (target.factors[k].T @ components.factors[k])
             for i in range(d):
                 for j in range(i):
@@ -362,4 +342,4 @@ def _prior_slope(target, components, local, out):
                 out[place] = target.factor_scales[k, 0] * slope
                 place += 1
 
-    return triangular if _has_matrices(target) else diagonal
+    return triangular if has_matrices(target) else diagonal

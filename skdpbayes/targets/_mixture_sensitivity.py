@@ -36,7 +36,8 @@ with ``j < i`` and half of ``v_i^2``, so that it adds at most ``|U_i|^2 s_i (q -
 |U_i|^2 q^2 / 2``. All in all ``h`` is within ``e sqrt(2 lambda)`` of what it is without ``U``; that is
 added to ``sqrt(lambda)`` once, and twice to ``sqrt(2 lambda + o)``. Besides ``|T^T T - I|`` is added to
 ``a``, and ``o = max_k 1 / pi0_k``, since ``z + z^2 / 2 >= -1/2``. A tied factor has no ``pi0_k``, so
-that ``b`` is multiplied by it, ``o = max_k 1 / pi0_k^2``, and ``I`` cancels, ``s' = 0``."""
+that ``b`` is multiplied by it, ``o = max_k 1 / pi0_k^2``, and ``I`` cancels, ``s' = 0``.
+"""
 
 import math
 
@@ -44,9 +45,10 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
+from ._mixture_coordinates import has_matrices
+from ._mixture_model import SPHERICAL, TIED
 from ._mixture_statistics import log_offsets
 
-_SPHERICAL, _TIED = 0, 2
 # All of it is computed in a few operations: far more than they can err by.
 _ROUNDING = 1.0 + 1e-9
 _BISECTIONS = 30
@@ -62,10 +64,6 @@ def farthest(target, components, offsets):
     raise NotImplementedError("farthest is a generic of compiled code.")
 
 
-def _has_matrices(target):
-    return target[target.fields.index("factors")].ndim == 3
-
-
 @overload(component_bounds, jit_options={"error_model": "numpy"})
 def _component_bounds(target, components, local, out):
     def diagonal(target, components, local, out):
@@ -78,7 +76,7 @@ def _component_bounds(target, components, local, out):
                 stretch = max(stretch, local[k, j] ** 2)
                 offset += (components.factors[k, j] * components.means[k, j]) ** 2
             out[k, 0] = stretch / weight
-            out[k, 1] = 0.5 / weight / (d if target.kind == _SPHERICAL else 1)
+            out[k, 1] = 0.5 / weight / (d if target.kind == SPHERICAL else 1)
             out[k, 2] = (steepest + math.sqrt(offset)) ** 2
             out[k, 3] = stretch**2 * d / weight
             out[k, 4] = 0.0
@@ -97,11 +95,11 @@ def _component_bounds(target, components, local, out):
             out[k, 2] = (_spectral_norm(factors) + math.sqrt(np.sum(offset**2))) ** 2
             out[k, 3] = 1.0 / weight**2
             out[k, 4] = _off_identity(own)
-            if target.kind != _TIED:
+            if target.kind != TIED:
                 out[k, 1] /= weight
                 out[k, 3] = 1.0 / weight
 
-    return triangular if _has_matrices(target) else diagonal
+    return triangular if has_matrices(target) else diagonal
 
 
 @overload(farthest, jit_options={"error_model": "numpy"})
@@ -136,7 +134,7 @@ def _farthest(target, components, offsets):
                     curvature[i, j] += weighted[i, j]
         return total + 0.5 * _spectral_norm(curvature) + math.sqrt(np.sum(pull**2))
 
-    return triangular if _has_matrices(target) else diagonal
+    return triangular if has_matrices(target) else diagonal
 
 
 @njit(error_model="numpy")
@@ -279,7 +277,7 @@ def _with_constants(target, components, bounds, average, halved):
         for other in range(k):
             apart = max(apart, gram[k, k] + gram[other, other] - 2.0 * gram[k, other])
             double = max(double, own + d / 2.0 * math.exp(-target.log_weights[other]))
-    if target.kind == _TIED:
+    if target.kind == TIED:
         single, double = d / 2.0, 0.0
     if not halved:
         return _ROUNDING * math.sqrt(norm + (math.sqrt(average) + off + math.sqrt(single)) ** 2)

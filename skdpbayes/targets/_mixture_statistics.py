@@ -56,7 +56,8 @@ def log_determinant(factors, k):
     raise NotImplementedError("log_determinant is a generic of compiled code.")
 
 
-def _is_triangular(factors):
+def is_triangular(factors):
+    """Tell whether factors are matrices, by their type in compiled code."""
     return isinstance(factors, types.Array) and factors.ndim == 3
 
 
@@ -77,7 +78,7 @@ def _whitened_square(factors, k, centred):
             total += product**2
         return total
 
-    return triangular if _is_triangular(factors) else diagonal
+    return triangular if is_triangular(factors) else diagonal
 
 
 @overload(add_second, jit_options={"error_model": "numpy"})
@@ -94,7 +95,7 @@ def _add_second(factors, weight, row, out, first):
                 out[place] += weighted * row[j]
                 place += 1
 
-    return triangular if _is_triangular(factors) else diagonal
+    return triangular if is_triangular(factors) else diagonal
 
 
 @overload(log_determinant, jit_options={"error_model": "numpy"})
@@ -111,7 +112,7 @@ def _log_determinant(factors, k):
             total += math.log(factors[k, j, j])
         return total
 
-    return triangular if _is_triangular(factors) else diagonal
+    return triangular if is_triangular(factors) else diagonal
 
 
 @njit(error_model="numpy")
