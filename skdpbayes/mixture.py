@@ -94,7 +94,8 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         Prior standard deviation of a mean's coordinates. None is ``data_norm``.
     degrees_of_freedom_prior : float or None, default=None
         Of the precisions' Wishart prior, above ``n_features - 1`` then; variances alone have twice the
-        shape of a Gamma prior here. None is ``n_features + 2``.
+        shape of a Gamma prior here. None is ``n_features`` for "tied" and "full", else 1: the draws are of
+        few records' information where noise is large, and a prior that weighs several would decide them.
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
@@ -267,6 +268,8 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         """Return the model's public numbers, with defaults in place of None."""
         norm = float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
         degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
+        if degrees is None:
+            degrees = n_features if self.covariance_type in ("tied", "full") else 1
         if covariance is None:
             covariance = COVARIANCE_SHARE * norm * norm / n_features
             if not 0.0 < covariance < np.inf:
@@ -278,7 +281,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
             data_norm=norm,
             weight_concentration=float(self.weight_concentration_prior),
             mean_scale=norm if self.mean_prior_scale is None else float(self.mean_prior_scale),
-            degrees_of_freedom=float(n_features + 2 if degrees is None else degrees),
+            degrees_of_freedom=float(degrees),
             covariance=float(covariance),
         )
 

@@ -42,7 +42,7 @@ MIXTURE_SAMPLERS = ("sgld", "sghmc", "sgnht", "ops", *METROPOLIS_SAMPLERS)
 CELLS, LLOYD = 4, 2
 SOFT_PASSES, REFINING_PASSES = 12, 40
 # Shares of mu^2; the path has the rest.
-SHARES = {"cells": 0.15, "soft": 0.2, "refine": 0.3}
+SHARES = {"cells": 0.1, "soft": 0.15, "refine": 0.15}
 # Seconds of a row for each component, and for each entry of its factor: guesses.
 _COMPONENT_SECONDS, _ENTRY_SECONDS = 3e-8, 3e-9
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000

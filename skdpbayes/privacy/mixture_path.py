@@ -24,7 +24,7 @@ from .thermostat import ThermostatCalibration, thermostat_gain
 _LEAST_INFORMATION, _MOST_INFORMATION = 0.5, 2.0
 # Room for the bound on a record's gradient beyond what it is at simulated draws; and how far these may
 # spread, in units of a component's width, before time is cut instead of raising the temperature further.
-_SLACK, _MOST_SPREAD = 1.2, 0.3
+_SLACK, _MOST_SPREAD = 1.2, 0.1
 # How much more statistics can err, relative to gradients, than sums of gradients.
 _STATISTICS_ROUNDING = 8.0
 

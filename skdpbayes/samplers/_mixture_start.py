@@ -12,8 +12,13 @@
    It is computed at fixed normal points. Runnalls' bound on it, which has a closed form, counts pieces that
    overlap as if they were apart, and merges what is small instead.
 3. Refine. Expectation maximisation of the model itself.
-Where statistics are noisy their running mean is used,    which weighs pass ``t`` by ``1 / (t + 2)``,
-but not less than by a stated share.
+Where statistics are noisy their running mean is used, which weighs pass ``t`` by ``1 / (t + 2)``, but not
+less than by a stated share; and variances are drawn towards the components' pooled ones, these towards
+their mean over columns,
+
+    v <- p + s^2 / (s^2 + e^2) (v - p),
+
+where ``e`` is what noise does to them and ``s`` half of ``p``.
 
 Everything is in unit-ball coordinates. Linde, Buzo and Gray (1980); Runnalls (2007); Delyon, Lavielle
 and Moulines (1999) for the running means.
@@ -34,6 +39,10 @@ _STEEP = 1e5
 _EMPTY = 5.0
 # A variance is kept above this share of the pooled one while it is noisy, and above the second number always.
 _POOLED_SHARE, _LEAST_VARIANCE = 0.15, 1e-6
+# Rows are in the unit ball.
+_LARGEST_VARIANCE = 1.0
+# By how much variances are taken to differ from their mean, before they are seen.
+_SPREAD = 0.5
 _LEAST_WEIGHT = 0.002
 # Of deviations: halves of a normal law are so far from its mean.
 _OFFSET = 0.8
@@ -110,18 +119,17 @@ class _Start:
 
     def soft(self, weights, means, variances):
         """Return (weights, means, variances) of as many components, after expectation maximisation."""
-        pooled = np.maximum(weights @ variances, _LEAST_VARIANCE)
-        variances = np.maximum(variances, 0.3 * pooled)
-        # A piece of a component is no wider than a few cells, whatever noise makes of it.
-        widest = _WIDEST_PIECE * pooled
         counts = self.n * weights
+        # A piece of a component is no wider than a few cells, whatever noise makes of it.
+        widest = _WIDEST_PIECE * self._pooled(counts, variances, "cells", 1.0)
+        variances = self._known(counts, variances, "cells", 1.0)
         mean = _as_statistics(counts, means, variances)
         for gain in self._gains("soft", _SOFT_GAIN):
             components = _diagonal(weights, means, variances)
             mean = mean.towards(self._release("soft", components), gain)
             counts, means, variances = self._moments(mean)
             weights = counts / counts.sum()
-            variances = np.minimum(self._floored(counts, variances, "soft", gain), widest)
+            variances = np.minimum(self._known(counts, variances, "soft", gain), widest)
         return weights, means, variances
 
     def _gains(self, name, least):
@@ -130,13 +138,31 @@ class _Start:
             return np.ones(phase.n_passes)
         return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), least)
 
-    def _floored(self, counts, variances, name, gain):
-        """Return variances that are no smaller than their noise allows to know."""
-        pooled = np.maximum(counts @ variances / counts.sum(), _LEAST_VARIANCE)
-        noise = self.phases[name].noise_scale * math.sqrt(6.0 * gain) / counts
-        floor = np.minimum(_POOLED_SHARE * pooled, 2.0 * noise[:, None])
-        # Rows are in the unit ball, where no variance is above 1.
-        return np.clip(variances, np.maximum(floor, _LEAST_VARIANCE), 1.0)
+    def _known(self, counts, covariances, name, gain):
+        """Return (co)variances that are drawn towards the pooled ones by as much as noise hides them."""
+        noise = self._noise(counts, name, gain)
+        pooled = self._pooled(counts, covariances, name, gain)
+        if pooled.ndim == 1:
+            drawn = pooled + _known_share(pooled, noise) * (covariances - pooled)
+            return np.clip(drawn, _floor(pooled, noise), _LARGEST_VARIANCE)
+        mean = max(np.trace(pooled) / len(pooled), _LEAST_VARIANCE)
+        drawn = pooled + _known_share(mean, noise)[:, :, None] * (covariances - pooled)
+        return _clipped(drawn, _floor(mean, noise), _LARGEST_VARIANCE)
+
+    def _pooled(self, counts, covariances, name, gain):
+        """Return all components' pooled (co)variances, drawn towards their mean over columns likewise."""
+        shares = counts / counts.sum()
+        noise = np.linalg.norm(shares[:, None] * self._noise(counts, name, gain))
+        pooled = np.tensordot(shares, covariances, axes=1)
+        matrix = pooled.ndim == 2
+        mean = max(np.mean(np.diagonal(pooled) if matrix else pooled), noise, _LEAST_VARIANCE)
+        centre = mean * np.eye(len(pooled)) if matrix else mean
+        drawn = centre + _known_share(mean, noise) * (pooled - centre)
+        return drawn if matrix else np.maximum(drawn, _floor(mean, noise))
+
+    def _noise(self, counts, name, gain):
+        """Return about how much variances err, a column."""
+        return self.phases[name].noise_scale * math.sqrt(6.0 * gain) / counts[:, None]
 
     # Refine
 
@@ -158,14 +184,11 @@ class _Start:
         counts = np.maximum(mean.counts, _LEAST_WEIGHT * self.n)
         means = _into_ball(mean.sums / counts[:, None])
         if mean.seconds.ndim == 2:
-            variances = mean.seconds / counts[:, None] - means**2
-            return counts, means, self._floored(counts, variances, "refine", gain)
-        outer = means[:, :, None] * means[:, None, :]
-        covariances = mean.seconds / counts[:, None, None] - outer
-        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
-        floors = self._floored(counts, diagonals, "refine", gain).min(axis=1)
-        # Rows are in the unit ball, where no variance is above 1.
-        return counts, means, _clipped(covariances, floors[:, None], 1.0)
+            covariances = mean.seconds / counts[:, None] - means**2
+        else:
+            outer = means[:, :, None] * means[:, None, :]
+            covariances = mean.seconds / counts[:, None, None] - outer
+        return counts, means, self._known(counts, covariances, "refine", gain)
 
     def _of_kind(self, counts, covariances):
         kind = self.model.covariance_type
@@ -176,6 +199,16 @@ class _Start:
             tied = np.tensordot(counts / counts.sum(), covariances, axes=1)
             return np.repeat(tied[None], counts.size, axis=0)
         return covariances
+
+
+def _known_share(centre, noise):
+    """Return how much of a deviation from ``centre`` is kept where it is seen with noise."""
+    spread = (_SPREAD * centre) ** 2
+    return spread / (spread + noise**2)
+
+
+def _floor(pooled, noise):
+    return np.maximum(np.minimum(_POOLED_SHARE * pooled, 2.0 * noise), _LEAST_VARIANCE)
 
 
 def _nearest(centres):

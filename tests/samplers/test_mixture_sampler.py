@@ -183,6 +183,56 @@ def test_the_start_finds_blobs_of_unequal_weights(kind, seed):
     assert mean_log_density(rows, *found) > truth - 0.02
 
 
+def cigars(rng, n):
+    """Rows of two narrow Gaussians across the axes, and what they are."""
+    weights, means = np.array([0.6, 0.4]), np.array([[-1.5, 0.0], [1.5, 0.0]])
+    covariances = 0.3 * np.array([[[1.0, 0.95], [0.95, 1.0]], [[1.0, -0.95], [-0.95, 1.0]]])
+    labels = rng.choice(2, size=n, p=weights)
+    factors = np.linalg.cholesky(covariances)
+    rows = (
+        means[labels]
+        + np.einsum("kij,nj->nki", factors, rng.normal(size=(n, 2)))[np.arange(n), labels]
+    )
+    return rows, (weights, means, covariances)
+
+
+@pytest.mark.parametrize("epsilon", [3.0, np.inf])
+def test_the_start_finds_directions_narrower_than_any_column(epsilon):
+    """Eigenvalues of the covariances are a fortieth of the variances of columns."""
+    rng = np.random.default_rng(0)
+    rows, truth = cigars(rng, 100_000)
+    model = MixtureModel(2, 2, "full", 4.0, 1.0, 4.0, 4.0, 0.8)
+    plan = plan_mixture(model, len(rows), Budget(epsilon, 1e-6))
+    releases = StatisticsReleases(make_mixture(rows, model), len(rows), rng)
+    start = find_start(model, plan.phases, releases, len(rows))
+    covariances = 16.0 * np.array([np.linalg.inv(f @ f.T) for f in start.factors])
+    found = np.exp(start.log_weights), 4.0 * start.means, covariances
+    allowed = 0.02 if np.isinf(epsilon) else 0.12  # Noise is as large as those eigenvalues.
+    assert mean_log_density(rows, *found) > mean_log_density(rows, *truth) - allowed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_start_bears_noise_as_large_as_the_variances_of_cells(seed):
+    """Variances of cells, and one column's pooled variance, are lost in noise here: others stand in."""
+    rng = np.random.default_rng(seed)
+    d, k, n, norm = 10, 5, 60_000, 12.5
+    means = 6.0 * np.sqrt(0.5) * np.eye(k, d) * rng.choice([-1.2, 1.2], size=(k, 1))
+    deviations = rng.uniform(0.7, 1.3, size=(k, d))
+    labels = rng.integers(k, size=n)
+    rows = means[labels] + deviations[labels] * rng.normal(size=(n, d))
+    model = MixtureModel(k, d, "diag", norm, 1.0, norm, 1.0, 1.6)
+    plan = plan_mixture(model, n, Budget(1.0, 1e-6))
+    releases = StatisticsReleases(make_mixture(rows, model), n, rng)
+    start = find_start(model, plan.phases, releases, n)
+    found = (
+        np.exp(start.log_weights),
+        norm * start.means,
+        [np.diag(norm**2 * f**-2.0) for f in start.factors],
+    )
+    truth = mean_log_density(rows, np.full(k, 0.2), means, [np.diag(s**2) for s in deviations])
+    assert mean_log_density(rows, *found) > truth - 0.05 * d
+
+
 def degenerate_tables(n, d):
     rng = np.random.default_rng(0)
     yield np.zeros((n, d))

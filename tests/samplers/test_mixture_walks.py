@@ -79,8 +79,9 @@ def test_a_walk_has_the_posterior_of_components_that_are_far_apart(
 @pytest.mark.parametrize("kind", ["diag", "full"])
 def test_a_walk_spends_what_its_plan_says_and_stays_near_the_start(rng, kind):
     model = MixtureModel(2, 4, kind, 3.0, 1.0, 3.0, 6.0, 0.5)
-    X = rng.choice([-1.0, 1.0], size=(2000, 1)) + 0.3 * rng.standard_normal((2000, 4))
-    plan = plan_mixture(model, 2000, Budget(3.0, 1e-6), sampler="dp_fast_mh")
+    n = 20_000
+    X = rng.choice([-1.0, 1.0], size=(n, 1)) + 0.3 * rng.standard_normal((n, 4))
+    plan = plan_mixture(model, n, Budget(3.0, 1e-6), sampler="dp_fast_mh")
     assert 0.9 < plan.epsilon <= 3.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
