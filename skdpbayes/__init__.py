@@ -2,7 +2,13 @@
 
 from .linear_model import DPBayesianLogisticRegression
 from .mixture import DPGaussianMixturePosterior
+from .neural_network import DPBayesianMLPClassifier
 
 __version__ = "0.1.0"
 
-__all__ = ["DPBayesianLogisticRegression", "DPGaussianMixturePosterior", "__version__"]
+__all__ = [
+    "DPBayesianLogisticRegression",
+    "DPBayesianMLPClassifier",
+    "DPGaussianMixturePosterior",
+    "__version__",
+]

@@ -27,6 +27,7 @@ from .privacy.metropolis import METROPOLIS_SAMPLERS, plan_metropolis
 from .privacy.options import SamplerOptions
 from .privacy.plan import Budget, default_delta
 from .privacy.thermostat import plan_thermostat
+from .privacy.variational import VariationalPlan, plan_variational
 from .samplers import carry_out
 
 _AUTO = StrOptions({"auto"})
@@ -38,6 +39,7 @@ PLANNERS = {
     "sghmc": {"path": plan_hamiltonian},
     "sgnht": {"path": plan_thermostat},
     "sgfs": {"path": plan_fisher},
+    "bbb": {"path": plan_variational},
     "auto": {"path": plan_automatic, "last": plan_last_state},
     **{name: {"path": partial(plan_metropolis, sampler=name)} for name in METROPOLIS_SAMPLERS},
 }
@@ -54,6 +56,7 @@ POSTERIOR_CONSTRAINTS = {
     "batch_size": [None, Interval(Integral, 1, None, closed="left")],
     "step_size": [_AUTO, Interval(Real, 0, None, closed="neither")],
     "step_decay": [Interval(Real, 0, 1, closed="left")],
+    "initial_scale": [_AUTO, Interval(Real, 0, None, closed="neither")],
     "friction": [_AUTO, Interval(Real, 0, 1, closed="right")],
     "proposal": [StrOptions({"sphere", "gaussian"})],
     "adapt_step_size": ["boolean"],
@@ -74,6 +77,7 @@ _OPTION_KINDS = {
     "temperature": float,
     "step_size": float,
     "step_decay": float,
+    "initial_scale": float,
     "n_steps": int,
     "burn_in": float,
     "n_draws": int,
@@ -136,12 +140,12 @@ class PrivatePosteriorMixin:
                 chosen[name] = None if left else _OPTION_KINDS[name](value)
         return SamplerOptions(**chosen)
 
-    def _make_plan(self, bounds, n_samples):
+    def _make_plan(self, bounds, n_samples, options=None):
         """Return the plan for a target's public numbers, as the sampler's planner takes them."""
         planner = self._planner()
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
-        return planner(bounds, n_samples, budget, self._options())
+        return planner(bounds, n_samples, budget, options or self._options())
 
     def _draw(self, target, plan):
         """Spend the plan, set what is public of it, and return the draws."""
@@ -176,7 +180,8 @@ class PrivatePosteriorMixin:
         Returns
         -------
         draws : ndarray of shape (n_draws, ...)
-            Rows of ``posterior_samples_``, in their order along the chain.
+            Rows of ``posterior_samples_``, in their order along the chain. With ``sampler="bbb"`` new draws
+            from the fitted Gaussian instead, as many as are asked for.
 
         Raises
         ------
@@ -185,7 +190,14 @@ class PrivatePosteriorMixin:
         """
         check_is_fitted(self)
         draws = self.posterior_samples_
+        if n_draws is not None and isinstance(self.plan_, VariationalPlan):
+            return self._draw_variational(check_number_of_draws(n_draws), random_state)
         return draws[choose_draws(draws.shape[0], n_draws, random_state)]
+
+    def _draw_variational(self, n_draws, random_state):
+        mean, scale = self.variational_mean_, self.variational_scale_
+        normal = check_random_state(random_state).standard_normal((n_draws, *mean.shape))
+        return mean + scale * normal
 
     def to_arviz(self, *, split=True):
         """Return the draws for ArviZ: R-hat, effective sample sizes, plots; post-processing.
@@ -230,6 +242,13 @@ class PrivatePosteriorMixin:
         return to_arviz(*self._posterior_variables(), self.plan_, split=split)
 
 
+def check_number_of_draws(n_draws):
+    """Return a number of draws, or raise a ValueError if it is none."""
+    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+        raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
+    return n_draws
+
+
 def choose_draws(kept, n_draws, random_state):
     """Return the numbers of some of the draws that were kept, in their order; all for None.
 
@@ -240,9 +259,7 @@ def choose_draws(kept, n_draws, random_state):
     """
     if n_draws is None:
         return np.arange(kept)
-    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
-        raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
-    if n_draws > kept:
+    if check_number_of_draws(n_draws) > kept:
         raise ValueError(
             f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
             f"cannot be had without spending more budget. Fit with n_draws={n_draws}."

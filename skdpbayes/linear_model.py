@@ -20,6 +20,7 @@ from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
 from ._clipping import clip_rows
 from ._labels import encode_labels, label_set
 from ._predictive import average_binary, average_softmax
+from .privacy.variational import VariationalPlan
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
 
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
@@ -43,13 +44,15 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     delta : float or None, default=None
         Probability with which the guarantee may fail, in [0, 1); 0 is for "dp_mh" and "dp_fast_mh" only. None
         is ``min(1e-5, 1 / (10 n))``.
-    sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops", "dp_fast_mh", "dp_mh", "penalty", \
-            "dp_fast_mh_gaussian"}, default="auto"
+    sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops", "bbb", "dp_fast_mh", "dp_mh", \
+            "penalty", "dp_fast_mh_gaussian"}, default="auto"
         The algorithm. With draws along its path: stochastic gradient Langevin dynamics ("sgld"), its
         underdamped relative, which needs far fewer steps ("sghmc"), the same with a thermostat, whose
         draws keep temperature 1 ("sgnht"), or in coordinates that are whitened by a released second moment
         of the rows ("sgfs"). "auto" is "sgfs" where the public sizes promise that this pays, else
         "sghmc". Or one posterior sample ("ops"), which is "sgld" with ``release="last"`` on the full table.
+        Or a Gaussian with independent coordinates that is fitted to the posterior by noisy gradients, Bayes
+        by backprop ("bbb"): as many draws as one likes, but no correlations among parameters.
     release : {"auto", "path", "last"}, default="auto"
         What a guarantee covers: the whole path of the chain, or only the last state, the path to which
         stays hidden. "auto" is "last" for "ops", else "path".
@@ -78,16 +81,20 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. The plan takes
-        the lowest value from 1 on that the budget affords.
+        the lowest value from 1 on that the budget affords; with "bbb", where it is the weight of the
+        Kullback-Leibler term, the lowest at which draws spread no less than noise moves their mean.
     batch_size : int or None, default=None
         Expected size of a Poisson batch; with ``release="last"`` the size of a batch when batches take
         turns. None takes the full table at every step, which is best unless the table is huge; samplers on
         Poisson batches by nature choose their size then.
     step_size : float or "auto", default="auto"
         (First) step size: diffusion time per step, which is what privacy pays for. For random walks the
-        distance of proposals, in units of the coefficients.
+        distance of proposals, in units of the coefficients. With "bbb" Adam's learning rate, in deviations of
+        the prior, at most 1; "auto" is ``1 / sqrt(n_steps)``.
     step_decay : float, default=0.0
         Step ``k`` has size ``step_size * k ** -step_decay``.
+    initial_scale : float or "auto", default="auto"
+        With "bbb": deviation at which every coordinate's starts, over its prior's, at most 1. "auto" is 0.1.
     friction : float or "auto", default="auto"
         Share of its velocity that an underdamped chain loses in a step, in (0, 1]. "auto" damps the slowest
         direction critically.
@@ -149,6 +156,8 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     second_moment_ : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
         With "sgfs": ``sum z z^T`` over clipped rows followed by their constant column, with noise. It is paid
         for, and public.
+    variational_mean_, variational_scale_ : ndarray of shape (1 or n_classes, n_features + fit_intercept)
+        With "bbb": mean and deviation of every coefficient, the intercept last.
     acceptance_rate_ : float
         With random walks: share of the proposals that were accepted.
     n_iter_ : int
@@ -229,6 +238,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         batch_size=None,
         step_size="auto",
         step_decay=0.0,
+        initial_scale="auto",
         friction="auto",
         proposal="sphere",
         adapt_step_size=False,
@@ -259,6 +269,7 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         self.batch_size = batch_size
         self.step_size = step_size
         self.step_decay = step_decay
+        self.initial_scale = initial_scale
         self.friction = friction
         self.proposal = proposal
         self.adapt_step_size = adapt_step_size
@@ -392,10 +403,11 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
             constant,
             self._prior_precision(n_features, classes.size),
         )
-        draws = self._draw(target, plan)
-        draws = draws.reshape(draws.shape[0], -1, n_features + bool(self.fit_intercept))
-        if self.fit_intercept:
-            draws[:, :, -1] *= constant
+        draws = self._in_blocks(self._draw(target, plan), n_features, constant)
+        if isinstance(plan, VariationalPlan):
+            for name in ("variational_mean_", "variational_scale_"):
+                value = self._in_blocks(getattr(self, name)[None], n_features, constant)[0]
+                setattr(self, name, value)
         self.classes_ = classes
         self.data_norm_ = float(self._norm(n_features))
         self.posterior_samples_ = draws
@@ -403,6 +415,13 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         self.coef_ = mean[:, :n_features].copy()
         self.intercept_ = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
         return self
+
+    def _in_blocks(self, values, n_features, constant):
+        """Return rows of sampled coordinates as blocks of coefficients, the intercept last."""
+        values = values.reshape(len(values), -1, n_features + bool(self.fit_intercept))
+        if self.fit_intercept:
+            values[:, :, -1] *= constant
+        return values
 
     # From the draws
 

@@ -45,14 +45,31 @@ def private_generator(random_state=None):
     if random_state is None:
         return np.random.Generator(AESCounter(key=secrets.randbits(128)))
     _warn_once()
+    return np.random.Generator(AESCounter(np.random.SeedSequence(_words(random_state))))
+
+
+def public_generator(random_state=None):
+    """Return a generator for what is public anyway, e.g. where a chain starts: none of the private one's.
+
+    Parameters
+    ----------
+    random_state : None, int, RandomState or Generator, default=None
+        As for `private_generator`.
+
+    Returns
+    -------
+    generator : numpy.random.Generator
+    """
+    return np.random.default_rng(None if random_state is None else _words(random_state))
+
+
+def _words(random_state):
     if isinstance(random_state, np.random.Generator):
-        words = random_state.integers(2**32, size=4, dtype=np.uint32)
-    elif isinstance(random_state, int | np.integer):
+        return random_state.integers(2**32, size=4, dtype=np.uint32)
+    if isinstance(random_state, int | np.integer):
         check_random_state(random_state)  # Raises on a negative seed.
-        words = int(random_state)
-    else:
-        words = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
-    return np.random.Generator(AESCounter(np.random.SeedSequence(words)))
+        return int(random_state)
+    return check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
 
 
 def _warn_once():

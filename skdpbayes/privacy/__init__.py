@@ -13,10 +13,12 @@ from .ledger import PrivacyLedger
 from .metropolis import plan_metropolis
 from .metropolis_plans import MetropolisPlan
 from .mixture import MixturePlan, plan_mixture
+from .network import plan_network
 from .options import SamplerOptions
 from .plan import Budget, Plan, default_delta
 from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
 from .thermostat import plan_thermostat
+from .variational import VariationalPlan, plan_variational
 
 __all__ = [
     "AcceptBits",
@@ -36,6 +38,7 @@ __all__ = [
     "SampledGaussian",
     "SamplerOptions",
     "ThermostatPlan",
+    "VariationalPlan",
     "audit_separation",
     "default_delta",
     "hidden_state_mu",
@@ -48,7 +51,9 @@ __all__ = [
     "plan_last_state",
     "plan_metropolis",
     "plan_mixture",
+    "plan_network",
     "plan_thermostat",
+    "plan_variational",
     "ryffel_epsilon_not_a_guarantee",
     "wang_epsilon_if_exact",
 ]

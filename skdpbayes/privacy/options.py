@@ -40,6 +40,8 @@ class SamplerOptions(NamedTuple):
         Where a Poisson batch would have more records on average, Metropolis takes the whole table.
     n_effective : int or None
         Effective sample size at which Metropolis' chain is to end, where the budget allows it.
+    initial_scale : float or None
+        Deviation at which a variational posterior's start, over the prior's, in (0, 1].
     """
 
     temperature: float | None = None
@@ -57,6 +59,7 @@ class SamplerOptions(NamedTuple):
     noise_multiplier: float | None = None
     max_batch_size: int | None = None
     n_effective: int | None = None
+    initial_scale: float | None = None
 
     def refuse(self, names, why):
         """Raise a ValueError if one of the named options is not left as it is by default."""
@@ -83,6 +86,16 @@ def check_options(bounds, n_samples, budget, options):
 
 def check_common_options(bounds, n_samples, budget, options):
     """Raise a ValueError that names an option that is out of range for any chain."""
+    check_ranges(bounds, n_samples, budget, options)
+    options.refuse(
+        ("initial_scale",),
+        "is where the deviations of a variational posterior start, and chains have none: leave it out, "
+        "or take sampler='bbb'.",
+    )
+
+
+def check_ranges(bounds, n_samples, budget, options):
+    """Raise a ValueError that names an option that is out of range whatever the sampler."""
     bounds.checked()
     budget.checked()
     if n_samples < 1:

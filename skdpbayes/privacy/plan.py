@@ -117,6 +117,11 @@ class Plan:
         return False
 
     @property
+    def needs_gaussian_prior(self):
+        """Whether the sampler reads an independent Gaussian prior off the target's ``prior_precision``."""
+        return False
+
+    @property
     def notes(self):
         """What the user should know before running it, a tuple of str."""
         hours = self.estimated_seconds / 3600.0

@@ -9,8 +9,10 @@ import os
 import threading
 import time
 from contextlib import contextmanager
+from functools import cache
 
 import numba
+from threadpoolctl import ThreadpoolController
 
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000
@@ -75,7 +77,8 @@ def run_in_blocks(advance, plan, work, verbose, label):
     progress = _Progress(plan.n_steps, label) if verbose else None
     first = 0
     try:
-        with cores(work) as parallel:
+        # Products inside cores are small, and BLAS's own threads would fight numba's.
+        with cores(work) as parallel, _libraries().limit(limits=1, user_api="blas"):
             pace = _Pace(parallel)
             while first < plan.n_steps:
                 stop = min(first + pace.steps(), plan.n_steps)
@@ -88,6 +91,12 @@ def run_in_blocks(advance, plan, work, verbose, label):
     finally:
         if progress:
             progress.close()
+
+
+@cache
+def _libraries():
+    """Return what controls the threads of the libraries that are loaded; SciPy's BLAS is what cores use."""
+    return ThreadpoolController()
 
 
 @contextmanager

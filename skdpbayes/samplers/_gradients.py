@@ -16,13 +16,16 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 from ..targets import add_gradient, n_examples, selected_from
+from ..targets._interface import ALIGNMENT, in_random_order
 
 
 def _sum_parts(target, theta, selection, count, parts):
+    unit = ALIGNMENT if in_random_order(target) else 1
+    units = (count + unit - 1) // unit
     for part in prange(parts.shape[0]):
         parts[part, :] = 0.0
-        start = count * part // parts.shape[0]
-        size = count * (part + 1) // parts.shape[0] - start
+        start = min(count, units * part // parts.shape[0] * unit)
+        size = min(count, units * (part + 1) // parts.shape[0] * unit) - start
         add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
 
 
@@ -57,6 +60,14 @@ def poisson_batch(generator, n, rate, batch):
         count += 1
         i += 1.0 + math.floor(generator.standard_exponential() / decay)
     return count
+
+
+@njit(error_model="numpy")
+def shuffle(generator, batch, count):
+    """Bring the first ``count`` numbers of a batch into random order (Fisher and Yates)."""
+    for i in range(count - 1, 0, -1):
+        j = int(generator.random() * (i + 1))
+        batch[i], batch[j] = batch[j], batch[i]
 
 
 class CyclicBatches(NamedTuple):
@@ -121,6 +132,8 @@ def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, o
 
     def poisson(target, generator, theta, rate, batch, parts, parallel, out):
         count = poisson_batch(generator, n_examples(target), rate, batch)
+        if in_random_order(target):
+            shuffle(generator, batch, count)
         gradient_sum(target, theta, batch, count, parts, parallel, out)
         for j in range(out.size):
             out[j] /= rate

@@ -21,6 +21,7 @@ from ..privacy.ledger import reserve
 from ..privacy.plan import Plan
 from ..random import private_generator
 from ..targets import clips_each_example, has_losses, n_examples, prior_potential
+from ..targets._interface import has_own_prior
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -68,6 +69,12 @@ def count_examples(target):
 @CompiledCore
 def _prior_potential_of(target, theta):
     return prior_potential(target, theta)
+
+
+def start_of(target, plan):
+    """Return where a chain starts: at the target's own start, which is public, or at zero."""
+    start = getattr(target, "start", None)
+    return np.zeros(plan.bounds.n_parameters) if start is None else np.array(start, dtype=float)
 
 
 class Released(NamedTuple):
@@ -177,6 +184,21 @@ def _check_losses(plan, target):
         raise ValueError("the chain starts at zero, where the prior density must not be zero.")
 
 
+def _check_gaussian_prior(plan, target):
+    precision = getattr(target, "prior_precision", None)
+    if precision is None or has_own_prior(target):
+        raise ValueError(
+            f"sampler={plan.sampler!r} needs an independent Gaussian prior around zero, which it reads off "
+            f"an array prior_precision, and {type(target).__name__} has another: add the field and no "
+            "prior_gradient, or plan another sampler."
+        )
+    start = getattr(target, "start", None)
+    if start is not None and np.shape(start) != np.shape(precision):
+        raise ValueError(
+            f"the target's start has shape {np.shape(start)}, its prior_precision {np.shape(precision)}."
+        )
+
+
 def _check_made_for(plan, target):
     bounds = plan.bounds
     if not target.gradient_bound <= bounds.gradient_bound:
@@ -188,6 +210,8 @@ def _check_made_for(plan, target):
         _check_contraction(plan, target)
     if plan.needs_losses:
         _check_losses(plan, target)
+    if plan.needs_gaussian_prior:
+        _check_gaussian_prior(plan, target)
     if plan.needs_rows and not hasattr(target, "intercept_scaling"):
         raise ValueError(
             f"sampler={plan.sampler!r} works with the rows of the package's own logistic targets, and "

@@ -24,7 +24,7 @@ from ..privacy.langevin_plans import HamiltonianPlan
 from ..targets import prior_gradient
 from ._execution import run_in_blocks
 from ._gradients import estimate_gradient
-from ._interface import CompiledCore, count_examples, run
+from ._interface import CompiledCore, count_examples, run, start_of
 from ._steps import noisy_step, to_coordinates, to_parameters
 
 
@@ -66,7 +66,7 @@ def _advance(
 
 def run_hamiltonian(plan, target, generator, verbose, start=None, transform=None):
     """Carry out a plan from a given start, in given coordinates."""
-    place = np.zeros(plan.bounds.n_parameters) if start is None else start
+    place = start_of(target, plan) if start is None else start
     smallest = plan.gradient_step * plan.n_steps**-plan.step_decay
     noise = plan.friction * plan.temperature
     schedule = (

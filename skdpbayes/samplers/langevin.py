@@ -21,7 +21,7 @@ from ..privacy.langevin_plans import DiffusionPlan, LastStatePlan
 from ..targets import prior_gradient
 from ._execution import run_in_blocks
 from ._gradients import cut_anew, cyclic_batches, estimate_gradient
-from ._interface import CompiledCore, count_examples, run
+from ._interface import CompiledCore, count_examples, run, start_of
 from ._steps import noisy_step
 
 
@@ -71,7 +71,7 @@ def _batches(plan, target):
 @run.register
 def _(plan: DiffusionPlan, target, generator, verbose):
     hidden = isinstance(plan, LastStatePlan)
-    theta = np.zeros(plan.bounds.n_parameters)
+    theta = start_of(target, plan)
     if not hidden and plan.start is not None:
         theta = run(plan.start, target, generator, verbose)[0]
     draws = np.empty((plan.n_draws, theta.size))

@@ -19,6 +19,7 @@ from ._interface import (
 from ._moments import MOMENT_ROWS, clip_transformed, second_moment
 from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
 from .mixture import MixtureModel, make_mixture, unpack_mixture
+from .mlp import make_mlp, mlp_bounds
 
 __all__ = [
     "MOMENT_ROWS",
@@ -36,6 +37,8 @@ __all__ = [
     "loss_differences",
     "make_logistic",
     "make_mixture",
+    "make_mlp",
+    "mlp_bounds",
     "n_examples",
     "potential_gradient",
     "prior_gradient",

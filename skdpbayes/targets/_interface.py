@@ -17,6 +17,8 @@ from numba.extending import overload
 # Rows are handled in blocks that stay in the cache between the two uses of a row, together with the
 # block that comes next.
 BLOCK = 16
+# Where batches are in random order, parts of a sum begin at multiples of this.
+ALIGNMENT = 128
 
 
 class TargetBounds(NamedTuple):
@@ -148,6 +150,14 @@ def prior_potential(target, theta):
     raise NotImplementedError("prior_potential is a generic of compiled code; see `implements`.")
 
 
+def in_random_order(target):
+    """Tell whether batches are to be in random order: for sums in single precision (generic, compiled).
+
+    Parts of a sum then begin at multiples of `ALIGNMENT`. False unless a target implements it.
+    """
+    raise NotImplementedError("in_random_order is a generic of compiled code.")
+
+
 def record(selection, i):
     """Return the number of the i-th selected record (generic, compiled)."""
     raise NotImplementedError("record is a generic of compiled code.")
@@ -215,14 +225,30 @@ def has_losses(target):
 
 
 def clips_each_example(target):
-    """Tell whether a target's gradient is built of example gradients that are clipped one by one."""
-    return add_gradient.__name__ not in _OWN.get(type(target), frozenset())
+    """Tell whether a target's gradient is built of example gradients that are clipped one by one.
+
+    So are those of targets that implement no `add_gradient`, and of those that have a ``clip_norm``.
+    """
+    built = add_gradient.__name__ not in _OWN.get(type(target), frozenset())
+    return built or hasattr(target, "clip_norm")
+
+
+def has_own_prior(target):
+    """Tell whether a target implements its prior's gradient, instead of a Gaussian of its precisions."""
+    return prior_gradient.__name__ in _OWN.get(type(target), frozenset())
 
 
 def _has_own(numba_type, generic):
     return isinstance(numba_type, types.BaseNamedTuple) and generic.__name__ in _OWN.get(
         numba_type.instance_class, ()
     )
+
+
+@overload(in_random_order)
+def _in_any_order(target):
+    if _has_own(target, in_random_order):
+        return None
+    return lambda target: False
 
 
 @overload(record)

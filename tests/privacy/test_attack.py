@@ -7,7 +7,7 @@ sees every state of the chain, and takes the likelihood ratio of the path, which
 import numpy as np
 import pytest
 from references import Tilt
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from skdpbayes.privacy import (
     Budget,
@@ -15,10 +15,12 @@ from skdpbayes.privacy import (
     audit_separation,
     plan_langevin,
     plan_last_state,
+    plan_network,
 )
 from skdpbayes.privacy.cost import gaussian_epsilon
 from skdpbayes.samplers import _gradients, sample
-from skdpbayes.targets import TargetBounds
+from skdpbayes.targets import TargetBounds, mlp_bounds
+from skdpbayes.targets.mlp import make_mlp
 
 REPETITIONS = 3000
 DELTA = 1e-5
@@ -101,6 +103,42 @@ def test_logistic_paths_stay_within_the_claim(make_target, relation):
     assert result.mu - 3.5 * result.standard_error <= plan.cost.mu
     # The extreme record's gradient is about half of its bound here, and the attack sees that much.
     assert result.mu > 0.35 * plan.cost.mu
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_networks_nearly_reach_the_claim_with_a_record_that_is_clipped(relation):
+    """Two outputs, no hidden layer: the gradients of one row with either label are opposite."""
+    n, clip_norm, width = 12, 0.05, 2
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, width)), rng.integers(2, size=n)
+    X[0], y[0] = [2.0, 0.0], 0
+    keep = slice(None) if relation == "replace_one" else slice(1, None)
+    other = y.copy()
+    other[0] = 1
+    sizes, data_norm = (width, 2), 2.0
+    bounds = mlp_bounds(sizes, clip_norm, 0.5)
+    options = SamplerOptions(n_steps=25, n_draws=25, burn_in=0.0)
+    plan = plan_network(bounds, n, Budget(6.0, DELTA, relation), options, sampler="sgld")
+    tables, gradients = [], []
+    for rows, labels in ((X, y), (X[keep], other[keep])):
+        start = np.zeros(bounds.n_parameters)
+        tables.append(make_mlp(rows, labels, data_norm, sizes, "tanh", clip_norm, 0.5, start))
+        scaled = rows * (4.0 / np.maximum(np.linalg.norm(rows, axis=1), data_norm))[:, None]
+        inputs = np.hstack([scaled, np.ones((len(rows), 1))])
+        gradients.append(lambda theta, z=inputs, k=labels: clipped(theta, z, k, clip_norm))
+    result = separation(tables, gradients, plan, 2000)
+    assert result.mu - 3.5 * result.standard_error <= plan.cost.mu, "the claim is broken"
+    assert result.mu >= 0.9 * plan.cost.mu, "the claim is loose, or the noise is too large"
+
+
+def clipped(states, inputs, labels, clip_norm):
+    """Sum of clipped gradients of softmax regression at every state; weights, then biases."""
+    width = inputs.shape[1]
+    logits = np.einsum("nj,tjk->tnk", inputs, states.reshape(-1, width, 2))
+    errors = softmax(logits, axis=2) - np.eye(2)[labels]
+    norms = np.linalg.norm(errors, axis=2) * np.linalg.norm(inputs, axis=1)
+    errors *= np.minimum(1.0, clip_norm / norms)[:, :, None]
+    return np.einsum("nj,tnk->tjk", inputs, errors).reshape(len(states), -1)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])

@@ -1,0 +1,473 @@
+"""A private Bayesian neural network: draws of its weights, and what they predict together.
+
+    p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
+    p(y | x, data)  = mean over draws of p(y | x, theta).
+
+Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and `skdpbayes.privacy.network`.
+"""
+
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_scalar
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
+from ._labels import encode_labels, label_set
+from .privacy.network import NETWORK_SAMPLERS, plan_network
+from .privacy.variational import plan_variational
+from .random import public_generator
+from .targets.mlp import (
+    ACTIVATIONS,
+    layer_sizes,
+    layers_of,
+    make_mlp,
+    mlp_bounds,
+    random_start,
+    unit_rows,
+)
+
+# Expected size of a batch, where the table is larger.
+BATCH_SIZE = 4096
+# Of every mean of "bbb": small beside the start of the network, so that its noise does not hide it.
+INITIAL_SCALE = 0.02
+_CHUNK_ROWS = 8192
+_SHARED = (
+    "epsilon",
+    "delta",
+    "data_norm",
+    "temperature",
+    "step_size",
+    "friction",
+    "initial_scale",
+    "n_steps",
+    "burn_in",
+    "n_draws",
+    "neighboring_relation",
+    "public_size",
+    "random_state",
+    "verbose",
+)
+
+
+class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstimator):
+    """Differentially private Bayesian neural network: a multi-layer perceptron classifier.
+
+    Draws of the weights are released under differential privacy, with the budget fixed before the data
+    are read; predictions average over the draws.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(128,)
+        Units of the hidden layers.
+    epsilon : float, default=1.0
+        Ceiling on the privacy loss; see ``spent_epsilon_``. ``inf`` asks for no privacy.
+    delta : float or None, default=None
+        Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
+    activation : {"tanh", "relu"}, default="tanh"
+        Of the hidden layers. Bounded units suffer less from noise.
+    sampler : {"sghmc", "sgld", "sgnht", "bbb"}, default="sghmc"
+        The algorithm: stochastic gradient Langevin dynamics ("sgld"), its underdamped relative ("sghmc"), the
+        same with a thermostat ("sgnht"), or a Gaussian with independent coordinates that is fitted to the
+        posterior, Bayes by backprop ("bbb").
+    clip_norm : float, default=1.0
+        Norm to which every record's gradient is clipped. Steps are reckoned for it.
+    data_norm : float or None, default=None
+        Rows beyond this norm are clipped to it, and all are divided by it, in `fit` and in predictions. None
+        is ``sqrt(n_features)``, right for columns of unit scale. A smaller one that clips some rows is better
+        than a large one.
+    prior_scale : float, default=1.0
+        Prior standard deviation of every weight and bias.
+    classes : array-like or None, default=None
+        The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+    temperature : float or "auto", default="auto"
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is what the
+        budget's noise and the longest step of use make of it, at most 1; a fixed one is at least 1. With
+        "bbb" the weight of the Kullback-Leibler term, 1 by default.
+    batch_size : int, "auto" or None, default="auto"
+        Expected size of a Poisson batch. "auto" is 4,096, or the table if that is smaller; None is the table.
+    step_size : float or "auto", default="auto"
+        Diffusion time of a step, from which the temperature follows. With "bbb" Adam's learning rate, in
+        deviations of the prior.
+    friction : float or "auto", default="auto"
+        Share of the velocity that a step of an underdamped chain loses, in (0, 1]; "auto" is 0.1.
+    initial_scale : float or "auto", default="auto"
+        With "bbb": deviation at which every weight's starts, over its prior's; "auto" is 0.02.
+    n_steps : int or "auto", default="auto"
+        Updates; "auto" is 600 for chains.
+    burn_in : float or "auto", default="auto"
+        Fraction of a chain's updates before the first draw; "auto" is 0.5.
+    n_draws : int or "auto", default="auto"
+        Number of draws that are kept; "auto" is 100.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        What the guarantee compares: tables that differ in one row's content, the size being public, or
+        in one row's presence.
+    public_size : int or None, default=None
+        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness from the operating system. A known or repeated seed voids
+        the guarantee.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Attributes
+    ----------
+    posterior_samples_ : ndarray of shape (n_draws, n_parameters)
+        The draws; `layers` takes them apart.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    layer_sizes_ : tuple of int
+        Units of every layer: columns, hidden layers, classes.
+    n_layers_ : int
+        Number of layers, inputs included.
+    n_outputs_ : int
+        Number of outputs: one for every class.
+    out_activation_ : str
+        "softmax".
+    data_norm_ : float
+        Norm to which rows are clipped.
+    spent_epsilon_, spent_delta_ : float
+        What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
+    privacy_cost_ : PrivacyCost
+        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+    plan_ : Plan
+        What was done; it prints readably.
+    temperature_ : float
+        Nominal temperature of the draws: that of the added noise. Batches add to it.
+    variational_mean_, variational_scale_ : ndarray of shape (n_parameters,)
+        With "bbb": mean and deviation of every weight.
+    n_iter_ : int
+        Number of updates.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Warns
+    -----
+    PrivacyWarning
+        If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
+        spent then.
+
+    See Also
+    --------
+    skdpbayes.linear_model.DPBayesianLogisticRegression : Logistic regression.
+
+    Notes
+    -----
+    Steps are Poisson-subsampled Gaussian mechanisms on sums of clipped gradients [1]_, accounted for by
+    their privacy loss distribution. The chain [2]_ is that of a posterior if steps are short and gradients
+    are seldom clipped; with a private budget neither holds, and draws are what noise and data leave
+    together: their spread says more than a single network's confidence, but it is not the posterior's.
+
+    References
+    ----------
+    .. [1] M. Abadi et al., "Deep learning with differential privacy", CCS 2016.
+    .. [2] B. Li, C. Chen, H. Liu and L. Carin, "On connecting stochastic gradient MCMC and differential
+       privacy", AISTATS 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from skdpbayes.neural_network import DPBayesianMLPClassifier
+    >>> X, y = make_moons(4000, noise=0.2, random_state=0)
+    >>> clf = DPBayesianMLPClassifier((16,), epsilon=5.0, random_state=0).fit(X, y)
+    >>> clf.spent_epsilon_ <= 5.0
+    True
+    >>> bool(clf.score(X, y) > 0.8)
+    True
+    """
+
+    _parameter_constraints = {
+        **{name: POSTERIOR_CONSTRAINTS[name] for name in _SHARED},
+        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "sampler": [StrOptions({*NETWORK_SAMPLERS, "bbb"})],
+        "clip_norm": [Interval(Real, 0, None, closed="neither")],
+        "prior_scale": [Interval(Real, 0, None, closed="neither")],
+        "classes": [None, "array-like"],
+        "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(128,),
+        *,
+        epsilon=1.0,
+        delta=None,
+        activation="tanh",
+        sampler="sghmc",
+        clip_norm=1.0,
+        data_norm=None,
+        prior_scale=1.0,
+        classes=None,
+        temperature="auto",
+        batch_size="auto",
+        step_size="auto",
+        friction="auto",
+        initial_scale="auto",
+        n_steps="auto",
+        burn_in="auto",
+        n_draws="auto",
+        neighboring_relation="replace_one",
+        public_size=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.activation = activation
+        self.sampler = sampler
+        self.clip_norm = clip_norm
+        self.data_norm = data_norm
+        self.prior_scale = prior_scale
+        self.classes = classes
+        self.temperature = temperature
+        self.batch_size = batch_size
+        self.step_size = step_size
+        self.friction = friction
+        self.initial_scale = initial_scale
+        self.n_steps = n_steps
+        self.burn_in = burn_in
+        self.n_draws = n_draws
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
+        tags.classifier_tags.poor_score = self.epsilon != np.inf
+        return tags
+
+    # From public quantities
+
+    def _norm(self, n_features):
+        return float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
+
+    def _sizes(self, n_features, n_classes):
+        hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
+        whole = hidden.dtype.kind in "iu" or hidden.size == 0
+        if hidden.ndim != 1 or not whole or (hidden < 1).any():
+            raise ValueError(
+                "hidden_layer_sizes must hold positive integers, one for each hidden layer, got "
+                f"{self.hidden_layer_sizes!r}."
+            )
+        return layer_sizes(n_features, map(int, hidden), n_classes)
+
+    def _planner(self):
+        if self.sampler == "bbb":
+            return plan_variational
+        return partial(plan_network, sampler=self.sampler)
+
+    def _options(self):
+        options = super()._options()
+        if self.sampler == "bbb":
+            if options.initial_scale is None:
+                options = options._replace(initial_scale=INITIAL_SCALE)
+            if options.temperature is None:
+                options = options._replace(temperature=1.0)
+        return options
+
+    def _plan(self, n_samples, sizes):
+        size = self._public_size(n_samples)
+        bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
+        options = self._options()
+        if self.batch_size == "auto" and size > BATCH_SIZE:
+            options = options._replace(batch_size=BATCH_SIZE)
+        return self._make_plan(bounds, size, options)
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        """What a fit would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
+            ``public_size`` instead.
+        n_features : int
+            Columns of the table.
+        n_classes : int, default=2
+            Number of labels; ``classes`` decides if it is given.
+
+        Returns
+        -------
+        plan : Plan
+            Prints readably; its attributes are public numbers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid, or if the options cannot all hold.
+
+        Examples
+        --------
+        >>> from skdpbayes.neural_network import DPBayesianMLPClassifier
+        >>> DPBayesianMLPClassifier(epsilon=2.0).privacy_plan(60_000, 169, 10).n_steps
+        600
+        """
+        self._validate_params()
+        if self.classes is not None:
+            n_classes = label_set(self.classes).size
+        for name, value, least in (
+            ("n_samples", n_samples, 1),
+            ("n_features", n_features, 1),
+            ("n_classes", n_classes, 2),
+        ):
+            check_scalar(value, name, Integral, min_val=least)
+        return self._plan(int(n_samples), self._sizes(int(n_features), int(n_classes)))
+
+    # From the table
+
+    def fit(self, X, y):
+        """Draw weights, within the budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows beyond ``data_norm`` are clipped to it. They are read in single precision.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self : DPBayesianMLPClassifier
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
+            then.
+        BudgetExceededError
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
+        """
+        self._validate_params()
+        X, y = validate_table(self, X, y, reset=True, accept_sparse=False)
+        check_classification_targets(y)
+        classes, labels = encode_labels(y, self.classes)
+        n_samples, n_features = X.shape
+        sizes = self._sizes(n_features, classes.size)
+        plan = self._plan(n_samples, sizes)
+        target = make_mlp(
+            X,
+            labels,
+            self._norm(n_features),
+            sizes,
+            self.activation,
+            float(self.clip_norm),
+            float(self.prior_scale) ** -2.0,
+            random_start(sizes, public_generator(self.random_state)),
+        )
+        self.posterior_samples_ = self._draw(target, plan)
+        self.classes_ = classes
+        self.data_norm_ = self._norm(n_features)
+        self.layer_sizes_ = sizes
+        self.n_layers_, self.n_outputs_ = len(sizes), classes.size
+        self.out_activation_ = "softmax"
+        return self
+
+    # From the draws
+
+    def layers(self, draws=None):
+        """Take draws apart into weights and biases.
+
+        Parameters
+        ----------
+        draws : ndarray of shape (n_draws, n_parameters) or None, default=None
+            None is ``posterior_samples_``.
+
+        Returns
+        -------
+        layers : list of (weights, biases)
+            For every layer, arrays of shape (n_draws, units before, units) and (n_draws, units). Weights of
+            the first layer are for rows divided by ``data_norm_ / 4``.
+        """
+        check_is_fitted(self)
+        draws = self.posterior_samples_ if draws is None else np.asarray(draws)
+        return layers_of(draws, self.layer_sizes_)
+
+    def predict_log_proba(self, X):
+        """Log of the class probabilities, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        X = validate_table(self, X, reset=False, accept_sparse=False)
+        values, scale = unit_rows(X, self.data_norm_)
+        draws = layers_of(self.posterior_samples_.astype(np.float32), self.layer_sizes_)
+        chunks = [
+            self._average(values[i : i + _CHUNK_ROWS] * scale[i : i + _CHUNK_ROWS, None], draws)
+            for i in range(0, len(values), _CHUNK_ROWS)
+        ]
+        return np.vstack(chunks)
+
+    def _average(self, rows, draws):
+        """Return the log of the mean probability over draws of the layers."""
+        total = np.full((len(rows), self.n_outputs_), -np.inf)
+        for number in range(len(self.posterior_samples_)):
+            a = rows
+            for weights, biases in draws[:-1]:
+                a = a @ weights[number] + biases[number]
+                a = np.tanh(a) if self.activation == "tanh" else np.maximum(a, 0.0)
+            weights, biases = draws[-1]
+            logits = (a @ weights[number] + biases[number]).astype(np.float64)
+            np.logaddexp(total, log_softmax(logits, axis=1), out=total)
+        return total - np.log(len(self.posterior_samples_))
+
+    def predict_proba(self, X):
+        """Class probabilities, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows beyond ``data_norm`` are clipped, as in `fit`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """The most probable label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        log_proba = self.predict_log_proba(X)
+        return self.classes_[np.argmax(log_proba, axis=1)]
+
+    def _posterior_variables(self):
+        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        n_features = self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+        last = len(self.layer_sizes_) - 1
+        units = {f"unit_{k}": np.arange(n) for k, n in enumerate(self.layer_sizes_[1:-1], 1)}
+        coords = {"feature": np.asarray(names, dtype=str), **units, "class": self.classes_}
+        dimensions = ["feature", *units, "class"]
+        variables = {}
+        for k, (weights, biases) in enumerate(self.layers(), 1):
+            name = "out" if k == last else str(k)
+            variables[f"weights_{name}"] = (weights, (dimensions[k - 1], dimensions[k]))
+            variables[f"biases_{name}"] = (biases, (dimensions[k],))
+        return variables, coords

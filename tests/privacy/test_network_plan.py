@@ -1,0 +1,145 @@
+"""Plans for networks: what steps cost, and how long they are."""
+
+import math
+
+import numpy as np
+import pytest
+
+from skdpbayes.privacy import (
+    Budget,
+    PrivacyCost,
+    SamplerOptions,
+    plan_last_state,
+    plan_network,
+)
+from skdpbayes.privacy.cost import SampledGaussian
+from skdpbayes.samplers import sample
+from skdpbayes.targets import mlp_bounds
+from skdpbayes.targets.mlp import make_mlp
+
+BOUNDS = mlp_bounds((20, 16, 3), clip_norm=1.5, prior_precision=1.0)
+SAMPLERS = ["sgld", "sghmc", "sgnht"]
+RELATIONS = ["replace_one", "add_or_remove_one"]
+
+
+def plan(sampler="sghmc", epsilon=2.0, n=10_000, relation="replace_one", bounds=BOUNDS, **options):
+    budget = Budget(epsilon, 1e-5, relation)
+    return plan_network(bounds, n, budget, SamplerOptions(**options), sampler=sampler)
+
+
+def actual_multiplier(made):
+    """Noise of a step over what one record can move it by, from the recursions themselves."""
+    moved = made.bounds.gradient_bound / made.sampling_rate
+    if made.sampler == "sgld":
+        return math.sqrt(2.0 * made.step_size * made.temperature) / (made.step_size * moved)
+    noise = math.sqrt(2.0 * made.gradient_step * made.friction * made.temperature)
+    return noise / (made.gradient_step * moved)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("batch_size", [None, 1000])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_plan_costs_what_its_noise_does_and_spends_the_budget(sampler, batch_size, relation):
+    for options in ({}, {"n_steps": 250}, {"friction": 0.5} if sampler != "sgld" else {}):
+        made = plan(sampler, relation=relation, batch_size=batch_size, **options)
+        noise, steps = made.noise_multiplier, made.n_steps
+        if batch_size is None:
+            shift = 2.0 if relation == "replace_one" else 1.0
+            expected = PrivacyCost(relation, mu=shift * math.sqrt(steps) / noise)
+        else:
+            sampled = (SampledGaussian(noise, batch_size / 10_000, steps),)
+            expected = PrivacyCost(relation, sampled=sampled)
+        assert made.epsilon == pytest.approx(expected.epsilon(1e-5), rel=1e-6)
+        assert 0.99 * 2.0 <= made.epsilon <= 2.0
+        assert noise <= actual_multiplier(made) <= 1.001 * noise
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_steps_are_the_longest_of_use(sampler):
+    """Where noise is large temperature 1 decides; where it is small, what is stable."""
+    noisy, calm = plan(sampler, epsilon=0.3), plan(sampler, epsilon=50.0)
+    assert noisy.temperature == pytest.approx(1.0)
+    assert calm.temperature < 0.5
+    reach = 20.0 if sampler == "sgld" else 40.0
+    longest = reach / (10_000 * BOUNDS.gradient_bound)
+    assert calm.step_size == pytest.approx(longest)
+    assert noisy.step_size < 0.5 * longest
+    # Twice the record's gradients: as far as before.
+    doubled = mlp_bounds((20, 16, 3), clip_norm=3.0, prior_precision=1.0)
+    assert plan(sampler, epsilon=50.0, bounds=doubled).step_size == pytest.approx(longest / 2.0)
+
+
+def test_friction_leaves_the_gradient_step_as_it_is_where_it_is_what_binds():
+    slow, quick = plan(epsilon=50.0, friction=0.05), plan(epsilon=50.0, friction=0.5)
+    assert slow.gradient_step == pytest.approx(quick.gradient_step)
+
+
+def test_a_fixed_temperature_is_kept_and_unneeded_noise_costs_less():
+    made = plan(epsilon=50.0, temperature=2.0)
+    assert made.temperature == 2.0
+    assert made.epsilon < 10.0
+    assert actual_multiplier(made) >= made.noise_multiplier
+    hot = plan(epsilon=0.3, temperature=2.0)
+    assert hot.step_size == pytest.approx(2.0 * plan(epsilon=0.3).step_size)
+    assert hot.epsilon == pytest.approx(plan(epsilon=0.3).epsilon)
+
+
+def test_a_fixed_step_decides_on_the_temperature():
+    auto = plan(epsilon=1.0)
+    made = plan(epsilon=1.0, step_size=3.0 * auto.step_size)
+    assert made.step_size == 3.0 * auto.step_size
+    assert made.temperature == pytest.approx(3.0 * auto.temperature)
+    assert made.noise_multiplier == auto.noise_multiplier
+    with pytest.raises(ValueError, match="leave one of them 'auto'"):
+        plan(epsilon=1.0, step_size=1e3 * auto.step_size, temperature=1.0)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_without_privacy_the_temperature_is_one(sampler):
+    made = plan(sampler, epsilon=math.inf, batch_size=100)
+    assert made.temperature == 1.0
+    assert made.epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"sampler": "ops"}, "sampler"),
+        ({"step_decay": 0.3}, "step_decay"),
+        ({"init": "ops"}, "init"),
+        ({"sampler": "sgld", "friction": 0.1}, "friction"),
+        ({"step_size": -1.0}, "step_size"),
+        ({"step_size": math.inf}, "step_size"),
+        ({"temperature": 0.5}, "temperature"),
+        ({"n_steps": 10, "n_draws": 20}, "n_steps"),
+        ({"batch_size": 20_000}, "batch_size"),
+        ({"n_effective": 10}, "n_effective"),
+        ({"initial_scale": 0.1}, "initial_scale"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": 1e-9}, "budget is too small"),
+    ],
+)
+def test_what_cannot_hold_is_named(options, named):
+    with pytest.raises(ValueError, match=named):
+        plan(**options)
+
+
+def test_hidden_states_are_refused():
+    """The loss is not convex, and gradients are clipped one by one."""
+    budget = Budget(1.0, 1e-5)
+    with pytest.raises(ValueError, match="convex"):
+        plan_last_state(BOUNDS, 100, budget)
+    # Nor does a plan that was made for another target help.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 20)), rng.integers(3, size=100)
+    target = make_mlp(X, y, 4.0, (20, 16, 3), "tanh", 1.5, 1.0, np.zeros(BOUNDS.n_parameters))
+    pretended = plan_last_state(BOUNDS._replace(convex=True), 100, budget)
+    with pytest.raises(ValueError, match="clip"):
+        sample(target, pretended)
+
+
+def test_the_printed_plan_says_what_is_done():
+    text = str(plan(batch_size=500))
+    for part in ("sghmc", "noise multiplier", "friction", "500 records expected", "temperature"):
+        assert part in text
+    assert "relax" not in text

@@ -1,0 +1,190 @@
+"""Networks: gradients, norms and clipping against a loop over records, and against differences of losses."""
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.special import log_softmax
+
+from skdpbayes.samplers._gradients import gradient_sum, shuffle
+from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
+from skdpbayes.targets.mlp import (
+    CHUNK,
+    ROW_NORM,
+    layers_of,
+    make_mlp,
+    mlp_size,
+    random_start,
+    unit_rows,
+)
+
+SHAPES = [(4, 3), (4, 5, 3), (4, 5, 6, 2)]
+DATA_NORM = 2.5
+
+
+def table(rng, n, sizes):
+    return rng.normal(size=(n, sizes[0])) * 1.5, rng.integers(sizes[-1], size=n)
+
+
+def network(X, y, sizes, activation="tanh", clip_norm=1.0, start=None):
+    start = np.zeros(mlp_size(sizes)) if start is None else start
+    return make_mlp(X, y, DATA_NORM, sizes, activation, clip_norm, 0.7, start)
+
+
+def rows_of(X):
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return ROW_NORM / DATA_NORM * X * np.minimum(1.0, DATA_NORM / norms)
+
+
+def loss(theta, row, label, sizes, activation):
+    a = row
+    layers = layers_of(theta, sizes)
+    for number, (weights, biases) in enumerate(layers):
+        a = a @ weights + biases
+        if number < len(layers) - 1:
+            a = np.tanh(a) if activation == "tanh" else np.maximum(a, 0.0)
+    return -log_softmax(a)[label]
+
+
+def example_gradient(theta, row, label, sizes, activation):
+    """Central differences of the loss, in double precision."""
+    step = 1e-6
+    return np.array(
+        [
+            (
+                loss(theta + step * e, row, label, sizes, activation)
+                - loss(theta - step * e, row, label, sizes, activation)
+            )
+            / (2.0 * step)
+            for e in np.eye(theta.size)
+        ]
+    )
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_gradients_and_norms_against_a_loop_over_differences(rng, sizes, activation):
+    X, y = table(rng, 30, sizes)
+    theta = rng.normal(size=mlp_size(sizes)) * 0.8
+    each = [
+        example_gradient(theta, row, label, sizes, activation)
+        for row, label in zip(rows_of(X), y, strict=True)
+    ]
+    norms = np.linalg.norm(each, axis=1)
+    for clip_norm in (np.quantile(norms, 0.1), np.median(norms), 2.0 * norms.max()):
+        target = network(X, y, sizes, activation, clip_norm)
+        expected = sum(
+            min(1.0, clip_norm / norm) * gradient
+            for norm, gradient in zip(norms, each, strict=True)
+        )
+        found = potential_gradient(target, theta, temperature=0.0)
+        np.testing.assert_allclose(found, expected, atol=2e-5 * norms.sum() / norms.size)
+    prior = potential_gradient(target, theta, 3.0) - potential_gradient(target, theta, 0.0)
+    np.testing.assert_allclose(prior, 3.0 * 0.7 * theta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_no_record_moves_the_sum_by_more_than_the_bound(rng, activation):
+    sizes = (4, 6, 3)
+    for scale in (1e-3, 1.0, 30.0, 1e4):
+        theta = scale * rng.normal(size=mlp_size(sizes))
+        for clip_norm in (1e-3, 1.0, 50.0):
+            bound = mlp_bounds(sizes, clip_norm, 1.0).gradient_bound
+            assert clip_norm < bound < 1.01 * clip_norm
+            for _ in range(5):
+                X, y = table(rng, 1, sizes)
+                target = network(1e6 * X, y, sizes, activation, clip_norm)
+                assert target.gradient_bound == bound
+                norm = np.linalg.norm(potential_gradient(target, theta, 0.0))
+                assert norm <= clip_norm * (1.0 + 1e-6)
+
+
+def test_what_has_no_direction_counts_as_zero(rng):
+    sizes = (4, 6, 5, 3)
+    X, y = table(rng, 200, sizes)
+    for activation in ("tanh", "relu"):
+        for size in (1e20, 1e38, 1e300):
+            theta = size * rng.normal(size=mlp_size(sizes))
+            target = network(X, y, sizes, activation)
+            found = potential_gradient(target, theta, 0.0)
+            assert np.isfinite(found).all()
+            assert np.linalg.norm(found) <= 200 * target.gradient_bound
+
+
+@pytest.mark.parametrize("n", [1, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 17])
+def test_sums_do_not_depend_on_how_they_are_cut(rng, n):
+    sizes = (4, 6, 3)
+    X, y = table(rng, n, sizes)
+    target = network(X, y, sizes)
+    theta = rng.normal(size=mlp_size(sizes))
+    one_by_one = sum(
+        potential_gradient(network(X[i : i + 1], y[i : i + 1], sizes), theta, 0.0) for i in range(n)
+    )
+    for n_parts in (1, 3, 16):
+        sums = []
+        for parallel in (False, True):
+            out = np.empty(theta.size)
+            parts = np.full((n_parts, theta.size), np.nan)
+            gradient_sum(target, theta, np.arange(n)[::-1].copy(), n, parts, parallel, out)
+            sums.append(out)
+        np.testing.assert_array_equal(*sums)
+        np.testing.assert_allclose(sums[0], one_by_one, atol=1e-6 * n)
+
+
+@njit
+def product(a, b, out):
+    np.dot(a, b, out)
+
+
+@pytest.mark.parametrize("width, units", [(5, 3), (169, 128), (400, 10), (128, 10)])
+def test_a_row_of_a_product_is_the_same_wherever_it_is_in_a_chunk(rng, width, units):
+    """What the accounting of batches in random order rests on."""
+    a = rng.normal(size=(CHUNK, width)).astype(np.float32)
+    b = rng.normal(size=(width, units)).astype(np.float32)
+    order = rng.permutation(CHUNK)
+    straight, permuted = np.empty((2, CHUNK, units), np.float32)
+    product(a, b, straight)
+    product(a[order].copy(), b, permuted)
+    np.testing.assert_array_equal(straight[order], permuted)
+
+
+def test_batches_are_shuffled_evenly():
+    generator = np.random.default_rng(0)
+    places = np.zeros((5, 5))
+    for _ in range(20_000):
+        batch = np.arange(9)
+        shuffle(generator, batch, 5)
+        assert sorted(batch[:5]) == list(range(5))
+        assert list(batch[5:]) == list(range(5, 9))
+        places[np.arange(5), batch[:5]] += 1
+    assert np.abs(places - 4000).max() < 5 * np.sqrt(20_000 * 0.16)
+
+
+def test_rows_are_brought_to_a_common_norm(rng):
+    X = rng.normal(size=(50, 3)) * 10.0 ** rng.uniform(-3, 3, size=(50, 1))
+    for norm, factor in ((2.0, 1.0), (1e-35, 1e-30), (1e38, 1e36)):
+        values, scale = unit_rows(factor * X, norm)
+        assert values.dtype == scale.dtype == np.float32
+        rows = values.astype(float) * scale[:, None]
+        assert np.linalg.norm(rows, axis=1).max() <= ROW_NORM * (1 + 1e-6)
+        clipped = factor * X * np.minimum(1.0, norm / np.linalg.norm(factor * X, axis=1))[:, None]
+        np.testing.assert_allclose(rows, clipped * ROW_NORM / norm, rtol=1e-5, atol=1e-12)
+
+
+def test_units_start_apart_and_of_a_moderate_size():
+    sizes = (50, 40, 30, 4)
+    start = random_start(sizes, np.random.default_rng(0))
+    assert start.shape == (mlp_size(sizes),)
+    layers = layers_of(start, sizes)
+    assert [weights.shape for weights, _ in layers] == [(50, 40), (40, 30), (30, 4)]
+    assert all((biases == 0).all() for _, biases in layers)
+    # A row at the norm bound, through the first layer.
+    row = ROW_NORM * np.ones(50) / np.sqrt(50)
+    assert (row @ layers[0][0]).std() == pytest.approx(1 / 3, rel=0.4)
+    assert layers[1][0].std() == pytest.approx(40**-0.5, rel=0.1)
+
+
+def test_gradients_are_known_to_be_clipped_one_by_one(rng):
+    """Hidden states must be refused for this target, and its bounds say so."""
+    sizes = (4, 3)
+    assert not mlp_bounds(sizes, 1.0, 1.0).convex
+    assert clips_each_example(network(*table(rng, 5, sizes), sizes))
