@@ -162,8 +162,8 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
     -----
     Steps are Poisson-subsampled Gaussian mechanisms on sums of clipped gradients [1]_, accounted for by
     their privacy loss distribution. The chain [2]_ is that of a posterior if steps are short and gradients
-    are seldom clipped; with a private budget neither holds, and draws are what noise and data leave
-    together: their spread says more than a single network's confidence, but it is not the posterior's.
+    are seldom clipped. With a private budget neither holds: steps are few, and at small budgets short, so
+    that draws stay close to each other and their spread understates what is not known.
 
     References
     ----------

@@ -8,8 +8,8 @@ gradients of records are clipped. The second length is that at which the noise i
 temperature 1: steps are no longer, because noise would take the weights farther than the posterior does.
 The first is what was found to be stable: clipped gradients move nothing by more than ``S`` a step, ``f S``
 a change of velocity, whatever the curvature, which no public number of a network bounds to any use. Where
-it is the shorter, the whole budget makes the draws colder than the posterior (``tau < 1``). With a
-fixed temperature noise is raised to it, and less is spent.
+it is the shorter, or what the prior's curvature allows is, the whole budget makes the draws colder than
+the posterior (``tau < 1``). With a fixed temperature noise is raised to it, and less is spent.
 
 The likelihood is not convex and gradients are clipped one by one: whole paths are released and accounted
 for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) for the clipping.
@@ -155,8 +155,10 @@ def _schedule(chain, friction, options):
     # An underdamped chain's reach is of what its velocity adds up to, whatever the friction.
     reach = rule.reach * rule.own_friction / friction
     at_one = chain.affordable_step(1.0)
-    longest = reach / (rule.n * rule.bounds.gradient_bound)
     fixed = options.temperature
+    # In one step the prior alone takes away what it pulls at, and no more.
+    stiffest = (1.0 if fixed is None else fixed) * rule.bounds.prior_precision[1]
+    longest = min(reach / (rule.n * rule.bounds.gradient_bound), 1.0 / (friction * stiffest))
     if options.step_size is not None:
         step = options.step_size
     else:

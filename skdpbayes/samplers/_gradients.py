@@ -16,7 +16,7 @@ from numba import njit, prange, types
 from numba.extending import overload
 
 from ..targets import add_gradient, n_examples, selected_from
-from ..targets._interface import ALIGNMENT, in_random_order
+from ..targets._interface import ALIGNMENT, in_random_order, is_in_random_order
 
 
 def _sum_parts(target, theta, selection, count, parts):
@@ -132,8 +132,18 @@ def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, o
 
     def poisson(target, generator, theta, rate, batch, parts, parallel, out):
         count = poisson_batch(generator, n_examples(target), rate, batch)
-        if in_random_order(target):
-            shuffle(generator, batch, count)
+        gradient_sum(target, theta, batch, count, parts, parallel, out)
+        for j in range(out.size):
+            out[j] /= rate
+
+    def shuffled_full(target, generator, theta, rate, batch, parts, parallel, out):
+        order = np.arange(n_examples(target))
+        shuffle(generator, order, order.size)
+        gradient_sum(target, theta, order, order.size, parts, parallel, out)
+
+    def shuffled_poisson(target, generator, theta, rate, batch, parts, parallel, out):
+        count = poisson_batch(generator, n_examples(target), rate, batch)
+        shuffle(generator, batch, count)
         gradient_sum(target, theta, batch, count, parts, parallel, out)
         for j in range(out.size):
             out[j] /= rate
@@ -144,6 +154,9 @@ def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, o
         for j in range(out.size):
             out[j] /= rate
 
+    shuffled = is_in_random_order(target)
     if isinstance(batch, types.NoneType):
-        return full
-    return cyclic if isinstance(batch, types.BaseNamedTuple) else poisson
+        return shuffled_full if shuffled else full
+    if isinstance(batch, types.BaseNamedTuple):
+        return cyclic
+    return shuffled_poisson if shuffled else poisson

@@ -151,9 +151,10 @@ def prior_potential(target, theta):
 
 
 def in_random_order(target):
-    """Tell whether batches are to be in random order: for sums in single precision (generic, compiled).
+    """Tell whether records are to be in random order, anew for every sum (generic, compiled).
 
-    Parts of a sum then begin at multiples of `ALIGNMENT`. False unless a target implements it.
+    For sums in single precision; parts of them then begin at multiples of `ALIGNMENT`. False unless a
+    target implements it.
     """
     raise NotImplementedError("in_random_order is a generic of compiled code.")
 
@@ -242,6 +243,11 @@ def _has_own(numba_type, generic):
     return isinstance(numba_type, types.BaseNamedTuple) and generic.__name__ in _OWN.get(
         numba_type.instance_class, ()
     )
+
+
+def is_in_random_order(numba_type):
+    """Tell of a target's type in compiled code whether records are to be in random order."""
+    return _has_own(numba_type, in_random_order)
 
 
 @overload(in_random_order)

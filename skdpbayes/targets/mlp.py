@@ -11,9 +11,9 @@ by row, then ``b_l``. Rows are brought to at most ``ROW_NORM``.
 
 Products are in single precision, over chunks of ``CHUNK`` records, of which the last is filled up with
 records of weight zero: a row of a product does not depend on the other rows of its chunk. Chunks are
-added up in double precision. A chunk's own sum errs by ``gamma m C``, ``m = CHUNK``; batches are in random
-order (`in_random_order`), so that one record more or less changes two chunks at most, and that error
-is in ``gradient_bound``.
+added up in double precision. A chunk's own sum errs by ``gamma m C``, ``m = CHUNK``; records are in random
+order (`in_random_order`), so that one more or less changes two chunks at most, and that error is in
+``gradient_bound``.
 """
 
 import itertools

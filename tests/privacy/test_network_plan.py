@@ -69,6 +69,17 @@ def test_steps_are_the_longest_of_use(sampler):
     assert plan(sampler, epsilon=50.0, bounds=doubled).step_size == pytest.approx(longest / 2.0)
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_strong_prior_shortens_steps(sampler):
+    """A step of the gradient times the prior's curvature is at most 1, or the chain would diverge."""
+    for temperature in (None, 7.0):
+        for n in (5, 10_000):
+            bounds = mlp_bounds((20, 16, 3), clip_norm=0.01, prior_precision=30.0)
+            made = plan(sampler, epsilon=500.0, n=n, bounds=bounds, temperature=temperature)
+            step = made.step_size if sampler == "sgld" else made.gradient_step
+            assert step * made.temperature * 30.0 <= 1.0 + 1e-9
+
+
 def test_friction_leaves_the_gradient_step_as_it_is_where_it_is_what_binds():
     slow, quick = plan(epsilon=50.0, friction=0.05), plan(epsilon=50.0, friction=0.5)
     assert slow.gradient_step == pytest.approx(quick.gradient_step)

@@ -1,0 +1,274 @@
+"""Private Bayesian networks on handwritten digits: accuracy and calibration, and what a paper's claim costs.
+
+    python benchmarks/network.py accuracy --mnist mnist.npz [--quick]
+    python benchmarks/network.py calibration --mnist mnist.npz --output network_calibration.png
+    python benchmarks/network.py published
+
+60,000 rows for training, 10,000 for testing, by two transforms of `network_data.py`. One hidden layer of 128
+units, `data_norm=1`, delta = 1e-5, all else at its default. Under "add_or_remove_one" 60,000 is the public
+size. Figures are means over the seeds, +- standard deviation; an expected calibration error is
+
+    sum over bins b of (n_b / n) |accuracy in b - mean confidence in b|
+
+over 15 bins of equal width, the confidence being the largest probability. scikit-learn's network has its
+defaults, stops early on a tenth of the rows, and takes rows of norm 4, as ours does inside.
+
+`calibration` holds averages over all draws against the last draw alone, at epsilon 2.
+
+`published` takes the setting for MNIST of Li, Chen, Liu and Carin, "On connecting stochastic gradient MCMC
+and differential privacy" (AISTATS 2019), with batches of b = sqrt(n) records,
+
+    theta <- theta - (eta_t / b) sum_i clip(grad ell_i, L) + N(0, eta_t / n),    eta_t = 0.1 t^(-1/3), L = 4,
+
+so that a record moves a sum by L against a noise of deviation b / sqrt(n eta_t): a noise multiplier of
+1 / (L sqrt(eta_t)). Steps of nearly the same noise are accounted for at the least noise among them.
+"""
+
+import argparse
+import copy
+import itertools
+import math
+import time
+import warnings
+
+import numpy as np
+from figures import COLORS, MARKERS, plt
+from network_data import TRANSFORMS, load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.neural_network import MLPClassifier
+
+from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.neural_network import DPBayesianMLPClassifier
+from skdpbayes.privacy import PrivacyCost, SampledGaussian
+from skdpbayes.targets.mlp import ROW_NORM
+
+HIDDEN = (128,)
+DELTA = 1e-5
+N_TRAIN, N_CLASSES = 60_000, 10
+SAMPLERS = ("sghmc", "sgld", "sgnht", "bbb")
+EPSILONS = (2.0, 8.0)
+ALL_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)  # Of the first sampler.
+RELATIONS = ("replace_one", "add_or_remove_one")
+N_BINS = 15
+LEAST_ROWS = 20  # Of a bin that is plotted.
+CLAIMED = "epsilon 0.10 at delta = 1e-5"
+PUBLISHED_STEPS = (1_000, 10_000, 60_000)
+# Largest ratio of step numbers that are accounted for as one: 0.8% of noise.
+GROUPED = 1.05
+
+
+# What is measured
+
+
+def reliability(probabilities, labels):
+    """Return (mean confidence, accuracy, share of the rows) of every bin that is not empty."""
+    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    numbers = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    counts = np.bincount(numbers, minlength=N_BINS)
+    kept = counts > 0
+    means = [
+        np.bincount(numbers, values, N_BINS)[kept] / counts[kept] for values in (confidence, right)
+    ]
+    return (*means, counts[kept] / len(labels))
+
+
+def scores(probabilities, labels):
+    """Return (accuracy, log loss, expected calibration error)."""
+    confidence, right, share = reliability(probabilities, labels)
+    loss = log_loss(labels, probabilities, labels=np.arange(N_CLASSES))
+    return share @ right, loss, share @ np.abs(right - confidence)
+
+
+def fit(data, sampler, epsilon, relation, seed, n_steps):
+    """Return (model, seconds)."""
+    model = DPBayesianMLPClassifier(
+        HIDDEN,
+        epsilon=epsilon,
+        delta=DELTA,
+        sampler=sampler,
+        data_norm=1.0,
+        classes=np.arange(N_CLASSES),
+        n_steps="auto" if n_steps is None else n_steps,
+        neighboring_relation=relation,
+        public_size=N_TRAIN if relation == "add_or_remove_one" else None,
+        random_state=seed,
+    )
+    start = time.perf_counter()
+    model.fit(*data[:2])
+    return model, time.perf_counter() - start
+
+
+def warm_up(data, samplers):
+    """Compile what is timed afterwards."""
+    for sampler in samplers:  # 5,000 rows are more than a batch.
+        fit([part[:5_000] for part in data], sampler, math.inf, "replace_one", 0, 250)
+
+
+def fit_public(data, seed):
+    """Return (scikit-learn's network, seconds)."""
+    start = time.perf_counter()
+    model = MLPClassifier(HIDDEN, early_stopping=True, random_state=seed)
+    model.fit(ROW_NORM * data[0], data[1])
+    return model, time.perf_counter() - start
+
+
+def spread(values, digits=4):
+    """Return a mean, and the standard deviation of several values, as text."""
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} +- {np.std(values, ddof=1):.{digits}f}"
+
+
+# Subcommands
+
+
+def accuracy(arguments):
+    """Print a row for every transform, relation, sampler and budget."""
+    heads = "steps | temperature | accuracy | log loss | calibration error | seconds"
+    print(f"| data | | relation | epsilon | {heads} |\n|{' --- |' * 10}", flush=True)
+    for transform in arguments.transforms:
+        data = load_digits(arguments.mnist, transform)
+        warm_up(data, arguments.samplers)
+        cases = [
+            (sampler, epsilon, relation)
+            for relation, sampler in itertools.product(arguments.relations, arguments.samplers)
+            for epsilon in epsilons_of(sampler, arguments)
+        ]
+        if arguments.public:
+            cases += [("sghmc", math.inf, "replace_one"), ("scikit-learn", math.inf, "")]
+        for sampler, epsilon, relation in cases:
+            try:
+                cells = row(data, sampler, epsilon, relation, arguments)
+            except (NotImplementedError, ValueError) as error:
+                cells = f"{type(error).__name__}: {error}"
+            print(f"| {transform} | {sampler} | {relation} | {epsilon:g} | {cells} |", flush=True)
+
+
+def epsilons_of(sampler, arguments):
+    """Return those of the command line, or more for the first sampler than for others."""
+    if arguments.epsilons:
+        return arguments.epsilons
+    return ALL_EPSILONS if sampler == SAMPLERS[0] and not arguments.quick else EPSILONS
+
+
+def row(data, sampler, epsilon, relation, arguments):
+    """Return what is measured of one case, as cells."""
+    measured, seconds = [], []
+    for seed in range(arguments.seeds):
+        if sampler == "scikit-learn":
+            model, taken = fit_public(data, seed)
+            probabilities, heat = model.predict_proba(ROW_NORM * data[2]), ""
+        else:
+            model, taken = fit(data, sampler, epsilon, relation, seed, arguments.steps)
+            probabilities, heat = model.predict_proba(data[2]), f"{model.temperature_:.3g}"
+        measured.append(scores(probabilities, data[3]))
+        seconds.append(taken)
+    cells = " | ".join(spread(values) for values in zip(*measured, strict=True))
+    return f"{model.n_iter_:,} | {heat} | {cells} | {np.median(seconds):.1f}"
+
+
+def calibration(arguments):
+    """Print and plot how reliable averages over the draws are, and a single draw."""
+    print("| data | prediction by | accuracy | log loss | calibration error |\n|", end="")
+    print(" --- |" * 5, flush=True)
+    figure, axes = plt.subplots(
+        1, len(TRANSFORMS), figsize=(8.4, 4.2), sharey=True, layout="constrained"
+    )
+    for axis, transform in zip(axes, TRANSFORMS, strict=True):
+        data = load_digits(arguments.mnist, transform)
+        kinds = "all draws", "the last draw"
+        found = {kind: [] for kind in kinds}
+        for seed in range(arguments.seeds):
+            model, _ = fit(data, "sghmc", 2.0, "replace_one", seed, arguments.steps)
+            single = copy.copy(model)
+            single.posterior_samples_ = model.posterior_samples_[-1:]
+            for kind, of_kind in zip(kinds, (model, single), strict=True):
+                found[kind].append(of_kind.predict_proba(data[2]))
+        for number, (kind, predicted) in enumerate(found.items()):
+            measured = zip(*(scores(one, data[3]) for one in predicted), strict=True)
+            cells = " | ".join(spread(values) for values in measured)
+            print(f"| {transform} | {kind} | {cells} |", flush=True)
+            labels = np.tile(data[3], len(predicted))
+            confidence, right, share = reliability(np.vstack(predicted), labels)
+            enough = share * len(labels) >= LEAST_ROWS
+            look = {"color": COLORS[number], "marker": MARKERS[number], "ms": 5}
+            axis.plot(confidence[enough], right[enough], label=kind, **look)
+        axis.plot([0, 1], [0, 1], color="#555555", ls=":", lw=1)
+        axis.set(title=transform, xlabel="confidence")
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("accuracy")
+    axes[0].legend(frameon=False, fontsize=9)
+    figure.savefig(arguments.output, dpi=120)
+    plt.close(figure)
+    print(f"\nplot: {arguments.output}")
+
+
+def published(arguments):
+    """Print what exact accounting makes of a claim for MNIST."""
+    steps = PUBLISHED_STEPS[:1] if arguments.quick else PUBLISHED_STEPS
+    print(f"Claimed: {CLAIMED}. Exact accounting at that delta, at most:\n")
+    print(f"| relation | {' | '.join(f'{n:,} steps' for n in steps)} |")
+    print(f"|{' --- |' * (1 + len(steps))}", flush=True)
+    for relation in RELATIONS:
+        found = [published_cost(relation, n).epsilon(DELTA) for n in steps]
+        cells = " | ".join(f"{epsilon:.3f}" for epsilon in found)
+        print(f"| {relation} | {cells} |", flush=True)
+
+
+def published_cost(relation, n_steps, first_step=0.1, decay=1 / 3, clip_norm=4.0):
+    """Return what so many steps of Li et al. cost."""
+    starts = [1]
+    while starts[-1] <= n_steps:
+        starts.append(max(starts[-1] + 1, math.ceil(GROUPED * starts[-1])))
+    ends = [*starts[1:-1], n_steps + 1]
+    parts = []
+    for start, end in zip(starts[:-1], ends, strict=True):
+        size = first_step * start**-decay
+        multiplier = 1.0 / (clip_norm * math.sqrt(size))
+        parts.append(SampledGaussian(multiplier, N_TRAIN**-0.5, end - start))
+    return PrivacyCost(relation, sampled=tuple(parts))
+
+
+def main():
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for run in (accuracy, calibration, published):
+        command = commands.add_parser(run.__name__, description=run.__doc__)
+        command.set_defaults(run=run)
+        command.add_argument("--quick", action="store_true", help="fewer runs")
+        if run is published:
+            continue
+        command.add_argument(
+            "--mnist", required=True, metavar="PATH", help="X_train, y_train, X_test, y_test"
+        )
+        command.add_argument("--seeds", type=int, default=3)
+        command.add_argument("--steps", type=int, help="instead of the default number")
+        if run is calibration:
+            command.add_argument("--output", default="network_calibration.png", help="plot")
+            continue
+        for name, choices in (
+            ("transforms", tuple(TRANSFORMS)),
+            ("samplers", SAMPLERS),
+            ("relations", RELATIONS),
+        ):
+            command.add_argument(f"--{name}", nargs="+", choices=choices, default=choices)
+        command.add_argument("--epsilons", nargs="+", type=float, help="for all samplers")
+        command.add_argument(
+            "--private-only",
+            dest="public",
+            action="store_false",
+            help="without what is not private",
+        )
+    arguments = parser.parse_args()
+    if arguments.quick and arguments.run is not published:
+        arguments.seeds = 1
+    # Seeds make a benchmark repeatable; a release must leave random_state=None.
+    warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
+    warnings.filterwarnings("ignore", category=ConvergenceWarning)
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()
