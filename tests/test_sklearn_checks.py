@@ -6,6 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
 
 ESTIMATORS = [
@@ -19,6 +20,8 @@ ESTIMATORS = [
     DPBayesianLogisticRegression(epsilon=np.inf),
     DPGaussianMixturePosterior(n_steps=50, n_draws=10),
     DPGaussianMixturePosterior(n_steps=50, n_draws=10, epsilon=np.inf),
+    DPBayesianMLPClassifier((8,), n_steps=20, n_draws=5),
+    DPBayesianMLPClassifier((8,), n_steps=300, n_draws=20, epsilon=np.inf),
     BoundedScaler(),
     BoundedScaler(lower=0.0, upper=3.0, feature_range=(0, 1)),
     RowNormClipper(),
