@@ -163,8 +163,11 @@ class PrivatePosteriorMixin:
         self.spent_delta_ = plan.delta
         self.temperature_ = plan.temperature
         self.n_iter_ = plan.n_updates
-        for name, value in released.other.items():
-            setattr(self, f"{name}_", value)
+        for name in getattr(self, "_other_names", ()):  # Of an earlier fit.
+            delattr(self, name)
+        self._other_names = tuple(f"{name}_" for name in released.other)
+        for name, value in zip(self._other_names, released.other.values(), strict=True):
+            setattr(self, name, value)
         return released.draws
 
     def sample_posterior(self, n_draws=None, random_state=None):

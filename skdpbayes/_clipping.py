@@ -55,8 +55,11 @@ def clip_rows(X, norm):
     """
     X = canonical(X)
     scale = row_scales(X, norm)
-    if scale.size and scale.min() < norm / _EXTREME_NORM:
-        return scale_rows(X, scale), np.ones_like(scale)
+    extreme = scale < norm / _EXTREME_NORM
+    if (
+        extreme.any()
+    ):  # Other rows stay as they are, to the last bit: what is done to a row is its own.
+        return scale_rows(X, np.where(extreme, scale, 1.0)), np.where(extreme, 1.0, scale)
     return X, scale
 
 

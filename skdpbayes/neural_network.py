@@ -29,13 +29,15 @@ from .targets.mlp import (
     make_mlp,
     mlp_bounds,
     random_start,
-    unit_rows,
+    scaled_rows,
 )
 
 # Expected size of a batch, where the table is larger.
 BATCH_SIZE = 4096
 # Of every mean of "bbb": small beside the start of the network, so that its noise does not hide it.
 INITIAL_SCALE = 0.02
+# Weights of other sizes are no use for rows of a usual one.
+PRIOR_SCALES = (1e-6, 1e6)
 _CHUNK_ROWS = 8192
 _SHARED = (
     "epsilon",
@@ -127,6 +129,8 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
         Number of layers, inputs included.
     n_outputs_ : int
         Number of outputs: one for every class.
+    activation_ : str
+        That of the hidden layers.
     out_activation_ : str
         "softmax".
     data_norm_ : float
@@ -262,6 +266,14 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
             )
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
+    def _precision(self):
+        low, high = PRIOR_SCALES
+        if not low <= self.prior_scale <= high:
+            raise ValueError(
+                f"prior_scale must be between {low:g} and {high:g}, got {self.prior_scale:g}."
+            )
+        return float(self.prior_scale) ** -2.0
+
     def _planner(self):
         if self.sampler == "bbb":
             return plan_variational
@@ -278,7 +290,7 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
 
     def _plan(self, n_samples, sizes):
         size = self._public_size(n_samples)
-        bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
+        bounds = mlp_bounds(sizes, float(self.clip_norm), self._precision())
         options = self._options()
         if self.batch_size == "auto" and size > BATCH_SIZE:
             options = options._replace(batch_size=BATCH_SIZE)
@@ -362,12 +374,13 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
             sizes,
             self.activation,
             float(self.clip_norm),
-            float(self.prior_scale) ** -2.0,
+            self._precision(),
             random_start(sizes, public_generator(self.random_state)),
         )
         self.posterior_samples_ = self._draw(target, plan)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
+        self.activation_ = self.activation
         self.layer_sizes_ = sizes
         self.n_layers_, self.n_outputs_ = len(sizes), classes.size
         self.out_activation_ = "softmax"
@@ -407,11 +420,11 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
         """
         check_is_fitted(self)
         X = validate_table(self, X, reset=False, accept_sparse=False)
-        values, scale = unit_rows(X, self.data_norm_)
+        rows = scaled_rows(X, self.data_norm_)
         draws = layers_of(self.posterior_samples_.astype(np.float32), self.layer_sizes_)
         chunks = [
-            self._average(values[i : i + _CHUNK_ROWS] * scale[i : i + _CHUNK_ROWS, None], draws)
-            for i in range(0, len(values), _CHUNK_ROWS)
+            self._average(rows[i : i + _CHUNK_ROWS], draws)
+            for i in range(0, len(rows), _CHUNK_ROWS)
         ]
         return np.vstack(chunks)
 
@@ -422,7 +435,7 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
             a = rows
             for weights, biases in draws[:-1]:
                 a = a @ weights[number] + biases[number]
-                a = np.tanh(a) if self.activation == "tanh" else np.maximum(a, 0.0)
+                a = np.tanh(a) if self.activation_ == "tanh" else np.maximum(a, 0.0)
             weights, biases = draws[-1]
             logits = (a @ weights[number] + biases[number]).astype(np.float64)
             np.logaddexp(total, log_softmax(logits, axis=1), out=total)

@@ -151,6 +151,16 @@ def test_bayes_by_backprop_gives_any_number_of_draws():
     np.testing.assert_allclose(draws.std(axis=0), clf.variational_scale_, rtol=0.2)
 
 
+def test_a_fit_leaves_nothing_of_the_one_before():
+    clf = fit(sampler="bbb")
+    table = MOONS[0][:10]
+    clf.set_params(sampler="sghmc").fit(*MOONS)
+    assert not hasattr(clf, "variational_mean_")
+    before = clf.predict_proba(table)
+    clf.set_params(activation="relu")
+    np.testing.assert_array_equal(clf.predict_proba(table), before)
+
+
 def test_it_lives_in_pipelines_and_grids():
     X, y = MOONS
     pipe = make_pipeline(BoundedScaler(-3.0, 3.0), DPBayesianMLPClassifier((4,), **QUICK))
@@ -189,8 +199,11 @@ BAD = [
     ({"sampler": "ops"}, "sampler"),
     ({"clip_norm": 0.0}, "clip_norm"),
     ({"clip_norm": np.inf}, "clip_norm"),
+    ({"clip_norm": 1e-300}, "clip_norm"),
+    ({"prior_scale": 1e-200}, "prior_scale"),
+    ({"step_size": 1.0}, "diverge"),
     ({"prior_scale": -1.0}, "prior_scale"),
-    ({"prior_scale": 1e200}, "prior"),
+    ({"prior_scale": 1e200}, "prior_scale"),
     ({"data_norm": 0.0}, "data_norm"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 1.0}, "delta"),

@@ -16,6 +16,9 @@ from .calibration import smallest_within
 from .cost import PrivacyCost, SampledGaussian
 from .floating_point import LATTICE_BITS
 
+# With less noise the loss of a single step is so large that no useful guarantee can follow.
+SMALLEST_MULTIPLIER = 0.5
+
 
 class GivenNoise:
     """The schedule of a chain at a noise that is paid for.
@@ -129,6 +132,13 @@ def path_multiplier(bounds, budget, rate, steps, total, of_start):
 
     def excess(log_excess):
         return cost(log_excess).epsilon(budget.delta) / budget.epsilon - 1.0
+
+    if limit < SMALLEST_MULTIPLIER:  # Costs of less noise take minutes to compute, and mean little.
+        least = PrivacyCost(
+            relation, mu=of_start, sampled=(SampledGaussian(SMALLEST_MULTIPLIER, rate, steps),)
+        )
+        if least.epsilon(budget.delta) <= budget.epsilon:
+            return SMALLEST_MULTIPLIER, least
 
     # At least the noise that the limit of small steps needs; half of it is certainly too little.
     found = smallest_within(excess, 1.0, 1e-3)

@@ -18,6 +18,7 @@ from .calibration import (
 )
 from .cost import PrivacyCost, SampledGaussian, gaussian_mu
 from .floating_point import rounding_shift, sum_inflation
+from .given_noise import SMALLEST_MULTIPLIER
 from .langevin_plans import HEATING, batch_trace
 
 # The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
@@ -27,8 +28,6 @@ _FEW_RECORDS = 100
 # number are refused, because composing their costs would take minutes.
 _MOST_BATCHES = 300_000
 COMPOSABLE_BATCHES = 3_000_000
-# Below this the loss of a single step is so large that no useful guarantee can follow.
-_SMALLEST_MULTIPLIER = 0.5
 
 
 class LangevinCalibration:
@@ -194,7 +193,7 @@ class LangevinCalibration:
             SampledGaussian(self._multiplier(temperature, step, first, steps), self.q, count)
             for first, count in levels(steps, decay)
         )
-        if sampled[0].noise_multiplier < _SMALLEST_MULTIPLIER:
+        if sampled[0].noise_multiplier < SMALLEST_MULTIPLIER:
             return PrivacyCost(relation, mu=math.inf)
         return PrivacyCost(relation, sampled=sampled)
 

@@ -32,6 +32,7 @@ NETWORK_SAMPLERS = ("sgld", "sghmc", "sgnht")
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000
 # Of an underdamped chain's velocity, a step.
 FRICTION = 0.1
+_SHORTEST_STEP = 1e-30
 # S: overdamped, and underdamped.
 OVERDAMPED_REACH, UNDERDAMPED_REACH = 20.0, 40.0
 
@@ -164,6 +165,8 @@ def _schedule(chain, friction, options):
     else:
         step = min(longest, at_one * (1.0 if fixed is None else fixed))
     needed = 1.0 if math.isinf(at_one) else step / at_one
+    temperature = needed if fixed is None else max(needed, fixed)
+    _check_step(step, friction, temperature, rule.bounds.prior_precision[1])
     if fixed is None:
         return step, needed
     if needed > fixed * (1.0 + 1e-9):
@@ -171,7 +174,20 @@ def _schedule(chain, friction, options):
             f"step_size={step:g} asks for a temperature of {needed:.4g} within this budget, and temperature="
             f"{fixed:g} is lower: leave one of them 'auto'."
         )
-    return step, fixed
+    return step, temperature
+
+
+def _check_step(step, friction, temperature, precision):
+    """Refuse steps at which the prior's own pull makes the chain diverge, or that do nothing."""
+    if friction * step * temperature * precision > 1.0 + 1e-9:
+        raise ValueError(
+            f"step_size={step:g} is too long: at temperature {temperature:.3g}, which this budget's noise "
+            "makes of it, the prior alone would make the chain diverge: take step_size='auto', or less."
+        )
+    if step < _SHORTEST_STEP:
+        raise ValueError(
+            f"step_size={step:g} is too short to be of any use: take step_size='auto'."
+        )
 
 
 def _raised(multiplier, factor, n_parameters):

@@ -24,9 +24,10 @@ _threads_in_use = threading.Lock()
 
 
 def _after_fork():
-    global _forked, _threads_in_use
+    global _forked, _threads_in_use, _blas_lock
     _forked = True
     _threads_in_use = threading.Lock()
+    _blas_lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -78,7 +79,7 @@ def run_in_blocks(advance, plan, work, verbose, label):
     first = 0
     try:
         # Products inside cores are small, and BLAS's own threads would fight numba's.
-        with cores(work) as parallel, _libraries().limit(limits=1, user_api="blas"):
+        with cores(work) as parallel, _single_threaded_blas():
             pace = _Pace(parallel)
             while first < plan.n_steps:
                 stop = min(first + pace.steps(), plan.n_steps)
@@ -97,6 +98,26 @@ def run_in_blocks(advance, plan, work, verbose, label):
 def _libraries():
     """Return what controls the threads of the libraries that are loaded; SciPy's BLAS is what cores use."""
     return ThreadpoolController()
+
+
+_blas_lock = threading.Lock()
+_blas_users = []
+
+
+@contextmanager
+def _single_threaded_blas():
+    """Limit BLAS while anybody is inside: the first of several threads limits it, the last restores it."""
+    with _blas_lock:
+        _blas_users.append(None if _blas_users else _libraries().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            if len(_blas_users) > 1:
+                # The one that restores stays for last, whoever entered first.
+                _blas_users.pop()
+            else:
+                _blas_users.pop().restore_original_limits()
 
 
 @contextmanager

@@ -11,15 +11,23 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from ..privacy.floating_point import BOX_BITS, LATTICE_BITS
+
+# In units of the lattice.
+_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS)
+
 
 @njit(error_model="numpy")
 def noisy_step(gradient, size, noise_scale, spacing, generator, out):
-    """Write ``q`` to ``out``, the gradient being that of the whole potential."""
+    """Write ``q`` to ``out``, the gradient being that of the whole potential.
+
+    A drift is cut at the box of `skdpbayes.privacy.floating_point`: sums stay exact wherever a chain goes.
+    """
     for j in range(out.size):
-        drift = size * gradient[j]
+        drift = min(max(size * gradient[j] / spacing, -_LARGEST_DRIFT), _LARGEST_DRIFT)
         noise = noise_scale * generator.standard_normal()
         # Dividing by a power of two is exact, and so is the sum of lattice points.
-        out[j] = spacing * (np.rint(noise / spacing) - np.rint(drift / spacing))
+        out[j] = spacing * (np.rint(noise / spacing) - np.rint(drift))
 
 
 def to_parameters(transform, coordinates, out):

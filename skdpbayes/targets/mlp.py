@@ -40,8 +40,13 @@ CHUNK = ALIGNMENT
 # Norm of a row at the bound of the table's. Steps are reckoned for it.
 ROW_NORM = 4.0
 ACTIVATIONS = ("tanh", "relu")
+# Beyond these, weights that clip are no normal numbers of single precision, or sums overflow.
+CLIP_NORMS = (1e-6, 1e6)
+# A longer gradient counts as none.
+_LONGEST = 1e15
 # Unit roundoff of single precision.
 _ROUNDOFF = 2.0**-24
+_BLOCK_ROWS = 8192
 
 
 class MLPTarget(NamedTuple):
@@ -50,8 +55,7 @@ class MLPTarget(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_samples, n_features), float32
-    scale : ndarray of shape (n_samples,), float32
-        ``scale_i values_i`` is a row of norm ``ROW_NORM`` at most.
+        Rows of norm ``ROW_NORM`` at most.
     labels : ndarray of shape (n_samples,), int64
     sizes : ndarray of int64
         Units of every layer: features, hidden layers, classes.
@@ -67,7 +71,6 @@ class MLPTarget(NamedTuple):
     """
 
     values: np.ndarray
-    scale: np.ndarray
     labels: np.ndarray
     sizes: np.ndarray
     activation: int
@@ -116,6 +119,9 @@ def mlp_bounds(sizes, clip_norm, prior_precision):
     >>> mlp_bounds((20, 16, 3), 1.0, 1.0).n_parameters
     387
     """
+    low, high = CLIP_NORMS
+    if not low <= clip_norm <= high:
+        raise ValueError(f"clip_norm must be between {low:g} and {high:g}, got {clip_norm:g}.")
     # Two chunks of each of two tables, and the products with the weights that clip.
     inflation = 1.0 + 4.0 * _ROUNDOFF * CHUNK * (CHUNK + 8.0)
     bound = clip_norm * inflation
@@ -147,11 +153,9 @@ def make_mlp(X, labels, data_norm, sizes, activation, clip_norm, prior_precision
     -------
     target : MLPTarget
     """
-    values, scale = unit_rows(X, data_norm)
     bounds = mlp_bounds(sizes, clip_norm, prior_precision)
     return MLPTarget(
-        read_only(values),
-        read_only(scale),
+        read_only(scaled_rows(X, data_norm)),
         read_only(np.ascontiguousarray(labels, dtype=np.int64)),
         read_only(np.asarray(sizes, dtype=np.int64)),
         ACTIVATIONS.index(activation),
@@ -162,14 +166,15 @@ def make_mlp(X, labels, data_norm, sizes, activation, clip_norm, prior_precision
     )
 
 
-def unit_rows(X, data_norm):
-    """Return (float32 rows, scales) of which the products are rows of norm ``ROW_NORM`` at most."""
+def scaled_rows(X, data_norm):
+    """Return rows as float32, divided by ``data_norm / ROW_NORM`` and of norm ``ROW_NORM`` at most."""
     X, scale = clip_rows(X, data_norm)
-    largest = float(np.abs(X).max(initial=0.0))
-    if largest > 1e30 or data_norm < 1e-30:  # No float32, or no normal one.
-        X, scale = X * (scale / data_norm)[:, None], np.full_like(scale, data_norm)
-    values = np.ascontiguousarray(X, dtype=np.float32)
-    return values, (scale * (ROW_NORM / data_norm)).astype(np.float32)
+    factors = scale / data_norm
+    rows = np.empty(X.shape, np.float32)
+    for i in range(0, len(rows), _BLOCK_ROWS):
+        part = slice(i, i + _BLOCK_ROWS)
+        rows[part] = ROW_NORM * (X[part] * factors[part, None])
+    return rows
 
 
 def random_start(sizes, generator):
@@ -217,7 +222,7 @@ def _gather(target, selection, start, size, rows):
         if i < size:
             number = record(selection, start + i)
             for j in range(rows.shape[1]):
-                rows[i, j] = target.scale[number] * target.values[number, j]
+                rows[i, j] = target.values[number, j]
         else:
             rows[i, :] = np.float32(0.0)
 
@@ -278,9 +283,9 @@ def _add_squares(a, delta, squares):
     for i in range(squares.size):
         inputs, errors = 1.0, 0.0
         for j in range(a.shape[1]):
-            inputs += float(a[i, j]) * float(a[i, j])
+            inputs += np.float64(a[i, j]) * np.float64(a[i, j])
         for j in range(delta.shape[1]):
-            errors += float(delta[i, j]) * float(delta[i, j])
+            errors += np.float64(delta[i, j]) * np.float64(delta[i, j])
         squares[i] += inputs * errors
 
 
@@ -374,7 +379,7 @@ def _weigh(target, acts, deltas, squares):
         delta += CHUNK * sizes[layer + 1]
         for i in range(CHUNK):
             norm = math.sqrt(squares[i])
-            if not norm < np.inf:  # No direction: the record counts as zero.
+            if not norm < _LONGEST:  # Or of no direction: the record counts as zero.
                 a[i, :] = np.float32(0.0)
                 d[i, :] = np.float32(0.0)
             elif norm > target.clip_norm:

@@ -102,7 +102,7 @@ def test_a_fixed_step_decides_on_the_temperature():
     assert made.temperature == pytest.approx(3.0 * auto.temperature)
     assert made.noise_multiplier == auto.noise_multiplier
     with pytest.raises(ValueError, match="leave one of them 'auto'"):
-        plan(epsilon=1.0, step_size=1e3 * auto.step_size, temperature=1.0)
+        plan(epsilon=1.0, step_size=5.0 * auto.step_size, temperature=1.0)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -121,6 +121,9 @@ def test_without_privacy_the_temperature_is_one(sampler):
         ({"sampler": "sgld", "friction": 0.1}, "friction"),
         ({"step_size": -1.0}, "step_size"),
         ({"step_size": math.inf}, "step_size"),
+        ({"step_size": 1.0, "n": 300}, "diverge"),
+        ({"step_size": 1e-200}, "too short"),
+        ({"step_size": 1e200}, "diverge"),
         ({"temperature": 0.5}, "temperature"),
         ({"n_steps": 10, "n_draws": 20}, "n_steps"),
         ({"batch_size": 20_000}, "batch_size"),
@@ -133,6 +136,13 @@ def test_without_privacy_the_temperature_is_one(sampler):
 def test_what_cannot_hold_is_named(options, named):
     with pytest.raises(ValueError, match=named):
         plan(**options)
+
+
+def test_enormous_budgets_are_planned_at_once():
+    """Noise is not planned below what has a cost that can be computed in a moment."""
+    made = plan(epsilon=1e3, n=300, batch_size=20, n_steps=200)
+    assert made.noise_multiplier == 0.5
+    assert made.epsilon < 1e3
 
 
 def test_hidden_states_are_refused():

@@ -5,7 +5,8 @@ import pytest
 from numba import njit
 from scipy.special import log_softmax
 
-from skdpbayes.samplers._gradients import gradient_sum, shuffle
+from skdpbayes._clipping import clip_rows
+from skdpbayes.samplers._gradients import estimate_gradient, gradient_sum, shuffle
 from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
 from skdpbayes.targets.mlp import (
     CHUNK,
@@ -14,7 +15,7 @@ from skdpbayes.targets.mlp import (
     make_mlp,
     mlp_size,
     random_start,
-    unit_rows,
+    scaled_rows,
 )
 
 SHAPES = [(4, 3), (4, 5, 3), (4, 5, 6, 2)]
@@ -162,12 +163,54 @@ def test_batches_are_shuffled_evenly():
 def test_rows_are_brought_to_a_common_norm(rng):
     X = rng.normal(size=(50, 3)) * 10.0 ** rng.uniform(-3, 3, size=(50, 1))
     for norm, factor in ((2.0, 1.0), (1e-35, 1e-30), (1e38, 1e36)):
-        values, scale = unit_rows(factor * X, norm)
-        assert values.dtype == scale.dtype == np.float32
-        rows = values.astype(float) * scale[:, None]
+        rows = scaled_rows(factor * X, norm)
+        assert rows.dtype == np.float32
+        rows = rows.astype(float)
         assert np.linalg.norm(rows, axis=1).max() <= ROW_NORM * (1 + 1e-6)
         clipped = factor * X * np.minimum(1.0, norm / np.linalg.norm(factor * X, axis=1))[:, None]
         np.testing.assert_allclose(rows, clipped * ROW_NORM / norm, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("extreme", [1e29, 1e31, 1e160, 1e308])
+def test_a_row_s_own_size_decides_on_no_other_row(rng, extreme):
+    X = rng.normal(size=(300, 3))
+    other = X.copy()
+    other[7] = [extreme, 0.0, -extreme]
+    keep = np.arange(300) != 7
+    np.testing.assert_array_equal(scaled_rows(X, 2.0)[keep], scaled_rows(other, 2.0)[keep])
+    np.testing.assert_allclose(np.linalg.norm(scaled_rows(other, 2.0)[7]), ROW_NORM, rtol=1e-6)
+    for first, second in zip(clip_rows(X, 2.0), clip_rows(other, 2.0), strict=True):
+        np.testing.assert_array_equal(first[keep], second[keep])
+
+
+def test_one_record_less_moves_a_full_table_s_sum_by_no_more_than_the_bound():
+    """Rows that make every chunk's error as large as can be, in an order that shifts by one."""
+    n, sizes, clip_norm = 40_960, (1, 2), 0.5**0.5
+    theta = np.array([0.0, 8.0, 10.0, -10.0])
+    rows = np.tile(np.r_[np.zeros(65), np.full(63, 0.79)], n // 128)[:, None]
+    labels = np.tile(np.r_[np.ones(65, int), np.zeros(63, int)], n // 128)
+    parts = np.empty((16, 4))
+    generator = np.random.default_rng(0)
+    sums = []
+    for first in (0, 1):
+        target = make_mlp(
+            rows[first:], labels[first:], 1.0, sizes, "tanh", clip_norm, 1.0, np.zeros(4)
+        )
+        found = np.empty(4)
+        one_estimate(target, generator, theta, parts, found)
+        sums.append(found)
+    assert np.linalg.norm(sums[0] - sums[1]) <= target.gradient_bound
+
+
+@njit
+def one_estimate(target, generator, theta, parts, out):
+    estimate_gradient(target, generator, theta, 1.0, None, parts, False, out)
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, 1e-7, 1e7, np.nan])
+def test_clip_norms_are_of_a_usual_size(clip_norm):
+    with pytest.raises(ValueError, match="clip_norm"):
+        mlp_bounds((3, 2), clip_norm, 1.0)
 
 
 def test_units_start_apart_and_of_a_moderate_size():
