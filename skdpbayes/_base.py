@@ -93,6 +93,15 @@ _OPTION_KINDS = {
 }
 
 
+# Attributes that not every sampler sets.
+_OF_SOME_SAMPLERS = (
+    "acceptance_rate_",
+    "second_moment_",
+    "variational_mean_",
+    "variational_scale_",
+)
+
+
 class PrivatePosteriorMixin:
     """Budget, plan, privacy attributes and draws of a private posterior."""
 
@@ -163,11 +172,10 @@ class PrivatePosteriorMixin:
         self.spent_delta_ = plan.delta
         self.temperature_ = plan.temperature
         self.n_iter_ = plan.n_updates
-        for name in getattr(self, "_other_names", ()):  # Of an earlier fit.
-            delattr(self, name)
-        self._other_names = tuple(f"{name}_" for name in released.other)
-        for name, value in zip(self._other_names, released.other.values(), strict=True):
-            setattr(self, name, value)
+        for name in _OF_SOME_SAMPLERS:  # Nothing of an earlier fit stays.
+            vars(self).pop(name, None)
+        for name, value in released.other.items():
+            setattr(self, f"{name}_", value)
         return released.draws
 
     def sample_posterior(self, n_draws=None, random_state=None):

@@ -7,18 +7,18 @@ Estimators only validate, clip and summarise: plans and samplers do the rest.
 """
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_scalar
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
+from ._base import POSTERIOR_CONSTRAINTS, validate_table
+from ._classifier import PrivateClassifierMixin
 from ._clipping import clip_rows
-from ._labels import encode_labels, label_set
+from ._labels import encode_labels
 from ._predictive import average_binary, average_softmax
 from .privacy.variational import VariationalPlan
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
@@ -29,7 +29,7 @@ INTERCEPT_SCALE = 1.25
 _CHUNK_ENTRIES = 2**22
 
 
-class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseEstimator):
+class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
     """Differentially private Bayesian logistic regression.
 
     Draws from the posterior of binary or multinomial (softmax) logistic regression are released under
@@ -287,14 +287,9 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
-        tags.classifier_tags.poor_score = self.epsilon != np.inf
         return tags
 
     # From public quantities
-
-    def _norm(self, n_features):
-        return np.sqrt(n_features) if self.data_norm is None else float(self.data_norm)
 
     def _scales(self, n_features):
         """Return (coefficients' prior scale, intercept's prior scale, constant column)."""
@@ -321,47 +316,6 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
             constant,
         )
         return self._make_plan(bounds, self._public_size(n_samples))
-
-    def privacy_plan(self, n_samples, n_features, n_classes=2):
-        """What a fit would do and cost; no data are needed.
-
-        Parameters
-        ----------
-        n_samples : int
-            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
-            ``public_size`` instead.
-        n_features : int
-            Columns of the table.
-        n_classes : int, default=2
-            Number of labels; ``classes`` decides if it is given.
-
-        Returns
-        -------
-        plan : Plan
-            Prints readably; its attributes are public numbers.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is invalid, or if the options cannot all hold.
-
-        Examples
-        --------
-        >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
-        >>> plan = DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(50_000, 20)
-        >>> plan.n_draws
-        100
-        """
-        self._validate_params()
-        if self.classes is not None:
-            n_classes = label_set(self.classes).size
-        for name, value, least in (
-            ("n_samples", n_samples, 1),
-            ("n_features", n_features, 1),
-            ("n_classes", n_classes, 2),
-        ):
-            check_scalar(value, name, Integral, min_val=least)
-        return self._plan(int(n_samples), int(n_features), int(n_classes))
 
     # From the table
 
@@ -443,35 +397,6 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         ]
         return np.vstack(chunks)
 
-    def predict_log_proba(self, X):
-        """Log of the class probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return self._log_proba(X)
-
-    def predict_proba(self, X):
-        """Class probabilities, averaged over the draws (the posterior predictive).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows beyond ``data_norm`` are clipped, as in `fit`.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return np.exp(self._log_proba(X))
-
     def decision_function(self, X):
         """Logit of the averaged probability; for several classes its log.
 
@@ -485,20 +410,6 @@ class DPBayesianLogisticRegression(ClassifierMixin, PrivatePosteriorMixin, BaseE
         """
         log_proba = self._log_proba(X)
         return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
-
-    def predict(self, X):
-        """The most probable label.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        log_proba = self._log_proba(X)
-        return self.classes_[np.argmax(log_proba, axis=1)]
 
     def _posterior_variables(self):
         """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""

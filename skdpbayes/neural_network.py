@@ -11,14 +11,14 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_scalar
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, validate_table
-from ._labels import encode_labels, label_set
+from ._base import POSTERIOR_CONSTRAINTS, validate_table
+from ._classifier import PrivateClassifierMixin
+from ._labels import encode_labels
 from .privacy.network import NETWORK_SAMPLERS, plan_network
 from .privacy.variational import plan_variational
 from .random import public_generator
@@ -57,7 +57,7 @@ _SHARED = (
 )
 
 
-class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstimator):
+class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     """Differentially private Bayesian neural network: a multi-layer perceptron classifier.
 
     Draws of the weights are released under differential privacy, with the budget fixed before the data
@@ -245,16 +245,7 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
-        tags.classifier_tags.poor_score = self.epsilon != np.inf
-        return tags
-
     # From public quantities
-
-    def _norm(self, n_features):
-        return float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
 
     def _sizes(self, n_features, n_classes):
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
@@ -288,53 +279,14 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
                 options = options._replace(temperature=1.0)
         return options
 
-    def _plan(self, n_samples, sizes):
+    def _plan(self, n_samples, n_features, n_classes):
         size = self._public_size(n_samples)
+        sizes = self._sizes(n_features, n_classes)
         bounds = mlp_bounds(sizes, float(self.clip_norm), self._precision())
         options = self._options()
         if self.batch_size == "auto" and size > BATCH_SIZE:
             options = options._replace(batch_size=BATCH_SIZE)
         return self._make_plan(bounds, size, options)
-
-    def privacy_plan(self, n_samples, n_features, n_classes=2):
-        """What a fit would do and cost; no data are needed.
-
-        Parameters
-        ----------
-        n_samples : int
-            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
-            ``public_size`` instead.
-        n_features : int
-            Columns of the table.
-        n_classes : int, default=2
-            Number of labels; ``classes`` decides if it is given.
-
-        Returns
-        -------
-        plan : Plan
-            Prints readably; its attributes are public numbers.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is invalid, or if the options cannot all hold.
-
-        Examples
-        --------
-        >>> from skdpbayes.neural_network import DPBayesianMLPClassifier
-        >>> DPBayesianMLPClassifier(epsilon=2.0).privacy_plan(60_000, 169, 10).n_steps
-        600
-        """
-        self._validate_params()
-        if self.classes is not None:
-            n_classes = label_set(self.classes).size
-        for name, value, least in (
-            ("n_samples", n_samples, 1),
-            ("n_features", n_features, 1),
-            ("n_classes", n_classes, 2),
-        ):
-            check_scalar(value, name, Integral, min_val=least)
-        return self._plan(int(n_samples), self._sizes(int(n_features), int(n_classes)))
 
     # From the table
 
@@ -365,8 +317,8 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
         check_classification_targets(y)
         classes, labels = encode_labels(y, self.classes)
         n_samples, n_features = X.shape
+        plan = self._plan(n_samples, n_features, classes.size)
         sizes = self._sizes(n_features, classes.size)
-        plan = self._plan(n_samples, sizes)
         target = make_mlp(
             X,
             labels,
@@ -406,18 +358,8 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)
         return layers_of(draws, self.layer_sizes_)
 
-    def predict_log_proba(self, X):
-        """Log of the class probabilities, averaged over the draws (the posterior predictive).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
+    def _log_proba(self, X):
+        """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         X = validate_table(self, X, reset=False, accept_sparse=False)
         rows = scaled_rows(X, self.data_norm_)
@@ -440,35 +382,6 @@ class DPBayesianMLPClassifier(ClassifierMixin, PrivatePosteriorMixin, BaseEstima
             logits = (a @ weights[number] + biases[number]).astype(np.float64)
             np.logaddexp(total, log_softmax(logits, axis=1), out=total)
         return total - np.log(len(self.posterior_samples_))
-
-    def predict_proba(self, X):
-        """Class probabilities, averaged over the draws (the posterior predictive).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows beyond ``data_norm`` are clipped, as in `fit`.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X):
-        """The most probable label.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
-        log_proba = self.predict_log_proba(X)
-        return self.classes_[np.argmax(log_proba, axis=1)]
 
     def _posterior_variables(self):
         """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
