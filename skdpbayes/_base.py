@@ -105,6 +105,10 @@ _OF_SOME_SAMPLERS = (
 class PrivatePosteriorMixin:
     """Budget, plan, privacy attributes and draws of a private posterior."""
 
+    def _norm(self, n_features):
+        """Return the norm to which rows are clipped."""
+        return float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
+
     def _public_size(self, n_samples):
         """Return the size of the table that plans may use."""
         if self.neighboring_relation == "add_or_remove_one":

@@ -22,9 +22,6 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         tags.classifier_tags.poor_score = self.epsilon != np.inf
         return tags
 
-    def _norm(self, n_features):
-        return float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
-
     def privacy_plan(self, n_samples, n_features, n_classes=2):
         """What a fit would do and cost; no data are needed.
 

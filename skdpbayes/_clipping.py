@@ -56,9 +56,8 @@ def clip_rows(X, norm):
     X = canonical(X)
     scale = row_scales(X, norm)
     extreme = scale < norm / _EXTREME_NORM
-    if (
-        extreme.any()
-    ):  # Other rows stay as they are, to the last bit: what is done to a row is its own.
+    # Other rows stay as they are, to the last bit: what is done to a row is its own.
+    if extreme.any():
         return scale_rows(X, np.where(extreme, scale, 1.0)), np.where(extreme, 1.0, scale)
     return X, scale
 

@@ -363,7 +363,7 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
                 value = self._in_blocks(getattr(self, name)[None], n_features, constant)[0]
                 setattr(self, name, value)
         self.classes_ = classes
-        self.data_norm_ = float(self._norm(n_features))
+        self.data_norm_ = self._norm(n_features)
         self.posterior_samples_ = draws
         mean = draws.mean(axis=0)
         self.coef_ = mean[:, :n_features].copy()

@@ -266,7 +266,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
 
     def _model(self, n_features):
         """Return the model's public numbers, with defaults in place of None."""
-        norm = float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
+        norm = self._norm(n_features)
         degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
         if degrees is None:
             degrees = n_features if self.covariance_type in ("tied", "full") else 1

@@ -193,7 +193,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "activation": [StrOptions(set(ACTIVATIONS))],
         "sampler": [StrOptions({*NETWORK_SAMPLERS, "bbb"})],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
-        "prior_scale": [Interval(Real, 0, None, closed="neither")],
+        "prior_scale": [Interval(Real, *PRIOR_SCALES, closed="both")],
         "classes": [None, "array-like"],
         "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
@@ -257,14 +257,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             )
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
-    def _precision(self):
-        low, high = PRIOR_SCALES
-        if not low <= self.prior_scale <= high:
-            raise ValueError(
-                f"prior_scale must be between {low:g} and {high:g}, got {self.prior_scale:g}."
-            )
-        return float(self.prior_scale) ** -2.0
-
     def _planner(self):
         if self.sampler == "bbb":
             return plan_variational
@@ -282,7 +274,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     def _plan(self, n_samples, n_features, n_classes):
         size = self._public_size(n_samples)
         sizes = self._sizes(n_features, n_classes)
-        bounds = mlp_bounds(sizes, float(self.clip_norm), self._precision())
+        bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
         options = self._options()
         if self.batch_size == "auto" and size > BATCH_SIZE:
             options = options._replace(batch_size=BATCH_SIZE)
@@ -326,7 +318,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             sizes,
             self.activation,
             float(self.clip_norm),
-            self._precision(),
+            plan.bounds.prior_precision[0],
             random_start(sizes, public_generator(self.random_state)),
         )
         self.posterior_samples_ = self._draw(target, plan)

@@ -104,6 +104,14 @@ def chain_length(calibration_class, options, n_steps):
     return max(n_steps, math.ceil((draws + 1) / (1.0 - burn_in)))
 
 
+def path_cost(relation, rate, steps, multiplier, of_start=0.0):
+    """Return the cost of equal steps, and of what is ``of_start``-GDP before."""
+    if rate == 1:
+        shift = 2.0 if relation == "replace_one" else 1.0
+        return PrivacyCost(relation, mu=math.hypot(of_start, shift * math.sqrt(steps) / multiplier))
+    return PrivacyCost(relation, mu=of_start, sampled=(SampledGaussian(multiplier, rate, steps),))
+
+
 def path_multiplier(bounds, budget, rate, steps, total, of_start):
     """Return (noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before).
 
@@ -120,23 +128,17 @@ def path_multiplier(bounds, budget, rate, steps, total, of_start):
     if rate == 1:
         multiplier = limit * (1 + 1e-12)
         free_shift(multiplier, bounds.n_parameters)
-        return multiplier, PrivacyCost(
-            relation, mu=math.hypot(of_start, shift * math.sqrt(steps) / multiplier)
-        )
+        return multiplier, path_cost(relation, rate, steps, multiplier, of_start)
 
     def cost(log_excess):
         multiplier = 0.5 * limit * math.exp(log_excess)
-        return PrivacyCost(
-            relation, mu=of_start, sampled=(SampledGaussian(multiplier, rate, steps),)
-        )
+        return path_cost(relation, rate, steps, multiplier, of_start)
 
     def excess(log_excess):
         return cost(log_excess).epsilon(budget.delta) / budget.epsilon - 1.0
 
     if limit < SMALLEST_MULTIPLIER:  # Costs of less noise take minutes to compute, and mean little.
-        least = PrivacyCost(
-            relation, mu=of_start, sampled=(SampledGaussian(SMALLEST_MULTIPLIER, rate, steps),)
-        )
+        least = path_cost(relation, rate, steps, SMALLEST_MULTIPLIER, of_start)
         if least.epsilon(budget.delta) <= budget.epsilon:
             return SMALLEST_MULTIPLIER, least
 

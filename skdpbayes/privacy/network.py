@@ -18,9 +18,9 @@ for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) 
 import math
 from functools import lru_cache
 
-from .cost import PrivacyCost, SampledGaussian, gaussian_mu
+from .cost import gaussian_mu
 from .floating_point import sum_inflation
-from .given_noise import GivenNoise, chain_length, free_shift, path_multiplier
+from .given_noise import GivenNoise, chain_length, free_shift, path_cost, path_multiplier
 from .hamiltonian import HamiltonianCalibration
 from .langevin_calibration import LangevinCalibration
 from .langevin_plans import HamiltonianPlan, LangevinPlan, ThermostatPlan
@@ -125,7 +125,7 @@ def plan_network(bounds, n_samples, budget, options=SamplerOptions(), *, sampler
     used = temperature * chain.affordable_step(1.0) / step
     if private and used > 1.0 + 1e-9:  # More noise than the budget asks for.
         multiplier = _raised(multiplier, used * (1.0 - 1e-9), bounds.n_parameters)
-        cost = _cost(rule.q, steps, multiplier, budget)
+        cost = path_cost(budget.neighboring_relation, rule.q, steps, multiplier)
     common = {
         "sampler": sampler,
         "n_samples": n_samples,
@@ -167,9 +167,7 @@ def _schedule(chain, friction, options):
     needed = 1.0 if math.isinf(at_one) else step / at_one
     temperature = needed if fixed is None else max(needed, fixed)
     _check_step(step, friction, temperature, rule.bounds.prior_precision[1])
-    if fixed is None:
-        return step, needed
-    if needed > fixed * (1.0 + 1e-9):
+    if fixed is not None and needed > fixed * (1.0 + 1e-9):
         raise ValueError(
             f"step_size={step:g} asks for a temperature of {needed:.4g} within this budget, and temperature="
             f"{fixed:g} is lower: leave one of them 'auto'."
@@ -194,14 +192,6 @@ def _raised(multiplier, factor, n_parameters):
     """Return the multiplier of noise with ``factor`` times the variance; rounding stays as it is."""
     moved = free_shift(multiplier, n_parameters)
     return 1.0 / (moved / math.sqrt(factor) + (1.0 / multiplier - moved))
-
-
-def _cost(rate, steps, multiplier, budget):
-    relation = budget.neighboring_relation
-    if rate == 1:
-        shift = 2.0 if relation == "replace_one" else 1.0
-        return PrivacyCost(relation, mu=shift * math.sqrt(steps) / multiplier)
-    return PrivacyCost(relation, sampled=(SampledGaussian(multiplier, rate, steps),))
 
 
 def _check(bounds, n_samples, budget, options, sampler):
