@@ -15,13 +15,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import POSTERIOR_CONSTRAINTS, validate_table
-from ._classifier import PrivateClassifierMixin
-from ._clipping import clip_rows
-from ._labels import encode_labels
-from ._predictive import average_binary, average_softmax
-from .privacy.variational import VariationalPlan
+from ._estimator.classifier import PrivateClassifierMixin
+from ._estimator.labels import encode_labels
+from ._estimator.posterior import POSTERIOR_CONSTRAINTS
+from ._estimator.predictive import average_binary, average_softmax
+from ._estimator.validation import validate_table
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
+from .targets._clipping import clip_rows
 
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
 LOGIT_SCALE = 2.5
@@ -44,23 +44,16 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
     delta : float or None, default=None
         Probability with which the guarantee may fail, in [0, 1); 0 is for "dp_mh" and "dp_fast_mh" only. None
         is ``min(1e-5, 1 / (10 n))``.
-    sampler : {"auto", "sgld", "sghmc", "sgnht", "sgfs", "ops", "bbb", "dp_fast_mh", "dp_mh", \
-            "penalty", "dp_fast_mh_gaussian"}, default="auto"
-        The algorithm. With draws along its path: stochastic gradient Langevin dynamics ("sgld"), its
-        underdamped relative, which needs far fewer steps ("sghmc"), the same with a thermostat, whose
-        draws keep temperature 1 ("sgnht"), or in coordinates that are whitened by a released second moment
-        of the rows ("sgfs"). "auto" is "sgfs" where the public sizes promise that this pays, else
-        "sghmc". Or one posterior sample ("ops"), which is "sgld" with ``release="last"`` on the full table.
-        Or a Gaussian with independent coordinates that is fitted to the posterior by noisy gradients, Bayes
-        by backprop ("bbb"): as many draws as one likes, but no correlations among parameters.
-    release : {"auto", "path", "last"}, default="auto"
-        What a guarantee covers: the whole path of the chain, or only the last state, the path to which
-        stays hidden. "auto" is "last" for "ops", else "path".
-    init : {"zeros", "ops"}, default="zeros"
-        Where a path starts: at zero, or at a posterior sample that part of the budget pays for.
-    init_share : float or "auto", default="auto"
-        Share of the budget (of ``mu^2``) that this sample may cost, in (0, 1). "auto" draws it at the
-        path's own temperature.
+    sampler : str or Sampler, default="auto"
+        The algorithm: an object of `skdpbayes.samplers`, which has its options, or the name of one for its
+        defaults. With draws along a path: `SGLD` ("sgld"), its underdamped relative, which needs far fewer
+        steps (`SGHMC`, "sghmc"), the same with a thermostat, whose draws keep temperature 1 (`SGNHT`,
+        "sgnht"), or in coordinates that a released second moment whitens (`SGFS`, "sgfs"). "auto" is "sgfs"
+        where the public sizes promise that this pays, else "sghmc". Or one posterior sample (`OPS`, "ops");
+        a Gaussian that is fitted to the posterior (`BayesByBackprop`, "bbb"); or random walks, of which
+        accept/reject decisions are paid for (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
+        "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by ``sampler__name``, also
+        where the sampler is given by its name.
     data_norm : float or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, right for columns
         of unit scale.
@@ -83,44 +76,12 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. The plan takes
         the lowest value from 1 on that the budget affords; with "bbb", where it is the weight of the
         Kullback-Leibler term, the lowest at which draws spread no less than noise moves their mean.
-    batch_size : int or None, default=None
-        Expected size of a Poisson batch; with ``release="last"`` the size of a batch when batches take
-        turns. None takes the full table at every step, which is best unless the table is huge; samplers on
-        Poisson batches by nature choose their size then.
-    step_size : float or "auto", default="auto"
-        (First) step size: diffusion time per step, which is what privacy pays for. For random walks the
-        distance of proposals, in units of the coefficients. With "bbb" Adam's learning rate, in deviations of
-        the prior, at most 1; "auto" is ``1 / sqrt(n_steps)``.
-    step_decay : float, default=0.0
-        Step ``k`` has size ``step_size * k ** -step_decay``.
-    initial_scale : float or "auto", default="auto"
-        With "bbb": deviation at which every coordinate's starts, over its prior's, at most 1. "auto" is 0.1.
-    friction : float or "auto", default="auto"
-        Share of its velocity that an underdamped chain loses in a step, in (0, 1]. "auto" damps the slowest
-        direction critically.
-    proposal : {"sphere", "gaussian"}, default="sphere"
-        Law of a random walk's proposals: at a fixed distance, so that all cost the same, or Gaussian, each
-        charged as it is proposed until the budget is used up.
-    adapt_step_size : bool, default=False
-        Whether a random walk's step size follows its accept bits during burn-in, within the budget.
-    noise_multiplier : float or "auto", default="auto"
-        For "penalty" and "dp_fast_mh_gaussian": deviation of the noise over what one record can change.
-    max_batch_size : int or None, default=None
-        For samplers on Poisson batches: where a batch would be larger on average, the whole table is taken.
-        None is its size.
-    n_effective : int or "auto", default="auto"
-        For random walks: effective sample size at which the chain ends, where the budget allows it, having
-        spent less than it might. "auto" is 25, and 100 with ``epsilon=inf``.
     n_steps : int or "auto", default="auto"
-        Number of updates; with ``release="last"`` for all draws together. Those that draw the start of a
-        path come on top.
-    burn_in : float or "auto", default="auto"
-        Fraction of the updates before the first draw; "auto" is 0.25, or 0 with ``init="ops"``; a random
-        walk's is what it takes from zero. Must be
-        "auto" with ``release="last"``.
+        Number of updates, of all draws together where only last iterates are released. Those that draw the
+        start of a path come on top.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100, or 1 with ``release="last"``, where ``n_draws=K``
-        costs ``sqrt(K)`` times as much.
+        Number of draws that are kept; "auto" is 100, or 1 where only last iterates are released and
+        ``n_draws=K`` costs ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -153,15 +114,13 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         What was done; it prints readably.
     temperature_ : float
         Temperature of the draws.
-    second_moment_ : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
-        With "sgfs": ``sum z z^T`` over clipped rows followed by their constant column, with noise. It is paid
-        for, and public.
-    variational_mean_, variational_scale_ : ndarray of shape (1 or n_classes, n_features + fit_intercept)
-        With "bbb": mean and deviation of every coefficient, the intercept last.
-    acceptance_rate_ : float
-        With random walks: share of the proposals that were accepted.
+    released_ : Bunch
+        What the sampler released beside draws. With "sgfs" ``second_moment``, the sum of ``z z^T`` over
+        clipped rows followed by their constant column, with noise; with "bbb" ``variational_mean`` and
+        ``variational_scale``, mean and deviation of every coefficient, of shape (1 or n_classes, n_features +
+        fit_intercept); with random walks ``acceptance_rate`` and ``n_iter``, the proposals that were made.
     n_iter_ : int
-        Number of updates, those of ``init="ops"`` included.
+        Number of updates, those that drew the start included.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -173,7 +132,7 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
         spent then.
     ConvergenceWarning
-        If the plan has notes: the options leave the chain too short, or batches may heat the draws.
+        If the plan has warnings: the options leave the chain too short, or batches may heat the draws.
 
     See Also
     --------
@@ -184,10 +143,9 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
     -----
     Most samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
     schedule from public quantities (of which a released second moment is one) alone. Whole paths are
-    accounted for by composition, a last state by shifted interpolation [2]_, which rests on the convexity
-    of the likelihood and on no convergence; the theory
-    page of the documentation has the proofs. Fitting a scaler, an imputer or an encoder on the same
-    private rows is a leak that this class cannot see.
+    accounted for by composition, a last iterate by shifted interpolation [2]_, which rests on the convexity
+    of the likelihood and on no convergence; the theory page of the documentation has the proofs. Fitting a
+    scaler, an imputer or an encoder on the same private rows is a leak that this class cannot see.
 
     References
     ----------
@@ -225,9 +183,6 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         delta=None,
         *,
         sampler="auto",
-        release="auto",
-        init="zeros",
-        init_share="auto",
         data_norm=None,
         prior_scale=None,
         intercept_prior_scale=None,
@@ -235,18 +190,7 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         intercept_scaling=None,
         classes=None,
         temperature="auto",
-        batch_size=None,
-        step_size="auto",
-        step_decay=0.0,
-        initial_scale="auto",
-        friction="auto",
-        proposal="sphere",
-        adapt_step_size=False,
-        noise_multiplier="auto",
-        max_batch_size=None,
-        n_effective="auto",
         n_steps="auto",
-        burn_in="auto",
         n_draws="auto",
         neighboring_relation="replace_one",
         public_size=None,
@@ -256,9 +200,6 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.sampler = sampler
-        self.release = release
-        self.init = init
-        self.init_share = init_share
         self.data_norm = data_norm
         self.prior_scale = prior_scale
         self.intercept_prior_scale = intercept_prior_scale
@@ -266,18 +207,7 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         self.intercept_scaling = intercept_scaling
         self.classes = classes
         self.temperature = temperature
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.step_decay = step_decay
-        self.initial_scale = initial_scale
-        self.friction = friction
-        self.proposal = proposal
-        self.adapt_step_size = adapt_step_size
-        self.noise_multiplier = noise_multiplier
-        self.max_batch_size = max_batch_size
-        self.n_effective = n_effective
         self.n_steps = n_steps
-        self.burn_in = burn_in
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
@@ -357,11 +287,8 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
             constant,
             self._prior_precision(n_features, classes.size),
         )
-        draws = self._in_blocks(self._draw(target, plan), n_features, constant)
-        if isinstance(plan, VariationalPlan):
-            for name in ("variational_mean_", "variational_scale_"):
-                value = self._in_blocks(getattr(self, name)[None], n_features, constant)[0]
-                setattr(self, name, value)
+        in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
+        draws = self._draw(target, plan, in_blocks)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
         self.posterior_samples_ = draws

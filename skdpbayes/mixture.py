@@ -6,7 +6,6 @@
 Components have no names of their own: draws are relabelled after sampling.
 """
 
-from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -16,27 +15,20 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, choose_draws, validate_table
-from ._mixture_density import log_density, mean_responsibilities, relabelled, sample_mixtures
-from .privacy.mixture import MIXTURE_SAMPLERS, plan_mixture
+from ._estimator.mixture_density import (
+    log_density,
+    mean_responsibilities,
+    relabelled,
+    sample_mixtures,
+)
+from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, choose_draws
+from ._estimator.validation import validate_table
+from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
 
 # Prior variance of a component's coordinate over that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-_SHARED_CONSTRAINTS = (
-    "epsilon",
-    "delta",
-    "data_norm",
-    "temperature",
-    "n_steps",
-    "burn_in",
-    "batch_size",
-    "neighboring_relation",
-    "public_size",
-    "random_state",
-    "verbose",
-)
 # Dimensions of a draw's covariances, by their type.
 _COVARIANCE_DIMS = {
     "spherical": ("component",),
@@ -99,23 +91,20 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
-    sampler : {"sgld", "sghmc", "sgnht", "dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian", "ops"}, \
-            default="sgld"
-        The algorithm: stochastic gradient Langevin dynamics, its underdamped relative, or the same with a
-        thermostat; random walks of which accept bits are paid for, near a private start, which are for few
-        parameters and many rows; or exact posterior samples ("ops"), whose cost holds only if the chain has
-        converged, which nothing ensures: it raises a PrivacyWarning, and wants few ``n_draws``.
+    sampler : str or Sampler, default="sgld"
+        The algorithm of the path, an object of `skdpbayes.samplers`, which has its options, or the name of
+        one for its defaults: `SGLD` ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a
+        thermostat (`SGNHT`, "sgnht"); or random walks near the private start, of which accept/reject
+        decisions are paid for and which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh";
+        "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by
+        ``sampler__name``, also where the sampler is given by its name.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is the
         lowest value from 1 on that the budget affords, given the chain's released start.
-    n_draws : int, default=100
-        Number of draws that are kept.
+    n_draws : int or "auto", default="auto"
+        Number of draws that are kept; "auto" is 100.
     n_steps : int or "auto", default="auto"
         Number of updates of the chain; the passes that look for its start come on top.
-    burn_in : float or "auto", default="auto"
-        Fraction of the updates before the first draw.
-    batch_size : int or None, default=None
-        Expected size of a Poisson batch. None takes the full table at every step.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -151,6 +140,9 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         What the chain did, after its start was released, at the cost of both; it prints readably.
     temperature_ : float
         Temperature of the draws.
+    released_ : Bunch
+        What the sampler released beside draws; with random walks ``acceptance_rate`` and ``n_iter``, the
+        proposals that were made.
     n_iter_ : int
         Number of updates of the chain.
     n_features_in_ : int
@@ -164,7 +156,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
         spent then.
     ConvergenceWarning
-        If the plan has notes, e.g. that the options leave the chain too short.
+        If the plan has warnings, e.g. that the options leave the chain too short.
 
     See Also
     --------
@@ -205,15 +197,13 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     """
 
     _parameter_constraints = {
-        **{name: POSTERIOR_CONSTRAINTS[name] for name in _SHARED_CONSTRAINTS},
+        **POSTERIOR_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions(set(_COVARIANCE_DIMS))],
         "weight_concentration_prior": [_POSITIVE],
         "mean_prior_scale": [None, _POSITIVE],
         "degrees_of_freedom_prior": [None, _POSITIVE],
         "covariance_prior": [None, _POSITIVE],
-        "sampler": [StrOptions(set(MIXTURE_SAMPLERS))],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -230,10 +220,8 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         covariance_prior=None,
         sampler="sgld",
         temperature="auto",
-        n_draws=100,
+        n_draws="auto",
         n_steps="auto",
-        burn_in="auto",
-        batch_size=None,
         neighboring_relation="replace_one",
         public_size=None,
         random_state=None,
@@ -252,8 +240,6 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         self.temperature = temperature
         self.n_draws = n_draws
         self.n_steps = n_steps
-        self.burn_in = burn_in
-        self.batch_size = batch_size
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.random_state = random_state
@@ -261,8 +247,8 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
 
     # From public quantities
 
-    def _planner(self):
-        return partial(plan_mixture, sampler=self.sampler)
+    def _sampler(self):
+        return MixtureSampler(super()._sampler())
 
     def _model(self, n_features):
         """Return the model's public numbers, with defaults in place of None."""

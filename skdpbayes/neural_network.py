@@ -3,10 +3,10 @@
     p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
     p(y | x, data)  = mean over draws of p(y | x, theta).
 
-Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and `skdpbayes.privacy.network`.
+Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and
+`skdpbayes.samplers.langevin.clipped`.
 """
 
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,11 +16,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import POSTERIOR_CONSTRAINTS, validate_table
-from ._classifier import PrivateClassifierMixin
-from ._labels import encode_labels
-from .privacy.network import NETWORK_SAMPLERS, plan_network
-from .privacy.variational import plan_variational
+from ._estimator.classifier import PrivateClassifierMixin
+from ._estimator.labels import encode_labels
+from ._estimator.posterior import POSTERIOR_CONSTRAINTS
+from ._estimator.validation import validate_table
 from .random import public_generator
 from .targets.mlp import (
     ACTIVATIONS,
@@ -32,29 +31,9 @@ from .targets.mlp import (
     scaled_rows,
 )
 
-# Expected size of a batch, where the table is larger.
-BATCH_SIZE = 4096
-# Of every mean of "bbb": small beside the start of the network, so that its noise does not hide it.
-INITIAL_SCALE = 0.02
 # Weights of other sizes are no use for rows of a usual one.
 PRIOR_SCALES = (1e-6, 1e6)
 _CHUNK_ROWS = 8192
-_SHARED = (
-    "epsilon",
-    "delta",
-    "data_norm",
-    "temperature",
-    "step_size",
-    "friction",
-    "initial_scale",
-    "n_steps",
-    "burn_in",
-    "n_draws",
-    "neighboring_relation",
-    "public_size",
-    "random_state",
-    "verbose",
-)
 
 
 class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
@@ -73,10 +52,12 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
     activation : {"tanh", "relu"}, default="tanh"
         Of the hidden layers. Bounded units suffer less from noise.
-    sampler : {"sghmc", "sgld", "sgnht", "bbb"}, default="sghmc"
-        The algorithm: stochastic gradient Langevin dynamics ("sgld"), its underdamped relative ("sghmc"), the
-        same with a thermostat ("sgnht"), or a Gaussian with independent coordinates that is fitted to the
-        posterior, Bayes by backprop ("bbb").
+    sampler : str or Sampler, default="sghmc"
+        The algorithm: an object of `skdpbayes.samplers`, which has its options, or the name of one for its
+        defaults. `SGLD` ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), the same with a thermostat
+        (`SGNHT`, "sgnht"), or a Gaussian with independent coordinates that is fitted to the posterior
+        (`BayesByBackprop`, "bbb"). An object of your own goes, too. Options are set by ``sampler__name``,
+        also where the sampler is given by its name.
     clip_norm : float, default=1.0
         Norm to which every record's gradient is clipped. Steps are reckoned for it.
     data_norm : float or None, default=None
@@ -91,19 +72,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is what the
         budget's noise and the longest step of use make of it, at most 1; a fixed one is at least 1. With
         "bbb" the weight of the Kullback-Leibler term, 1 by default.
-    batch_size : int, "auto" or None, default="auto"
-        Expected size of a Poisson batch. "auto" is 4,096, or the table if that is smaller; None is the table.
-    step_size : float or "auto", default="auto"
-        Diffusion time of a step, from which the temperature follows. With "bbb" Adam's learning rate, in
-        deviations of the prior.
-    friction : float or "auto", default="auto"
-        Share of the velocity that a step of an underdamped chain loses, in (0, 1]; "auto" is 0.1.
-    initial_scale : float or "auto", default="auto"
-        With "bbb": deviation at which every weight's starts, over its prior's; "auto" is 0.02.
     n_steps : int or "auto", default="auto"
         Updates; "auto" is 600 for chains.
-    burn_in : float or "auto", default="auto"
-        Fraction of a chain's updates before the first draw; "auto" is 0.5.
     n_draws : int or "auto", default="auto"
         Number of draws that are kept; "auto" is 100.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -143,8 +113,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         What was done; it prints readably.
     temperature_ : float
         Nominal temperature of the draws: that of the added noise. Batches add to it.
-    variational_mean_, variational_scale_ : ndarray of shape (n_parameters,)
-        With "bbb": mean and deviation of every weight.
+    released_ : Bunch
+        What the sampler released beside draws; with "bbb" ``variational_mean`` and ``variational_scale``,
+        mean and deviation of every weight.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int
@@ -188,14 +159,12 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints = {
-        **{name: POSTERIOR_CONSTRAINTS[name] for name in _SHARED},
+        **POSTERIOR_CONSTRAINTS,
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
         "activation": [StrOptions(set(ACTIVATIONS))],
-        "sampler": [StrOptions({*NETWORK_SAMPLERS, "bbb"})],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
         "prior_scale": [Interval(Real, *PRIOR_SCALES, closed="both")],
         "classes": [None, "array-like"],
-        "batch_size": [None, StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -211,12 +180,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         prior_scale=1.0,
         classes=None,
         temperature="auto",
-        batch_size="auto",
-        step_size="auto",
-        friction="auto",
-        initial_scale="auto",
         n_steps="auto",
-        burn_in="auto",
         n_draws="auto",
         neighboring_relation="replace_one",
         public_size=None,
@@ -233,12 +197,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.prior_scale = prior_scale
         self.classes = classes
         self.temperature = temperature
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.friction = friction
-        self.initial_scale = initial_scale
         self.n_steps = n_steps
-        self.burn_in = burn_in
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
@@ -257,28 +216,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             )
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
-    def _planner(self):
-        if self.sampler == "bbb":
-            return plan_variational
-        return partial(plan_network, sampler=self.sampler)
-
-    def _options(self):
-        options = super()._options()
-        if self.sampler == "bbb":
-            if options.initial_scale is None:
-                options = options._replace(initial_scale=INITIAL_SCALE)
-            if options.temperature is None:
-                options = options._replace(temperature=1.0)
-        return options
-
     def _plan(self, n_samples, n_features, n_classes):
-        size = self._public_size(n_samples)
         sizes = self._sizes(n_features, n_classes)
         bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
-        options = self._options()
-        if self.batch_size == "auto" and size > BATCH_SIZE:
-            options = options._replace(batch_size=BATCH_SIZE)
-        return self._make_plan(bounds, size, options)
+        return self._make_plan(bounds, self._public_size(n_samples))
 
     # From the table
 

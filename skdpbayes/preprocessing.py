@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import FLOAT_DTYPES, check_is_fitted, validate_data
 
-from ._clipping import canonical, row_scales, scale_rows
+from .targets._clipping import canonical, row_scales, scale_rows
 
 __all__ = ["BoundedScaler", "RowNormClipper", "row_scales"]
 

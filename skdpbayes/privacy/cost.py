@@ -35,6 +35,7 @@ from .loss_distributions import (
     PoissonGaussian,
     SampledGaussian,
     compose_losses,
+    records_moved,
 )
 
 # How a delta is divided between two parts that no single form can express.
@@ -46,6 +47,15 @@ class PublishedEvent(NamedTuple):
 
     event: dp_accounting.DpEvent
     neighboring_relation: dp_accounting.NeighboringRelation
+
+
+def gaussian_limit(cost):
+    """Return the mu of a cost in the limit of many small parts, which is Gaussian."""
+    shift = records_moved(cost.neighboring_relation)
+    limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
+    limit += sum(p.count * (shift * p.rate / p.noise_multiplier) ** 2 for p in cost.counted)
+    limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
+    return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
 
 
 def gaussian_delta(mu, epsilon):

@@ -40,12 +40,14 @@ def box_half_width(noise_scale):
     return 2.0 ** (LATTICE_BITS + BOX_BITS) * lattice_spacing(noise_scale)
 
 
-def sum_inflation(n_samples, n_parameters, neighboring_relation):
-    """Return the factor by which rounding can enlarge the sensitivity of a sum over records.
+def covered_records(n_samples, neighboring_relation):
+    """Return how many records a table may have, given its public size: ten times as many if it is private."""
+    return n_samples if neighboring_relation == "replace_one" else 10 * n_samples
 
-    Where the number of records is private, ten times the public size is covered.
-    """
-    records = n_samples if neighboring_relation == "replace_one" else 10 * n_samples
+
+def sum_inflation(n_samples, n_parameters, neighboring_relation):
+    """Return the factor by which rounding can enlarge the sensitivity of a sum over records."""
+    records = covered_records(n_samples, neighboring_relation)
     chain = records / n_chunks(n_samples) + MAX_CHUNKS + n_parameters + 8
     return 1.0 + 2.0 * _UNIT_ROUNDOFF * chain * records
 

@@ -9,8 +9,8 @@ interrupted has cost its whole plan. Refusing is itself data-independent, as pla
 import threading
 
 from ..exceptions import BudgetExceededError
+from .budget import Budget
 from .cost import PrivacyCost
-from .plan import Budget
 
 # Of the whole process: a fit in another thread is charged too.
 _active: list = []

@@ -26,6 +26,13 @@ RELATIONS = {
     "replace_one": NeighboringRelation.REPLACE_ONE,
     "add_or_remove_one": NeighboringRelation.ADD_OR_REMOVE_ONE,
 }
+
+
+def records_moved(neighboring_relation):
+    """Return how many records' contributions the sums of two neighbours may differ by: 2 or 1."""
+    return 2.0 if neighboring_relation == "replace_one" else 1.0
+
+
 # A Poisson number beyond what is listed has less than this probability.
 _NEGLIGIBLE = 1e-30
 # Losses that are larger with less than this probability count as infinite.
@@ -61,7 +68,7 @@ class SampledGaussian:
 
     def moves(self, relation):
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
-        shift = 2.0 if relation == "replace_one" else 1.0
+        shift = records_moved(relation)
         return self.count, shift * self.sampling_rate / self.noise_multiplier
 
     def composed(self, relation, interval):
@@ -100,7 +107,7 @@ class PoissonGaussian:
 
     def moves(self, relation):
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
-        shift = 2.0 if relation == "replace_one" else 1.0
+        shift = records_moved(relation)
         spread = math.sqrt(min(self.rate, self.rate**2 * math.exp(self.noise_multiplier**-2)))
         return self.count, shift * spread / self.noise_multiplier
 

@@ -1,7 +1,29 @@
-"""How a target is sampled: one file per algorithm."""
+"""How a target is sampled, and what that costs: one folder for each family of algorithms."""
 
-# They register themselves for their plans.
-from . import fisher, hamiltonian, langevin, metropolis, mixture, variational  # noqa: F401
-from ._interface import carry_out, sample
+from ._plan import Plan
+from ._protocol import Released, Sampler, sample
+from ._shorthands import resolve_sampler
+from .auto import Auto
+from .fisher import SGFS
+from .langevin import OPS, SGHMC, SGLD, SGNHT
+from .metropolis import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
+from .variational import BayesByBackprop
 
-__all__ = ["carry_out", "sample"]
+__all__ = [
+    "DPMH",
+    "OPS",
+    "SGFS",
+    "SGHMC",
+    "SGLD",
+    "SGNHT",
+    "Auto",
+    "BayesByBackprop",
+    "DPFastMH",
+    "DPFastMHGaussian",
+    "PenaltyMH",
+    "Plan",
+    "Released",
+    "Sampler",
+    "resolve_sampler",
+    "sample",
+]

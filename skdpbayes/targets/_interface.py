@@ -44,6 +44,9 @@ class TargetBounds(NamedTuple):
         The last entry of every ``z``, if it is a constant column: public, and never clipped.
     n_blocks : int, default=1
         Into how many ``theta_k`` the parameters are cut, one after the other.
+    clipped : bool, default=False
+        Whether gradients of records are clipped one by one and nothing is known of curvatures, as with
+        networks: ``smoothness`` is nominal then.
     """
 
     n_parameters: int
@@ -54,6 +57,7 @@ class TargetBounds(NamedTuple):
     row_norm: float | None = None
     constant: float = 0.0
     n_blocks: int = 1
+    clipped: bool = False
 
     @property
     def block_length(self):

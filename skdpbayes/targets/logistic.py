@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._clipping import clip_rows
+from ._clipping import clip_rows
 from ._interface import (
     BLOCK,
     TargetBounds,

@@ -28,7 +28,7 @@ import numpy as np
 from numba import njit
 from scipy.optimize import minimize
 
-from .._clipping import clip_rows
+from ._clipping import clip_rows
 from ._interface import (
     add_gradient,
     implements,

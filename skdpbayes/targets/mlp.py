@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .._clipping import clip_rows
+from ._clipping import clip_rows
 from ._interface import (
     ALIGNMENT,
     TargetBounds,
@@ -125,7 +125,8 @@ def mlp_bounds(sizes, clip_norm, prior_precision):
     # Two chunks of each of two tables, and the products with the weights that clip.
     inflation = 1.0 + 4.0 * _ROUNDOFF * CHUNK * (CHUNK + 8.0)
     bound = clip_norm * inflation
-    return TargetBounds(mlp_size(sizes), bound, bound, (prior_precision, prior_precision)).checked()
+    precisions = (prior_precision, prior_precision)
+    return TargetBounds(mlp_size(sizes), bound, bound, precisions, clipped=True).checked()
 
 
 def make_mlp(X, labels, data_norm, sizes, activation, clip_norm, prior_precision, start):

@@ -1,0 +1,109 @@
+"""What the private classifiers share: plans without data, and predictions by averages over draws.
+
+p(y | x, data) = mean over draws of p(y | x, theta)
+"""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_scalar
+
+from .labels import label_set
+from .posterior import PrivatePosteriorMixin
+
+
+class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
+    """For estimators with ``_plan(n_samples, n_features, n_classes)`` and ``_log_proba(X)``."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
+        tags.classifier_tags.poor_score = self.epsilon != np.inf
+        return tags
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        """What a fit would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
+            ``public_size`` instead.
+        n_features : int
+            Columns of the table.
+        n_classes : int, default=2
+            Number of labels; ``classes`` decides if it is given.
+
+        Returns
+        -------
+        plan : Plan
+            Prints readably; its attributes are public numbers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid, or if the options cannot all hold.
+
+        Examples
+        --------
+        >>> from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+        >>> DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(50_000, 20).n_draws
+        100
+        >>> DPBayesianMLPClassifier(epsilon=2.0).privacy_plan(60_000, 169, 10).n_steps
+        600
+        """
+        self._validate_params()
+        if self.classes is not None:
+            n_classes = label_set(self.classes).size
+        for name, value, least in (
+            ("n_samples", n_samples, 1),
+            ("n_features", n_features, 1),
+            ("n_classes", n_classes, 2),
+        ):
+            check_scalar(value, name, Integral, min_val=least)
+        return self._plan(int(n_samples), int(n_features), int(n_classes))
+
+    def predict_log_proba(self, X):
+        """Log of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Sparse where `fit` takes it.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return self._log_proba(X)
+
+    def predict_proba(self, X):
+        """Class probabilities, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows beyond ``data_norm`` are clipped, as in `fit`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return np.exp(self._log_proba(X))
+
+    def predict(self, X):
+        """The most probable label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        log_proba = self._log_proba(X)
+        return self.classes_[np.argmax(log_proba, axis=1)]

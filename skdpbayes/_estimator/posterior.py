@@ -1,0 +1,216 @@
+"""What the private posterior estimators share.
+
+    validate, clip -> plan (public quantities only) -> sample (reserves the plan's cost, then reads)
+                   -> draws, and everything else from the draws
+
+One direction, no way back: what is released depends on the records through the draws alone.
+"""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..privacy.budget import Budget, default_delta
+from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..samplers import resolve_sampler
+from ..samplers._protocol import AUTO, carry_out
+from .diagnostics import to_arviz
+
+POSTERIOR_CONSTRAINTS = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [None, Interval(Real, 0, 1, closed="left")],
+    "sampler": [str, HasMethods(["plan", "check", "run"])],
+    "data_norm": [None, Interval(Real, 0, None, closed="neither")],
+    "temperature": [AUTO, Interval(Real, 1, None, closed="left")],
+    "n_steps": [AUTO, Interval(Integral, 1, None, closed="left")],
+    "n_draws": [AUTO, Interval(Integral, 1, None, closed="left")],
+    "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
+    "public_size": [None, Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state", np.random.Generator],
+    "verbose": ["verbose"],
+}
+
+
+def _given(value, kind):
+    return None if isinstance(value, str) else kind(value)
+
+
+class PrivatePosteriorMixin:
+    """Budget, plan, privacy attributes and draws of a private posterior."""
+
+    def set_params(self, **params):
+        """Set parameters, those of the sampler by ``sampler__name``, also where it is given by its name.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self : estimator instance
+        """
+        if any(name.startswith("sampler__") for name in params):
+            params["sampler"] = resolve_sampler(params.get("sampler", self.sampler))
+        return super().set_params(**params)
+
+    def _norm(self, n_features):
+        """Return the norm to which rows are clipped."""
+        return float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
+
+    def _public_size(self, n_samples):
+        """Return the size of the table that plans may use."""
+        if self.neighboring_relation == "add_or_remove_one":
+            if self.public_size is None:
+                raise ValueError(
+                    "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
+                    "declare a public one, e.g. public_size=10_000, that does not come from the data."
+                )
+            return int(self.public_size)
+        if self.public_size is not None:
+            raise ValueError(
+                f"public_size={self.public_size} is for neighboring_relation='add_or_remove_one'; "
+                "under 'replace_one' the size of the table is public: leave public_size=None."
+            )
+        return int(n_samples)
+
+    def _sampler(self):
+        """Return the sampler object that makes plans."""
+        return resolve_sampler(self.sampler)
+
+    def _make_plan(self, bounds, n_samples):
+        """Return the sampler's plan for a target's public numbers."""
+        delta = default_delta(n_samples) if self.delta is None else float(self.delta)
+        return self._sampler().plan(
+            bounds,
+            n_samples,
+            Budget(float(self.epsilon), delta, self.neighboring_relation),
+            temperature=_given(self.temperature, float),
+            n_steps=_given(self.n_steps, int),
+            n_draws=_given(self.n_draws, int),
+        )
+
+    def _draw(self, target, plan, shaped=lambda values: values):
+        """Spend the plan, set what is public of it, and return the draws.
+
+        ``shaped`` maps rows of sampled coordinates to what a user knows them as.
+        """
+        told = plan.warnings
+        for text in told:
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        released = carry_out(target, plan, self.random_state, self.verbose)
+        plan = released.plan
+        for text in plan.warnings:  # A plan may be completed on the way.
+            if text not in told:
+                warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        self.plan_ = plan
+        self.privacy_cost_ = plan.cost
+        self.spent_epsilon_ = plan.epsilon
+        self.spent_delta_ = plan.delta
+        self.temperature_ = plan.temperature
+        self.n_iter_ = released.other.get("n_iter", plan.n_updates)
+        parameters = {name: shaped(v[None])[0] for name, v in released.parameters.items()}
+        self.released_ = Bunch(**released.other, **parameters)
+        return shaped(released.draws)
+
+    def sample_posterior(self, n_draws=None, random_state=None):
+        """Draws from the posterior; post-processing, so it may be repeated for free.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            How many, without replacement. None returns all of ``posterior_samples_``.
+        random_state : None, int or RandomState, default=None
+            Which ones. It need not be secret: the draws are public.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_draws, ...)
+            Rows of ``posterior_samples_``, in their order along the chain. With ``sampler="bbb"`` new draws
+            from the fitted Gaussian instead, as many as are asked for.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer draws than asked for.
+        """
+        check_is_fitted(self)
+        if n_draws is not None:
+            generator = check_random_state(random_state)
+            wanted = check_number_of_draws(n_draws)
+            fresh = self.plan_.sampler.redraw(self.released_, wanted, generator)
+            if fresh is not None:
+                return fresh
+        draws = self.posterior_samples_
+        return draws[choose_draws(draws.shape[0], n_draws, random_state)]
+
+    def to_arviz(self, *, split=True):
+        """Return the draws for ArviZ: R-hat, effective sample sizes, plots; post-processing.
+
+        Needs the extra ``diagnostics``.
+
+        Parameters
+        ----------
+        split : bool, default=True
+            Whether the chain's halves are presented as two chains, without which ArviZ's R-hat is nan.
+            An odd draw at the beginning is left out then. Fewer than 8 draws stay one chain.
+
+        Returns
+        -------
+        data : xarray.DataTree or arviz.InferenceData
+            Its group ``posterior`` has dimensions ``chain`` and ``draw``, coordinates by the names of
+            classes and columns, and the plan's numbers (``epsilon``, ``delta``,
+            ``neighboring_relation``, ``temperature``, ``n_steps``, ``sampler``) as attributes. An
+            InferenceData before ArviZ 1.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        ValueError
+            If there are fewer than 4 draws.
+
+        Examples
+        --------
+        >>> import arviz
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+        >>> X, y = make_classification(2000, 5, n_redundant=0, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(n_draws=200, random_state=0).fit(X, y)
+        >>> data = clf.to_arviz()
+        >>> dict(data["posterior"]["coef"].sizes)
+        {'chain': 2, 'draw': 100, 'class': 1, 'feature': 5}
+        >>> bool((arviz.ess(data)["coef"] < 200).all())
+        True
+        """
+        check_is_fitted(self)
+        return to_arviz(*self._posterior_variables(), self.plan_, split=split)
+
+
+def check_number_of_draws(n_draws):
+    """Return a number of draws, or raise a ValueError if it is none."""
+    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+        raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
+    return n_draws
+
+
+def choose_draws(kept, n_draws, random_state):
+    """Return the numbers of some of the draws that were kept, in their order; all for None.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer draws than asked for.
+    """
+    if n_draws is None:
+        return np.arange(kept)
+    if check_number_of_draws(n_draws) > kept:
+        raise ValueError(
+            f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
+            f"cannot be had without spending more budget. Fit with n_draws={n_draws}."
+        )
+    return np.sort(check_random_state(random_state).choice(kept, size=n_draws, replace=False))

@@ -1,0 +1,83 @@
+"""A budget: a ceiling on what a release may cost.
+
+    allowed  <=>  epsilon(cost, delta) <= epsilon
+
+Everything that is planned keeps to one, from public quantities alone.
+"""
+
+import math
+from typing import NamedTuple
+
+from .cost import NEIGHBORING_RELATIONS, gaussian_epsilon, gaussian_mu, records_moved
+
+
+class Budget(NamedTuple):
+    """A ceiling on the cost.
+
+    Attributes
+    ----------
+    epsilon : float
+        Positive; ``inf`` is no ceiling.
+    delta : float
+        In [0, 1).
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        What a neighbouring table is.
+    """
+
+    epsilon: float
+    delta: float
+    neighboring_relation: str = "replace_one"
+
+    @property
+    def is_private(self):
+        """Whether anything is to be protected."""
+        return not math.isinf(self.epsilon)
+
+    @property
+    def mu(self):
+        """The largest mu for which ``mu``-GDP keeps to the budget."""
+        return gaussian_mu(self.epsilon, self.delta)
+
+    @property
+    def records_moved(self):
+        """How many records' contributions a neighbour's sum may differ by: 2 or 1."""
+        return records_moved(self.neighboring_relation)
+
+    def with_mu(self, mu):
+        """Return the budget that a ``mu``-GDP release uses up, at the same delta."""
+        return self._replace(epsilon=gaussian_epsilon(mu, self.delta))
+
+    def checked(self):
+        """Return self, or raise a ValueError that names what is wrong."""
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon must be positive (or inf), got {self.epsilon}.")
+        if not 0 <= self.delta < 1:
+            raise ValueError(
+                f"delta must be in [0, 1), got {self.delta}. It is the probability that the "
+                "guarantee fails: choose it well below 1 / n_samples."
+            )
+        if self.neighboring_relation not in NEIGHBORING_RELATIONS:
+            raise ValueError(
+                f"neighboring_relation must be one of {sorted(NEIGHBORING_RELATIONS)}, "
+                f"got {self.neighboring_relation!r}."
+            )
+        return self
+
+    def checked_gaussian(self, name):
+        """Return self, or raise a ValueError where delta is 0, which Gaussian noise cannot give."""
+        if self.delta == 0 and self.is_private:
+            raise ValueError(
+                f"delta=0 asks for pure differential privacy, and {name} adds Gaussian noise, which has "
+                "none: give a delta in (0, 1), e.g. delta=None for the default, or take sampler='dp_mh' or "
+                "'dp_fast_mh' where the model has them."
+            )
+        return self
+
+    def allows(self, cost):
+        """Tell whether a cost stays below the ceiling."""
+        return not self.is_private or cost.epsilon(self.delta) <= self.epsilon
+
+
+def default_delta(n_samples):
+    """``min(1e-5, 1 / (10 n))``: the guarantee may fail for far fewer than one record."""
+    return min(1e-5, 1.0 / (10.0 * n_samples))

@@ -1,0 +1,1 @@
+"""What the cores of all samplers share: compiling, execution in blocks, gradients, lattice steps."""

@@ -1,0 +1,71 @@
+"""What the steps of all Langevin samplers share: a noisy gradient on a lattice, and coordinates.
+
+    q = round(N(0, sigma^2 I)) - round(eta (g + tau lambda theta))
+
+is all that a step lets out of the records: a Gaussian mechanism, see `skdpbayes.privacy.floating_point`.
+A sampler may move in coordinates ``u`` with ``theta = W u``, block by block of the parameters; gradients
+are then ``W^T g``.
+"""
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from ...privacy.floating_point import BOX_BITS, LATTICE_BITS
+
+# In units of the lattice.
+_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS)
+
+
+@njit(error_model="numpy")
+def noisy_step(gradient, size, noise_scale, spacing, generator, out):
+    """Write ``q`` to ``out``, the gradient being that of the whole potential.
+
+    A drift is cut at the box of `skdpbayes.privacy.floating_point`: sums stay exact wherever a chain goes.
+    """
+    for j in range(out.size):
+        drift = min(max(size * gradient[j] / spacing, -_LARGEST_DRIFT), _LARGEST_DRIFT)
+        noise = noise_scale * generator.standard_normal()
+        # Dividing by a power of two is exact, and so is the sum of lattice points.
+        out[j] = spacing * (np.rint(noise / spacing) - np.rint(drift))
+
+
+def to_parameters(transform, coordinates, out):
+    """Write ``theta = W u`` to ``out`` (generic, compiled); without a transform, ``u`` itself."""
+    raise NotImplementedError("to_parameters is a generic of compiled code.")
+
+
+def to_coordinates(transform, gradient, out):
+    """Write ``W^T g`` to ``out`` (generic, compiled); without a transform, ``g`` itself."""
+    raise NotImplementedError("to_coordinates is a generic of compiled code.")
+
+
+@njit(error_model="numpy")
+def _multiply_blocks(matrix, vector, out):
+    length = matrix.shape[0]
+    for first in range(0, vector.size, length):
+        for i in range(length):
+            total = 0.0
+            for j in range(length):
+                total += matrix[i, j] * vector[first + j]
+            out[first + i] = total
+
+
+@njit(error_model="numpy")
+def _copy(vector, out):
+    for j in range(out.size):
+        out[j] = vector[j]
+
+
+@overload(to_parameters)
+def _to_parameters(transform, coordinates, out):
+    if isinstance(transform, types.NoneType):
+        return lambda transform, coordinates, out: _copy(coordinates, out)
+    return lambda transform, coordinates, out: _multiply_blocks(transform, coordinates, out)
+
+
+@overload(to_coordinates)
+def _to_coordinates(transform, gradient, out):
+    if isinstance(transform, types.NoneType):
+        return lambda transform, gradient, out: _copy(gradient, out)
+    return lambda transform, gradient, out: _multiply_blocks(transform.T, gradient, out)

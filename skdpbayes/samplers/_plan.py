@@ -1,0 +1,141 @@
+"""A plan: what a run will do and cost, fixed before any record is read.
+
+Nothing here, nor in the functions that make plans, takes a table: a plan is a function of public
+quantities alone, and what a fit reports as spent is its plan's cost.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..privacy.budget import Budget
+from ..privacy.cost import PrivacyCost
+from ..privacy.floating_point import n_chunks
+from ..targets import TargetBounds
+
+if TYPE_CHECKING:
+    from ._protocol import Sampler
+
+# Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
+# for `estimated_seconds`, never used for anything else.
+_ENTRIES_PER_SECOND = 1.5e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What every plan says. Attributes are public numbers.
+
+    Attributes
+    ----------
+    sampler : Sampler
+        What carries it out.
+    n_samples : int
+        The public size of the table.
+    bounds : TargetBounds
+        Public bounds of the target.
+    budget : Budget
+        What was asked for.
+    cost : PrivacyCost
+        What the run costs, whatever happens during it.
+    temperature : float
+        The draws follow the posterior with the likelihood to the power of ``1 / temperature``.
+    n_steps, n_burn_in, n_draws : int
+        Updates in all, updates before the first draw, draws kept.
+    sampling_rate : float, default=1.0
+        Probability with which a record takes part in a step; 1 is the full batch.
+    """
+
+    sampler: "Sampler" = field(compare=False)
+    n_samples: int
+    bounds: TargetBounds
+    budget: Budget
+    cost: PrivacyCost = field(repr=False)
+    temperature: float
+    n_steps: int
+    n_burn_in: int
+    n_draws: int
+    sampling_rate: float = 1.0
+
+    @property
+    def name(self):
+        """Name of the algorithm."""
+        return self.sampler.name
+
+    @property
+    def n_parameters(self):
+        """Length of a draw."""
+        return self.bounds.n_parameters
+
+    @property
+    def n_updates(self):
+        """Updates in all, those before the chain included."""
+        return self.n_steps
+
+    @property
+    def warnings(self):
+        """What the user should know before running it, a tuple of str."""
+        hours = self.estimated_seconds / 3600.0
+        if hours < 1:
+            return ()
+        return (f"it may take {hours:.2g} hours: fix n_steps, or take another sampler.",)
+
+    @cached_property
+    def epsilon(self):
+        """The epsilon that is spent, at ``delta``: at most what was asked for."""
+        return self.cost.epsilon(self.delta)
+
+    @property
+    def delta(self):
+        """The delta at which ``epsilon`` is reported."""
+        return self.budget.delta
+
+    @property
+    def record_gradients(self):
+        """How many gradients of single records are expected to be computed."""
+        return self.n_steps * self.sampling_rate * self.n_samples
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time on one core, for dense rows."""
+        entries = self.record_gradients * self.n_parameters
+        per_step = 2e-6 + 2e-8 * self.n_parameters
+        return entries / _ENTRIES_PER_SECOND + self.n_steps * per_step
+
+    @property
+    def memory_bytes(self):
+        """Memory that a run needs beside the table: draws, accumulators, per-record values."""
+        accumulators = n_chunks(self.record_gradients / self.n_steps) + 6
+        batch = self.n_samples if self.sampling_rate < 1 else 0
+        vectors = self.n_draws + accumulators
+        return 8 * (vectors * self.n_parameters + 2 * self.n_samples + batch)
+
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        relation = self.budget.neighboring_relation.replace("_", "-")
+        asked = f"asked for at most {self.budget.epsilon:g}"
+        size = self.sampling_rate * self.n_samples
+        discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
+        batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"
+        return {
+            "sampler": self.name,
+            "spends": f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g} ({asked})",
+            "protects": f"{relation}, table of {self.n_samples:,} rows",
+            "parameters": f"{self.n_parameters:,}",
+            "temperature": f"{self.temperature:.4g}",
+            "steps": f"{self.n_steps:,}{discarded}",
+            "draws": f"{self.n_draws:,}",
+            "a step reads": batch,
+        }
+
+    def __str__(self):
+        passes = f"{self.record_gradients / self.n_samples:,.4g} passes over the table"
+        seconds = f"very roughly {self.estimated_seconds:.2g} s on one core"
+        lines = [
+            *self.summary().items(),
+            ("work", f"{passes}, {seconds}"),
+            ("memory", f"{self.memory_bytes / 2**20:.3g} MiB beside the table"),
+            *(("warning", text) for text in self.warnings),
+        ]
+        width = max(len(name) for name, _ in lines)
+        body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines)
+        return f"Privacy plan\n{body}"

@@ -1,0 +1,317 @@
+"""What a sampler provides, and the one way in which it is run.
+
+    plan     = sampler.plan(bounds, n_samples, budget)     public numbers only: what will be done, and its
+    cost sampler.check(plan, target)                            do they belong together?
+    reserve(plan)                                          refused here, before a record is read
+    released = sampler.run(plan, target, generator, ...)   does what the plan says
+
+A sampler knows targets by their generic functions only. `Sampler` is the base of the package's own, and of
+yours: any object of it goes wherever one of the package's does.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..exceptions import PrivacyWarning
+from ..privacy.ledger import reserve
+from ..random import private_generator
+from ._machinery.compiled import count_examples
+from ._plan import Plan
+
+AUTO = StrOptions({"auto"})
+# Expected size of a batch where passes are long and curvatures unknown, as those of networks are.
+BATCH_SIZE = 4096
+# Constraints of options that several samplers have, by scikit-learn's validation.
+CONSTRAINTS = {
+    "batch_size": [AUTO, None, Interval(Integral, 1, None, closed="left")],
+    "step_size": [AUTO, Interval(Real, 0, None, closed="neither")],
+    "step_decay": [Interval(Real, 0, 1, closed="left")],
+    "friction": [AUTO, Interval(Real, 0, 1, closed="right")],
+    "burn_in": [AUTO, Interval(Real, 0, 1, closed="left")],
+}
+
+
+class Released(NamedTuple):
+    """What a run lets out.
+
+    Attributes
+    ----------
+    draws : ndarray of shape (n_draws, n_parameters)
+    plan : Plan
+        As it was completed on the way; its cost is what it was.
+    parameters : mapping of {str: ndarray of shape (n_parameters,)}
+        Other public vectors in the units of a draw.
+    other : mapping of {str: object}
+        Other public numbers.
+    """
+
+    draws: np.ndarray
+    plan: Plan
+    parameters: Mapping = MappingProxyType({})
+    other: Mapping = MappingProxyType({})
+
+
+class Sampler(BaseEstimator):
+    """Base class of samplers: options, plans, and runs.
+
+    A subclass has its options as keyword parameters of ``__init__``, as scikit-learn's estimators have, a
+    class attribute ``name``, and at least `plan` and `run`.
+    """
+
+    name = "sampler"
+    _parameter_constraints: dict = {}
+
+    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+        """Plan a run that keeps to a budget, from public numbers alone.
+
+        Parameters
+        ----------
+        bounds : TargetBounds
+            Public bounds of the target.
+        n_samples : int
+            Public size of the table.
+        budget : Budget
+            Ceiling on the cost.
+        temperature : float or None, default=None
+            At least 1; None leaves it to the sampler.
+        n_steps : int or None, default=None
+            Number of updates; None leaves it to the sampler.
+        n_draws : int or None, default=None
+            Draws to keep; None leaves it to the sampler.
+
+        Returns
+        -------
+        plan : Plan
+
+        Raises
+        ------
+        ValueError
+            If an option is out of range, or if the options cannot all hold.
+        """
+        self._validate_params()
+        check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
+        options = tuple(self.get_params(deep=False).items())
+        return _planned(
+            type(self), options, bounds, n_samples, budget, temperature, n_steps, n_draws
+        )
+
+    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+        """Do what `plan` does, the numbers being in range; the results are cached."""
+        raise NotImplementedError(f"{type(self).__name__} makes no plans: implement plan.")
+
+    def plan_at_noise(
+        self,
+        geometry,
+        n_samples,
+        noise_multiplier,
+        n_steps,
+        cost,
+        *,
+        budget,
+        temperature=None,
+        n_draws=None,
+    ):
+        """Plan a run in coordinates that were released, at noise that is paid for.
+
+        By default what `plan` makes of the part of a budget that this noise amounts to.
+
+        Parameters
+        ----------
+        geometry : Geometry
+            Of the coordinates; knows their bounds.
+        n_samples : int
+            Public size of the table.
+        noise_multiplier : float
+            Of every step on the full table, relative to the bound on a record's gradient; 0 without privacy.
+        n_steps : int
+            How many steps are paid for.
+        cost : PrivacyCost
+            Of these steps and of all that was released before: the plan's.
+        budget : Budget
+            Of the whole.
+        temperature, n_draws
+            As for `plan`.
+
+        Returns
+        -------
+        plan : Plan
+        """
+        part = budget
+        if noise_multiplier > 0:
+            part = budget.with_mu(budget.records_moved * n_steps**0.5 / noise_multiplier)
+        path = self.plan(
+            geometry.nominal_bounds(budget),
+            n_samples,
+            part,
+            temperature=temperature,
+            n_steps=n_steps,
+            n_draws=n_draws,
+        )
+        return replace(path, budget=budget, cost=cost)
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target, or does not hold for this one.
+
+        Parameters
+        ----------
+        plan : Plan
+        target : NamedTuple
+        """
+        check_made_for(plan, target)
+
+    def run(self, plan, target, generator, verbose):
+        """Do what a plan says: the only method that reads records.
+
+        Parameters
+        ----------
+        plan : Plan
+        target : NamedTuple
+        generator : numpy.random.Generator
+            Of the noise.
+        verbose : int
+            Show progress if positive.
+
+        Returns
+        -------
+        released : Released
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not run: implement run.")
+
+    def redraw(self, released, n_draws, random_state):
+        """Return new draws from what was released, or None where there is nothing to draw from.
+
+        Parameters
+        ----------
+        released : mapping
+            The parameters and other numbers of `Released`, in an estimator's units.
+        n_draws : int
+        random_state : RandomState
+            It need not be secret.
+        """
+        return None
+
+
+@lru_cache(maxsize=512)
+def _planned(sampler_class, options, *args):
+    # A sampler of its own for the plan: the user's may get other options later.
+    return sampler_class(**dict(options))._plan(*args)
+
+
+def given(value):
+    """Return an option's value, None for "auto"."""
+    return None if isinstance(value, str) and value == "auto" else value
+
+
+def check_public(bounds, n_samples, budget, temperature, n_steps, n_draws):
+    """Raise a ValueError that names a number that is out of range whatever the sampler."""
+    bounds.checked()
+    budget.checked()
+    for name, value in (("n_samples", n_samples), ("n_steps", n_steps), ("n_draws", n_draws)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}.")
+    if temperature is not None and not 1 <= temperature < np.inf:
+        raise ValueError(f"temperature must be at least 1, got {temperature}.")
+
+
+def resolved_batch_size(batch_size, bounds, n_samples):
+    """Return the expected size of a batch, or None for the full table."""
+    if given(batch_size) is None:
+        small = batch_size is None or not bounds.clipped or n_samples <= BATCH_SIZE
+        return None if small else BATCH_SIZE
+    if batch_size > n_samples:
+        raise ValueError(
+            f"batch_size={batch_size} must be between 1 and the table's public size, {n_samples}; "
+            "batch_size=None takes the full table."
+        )
+    return int(batch_size)
+
+
+def check_made_for(plan, target):
+    """Raise a ValueError if a target is none that a plan was made for."""
+    bounds = plan.bounds
+    if not target.gradient_bound <= bounds.gradient_bound:
+        raise ValueError(
+            f"the plan assumes gradient_bound={bounds.gradient_bound:g}, but the target's is "
+            f"{target.gradient_bound:g}: make the plan from the target's own bounds."
+        )
+    precision = getattr(target, "prior_precision", None)
+    if precision is not None:
+        low, high = bounds.prior_precision
+        if np.shape(precision) != (bounds.n_parameters,):
+            raise ValueError(
+                f"the plan is for {bounds.n_parameters} parameters, but the target's "
+                f"prior_precision has shape {np.shape(precision)}."
+            )
+        if not (low <= precision.min() and precision.max() <= high):
+            raise ValueError(f"the plan assumes prior precisions between {low:g} and {high:g}.")
+    # The number of records is public under replace_one only; nothing is said of it otherwise.
+    replaced = plan.budget.neighboring_relation == "replace_one"
+    if replaced and count_examples(target) != plan.n_samples:
+        raise ValueError(
+            f"the plan is for {plan.n_samples} records, but the target has {count_examples(target)}."
+        )
+
+
+def sample(target, plan, *, random_state=None, verbose=0):
+    """Draw from a target's posterior by a plan.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A target of `skdpbayes.targets`, or your own.
+    plan : Plan
+        Made for the target's bounds; its cost is spent when this is called, whatever happens then.
+    random_state : None, int, RandomState or Generator, default=None
+        None for privacy; see `skdpbayes.random.private_generator`.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Returns
+    -------
+    draws : ndarray of shape (n_draws, n_parameters)
+
+    Raises
+    ------
+    ValueError
+        If the plan was made for another target or another number of records, or if its guarantee does
+        not hold for the target.
+    BudgetExceededError
+        If an active ledger does not allow the plan; nothing is read then.
+    """
+    return carry_out(target, plan, random_state, verbose).draws
+
+
+def carry_out(target, plan, random_state, verbose):
+    """Do what `sample` does, and return all that is released.
+
+    Returns
+    -------
+    released : Released
+
+    Warns
+    -----
+    PrivacyWarning
+        If interrupted: the whole plan is spent all the same.
+    """
+    plan.sampler.check(plan, target)
+    # What is reported as spent is not to be computed after records were read.
+    cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
+    reserve(plan)
+    try:
+        return plan.sampler.run(plan, target, private_generator(random_state), verbose)
+    except KeyboardInterrupt:
+        warnings.warn(
+            f"The fit was interrupted. Its whole plan is spent all the same: {cost}.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+        raise

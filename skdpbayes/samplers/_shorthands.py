@@ -1,0 +1,56 @@
+"""Samplers by name, for those who need none of their options."""
+
+from .auto import Auto
+from .fisher import SGFS
+from .langevin import OPS, SGHMC, SGLD, SGNHT
+from .metropolis import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
+from .variational import BayesByBackprop
+
+SHORTHANDS = {
+    kind.name: kind
+    for kind in (
+        Auto,
+        SGLD,
+        SGHMC,
+        SGNHT,
+        SGFS,
+        OPS,
+        BayesByBackprop,
+        DPMH,
+        DPFastMH,
+        PenaltyMH,
+        DPFastMHGaussian,
+    )
+}
+
+
+def resolve_sampler(sampler):
+    """Return a sampler object: itself, or with its defaults what a name stands for.
+
+    Parameters
+    ----------
+    sampler : str or Sampler
+
+    Returns
+    -------
+    sampler : Sampler
+
+    Raises
+    ------
+    ValueError
+        If the name stands for none.
+
+    Examples
+    --------
+    >>> from skdpbayes.samplers import resolve_sampler
+    >>> resolve_sampler("sghmc")
+    SGHMC()
+    """
+    if not isinstance(sampler, str):
+        return sampler
+    if sampler not in SHORTHANDS:
+        names = ", ".join(map(repr, SHORTHANDS))
+        raise ValueError(
+            f"sampler={sampler!r} is not known: take one of {names}, or an object of skdpbayes.samplers."
+        )
+    return SHORTHANDS[sampler]()

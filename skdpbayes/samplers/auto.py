@@ -1,0 +1,68 @@
+"""Choosing the sampler of a path from public quantities.
+
+Fisher scoring pays once the matrix that it releases says more than its noise: the second moments of the
+rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about ``nu = sqrt(2 d) sigma``. It
+is chosen where
+
+    n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
+
+and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, where that chain is hardly
+tempered, so that there is nothing to gain, and wherever a target is not for Fisher scoring.
+"""
+
+import math
+
+from ._protocol import CONSTRAINTS, Sampler
+from .fisher import SGFS
+from .langevin import SGHMC
+
+_WORTH = 0.5
+_HARDLY_TEMPERED = 6.0
+# A matrix of this many rows and columns takes a second or two to decompose.
+_LARGEST_MATRIX = 2000
+
+
+class Auto(Sampler):
+    """SGFS where the public sizes promise that this pays, else SGHMC.
+
+    Parameters
+    ----------
+    friction, batch_size, burn_in
+        As for `SGHMC`.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import Auto
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(20, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    >>> [Auto().plan(bounds, n, Budget(1.0, 1e-6)).name for n in (100, 100_000)]
+    ['sghmc', 'sgfs']
+    """
+
+    name = "auto"
+    _parameter_constraints = {
+        name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
+    }
+
+    def __init__(self, *, friction="auto", batch_size="auto", burn_in="auto"):
+        self.friction = friction
+        self.batch_size = batch_size
+        self.burn_in = burn_in
+
+    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+        options = self.get_params(deep=False)
+        fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
+        plain = SGHMC(**options).plan(bounds, n_samples, budget, **fixed)
+        wide = bounds.block_length > _LARGEST_MATRIX
+        cold = temperature is None and plain.temperature <= _HARDLY_TEMPERED
+        if wide or cold or bounds.row_norm is None or not budget.is_private:
+            return plain
+        plan = SGFS(**options).plan(bounds, n_samples, budget, **fixed)
+        average = n_samples * bounds.row_norm**2 / bounds.block_length
+        noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
+        return plan if average >= _WORTH * noise else plain
+
+    def plan_at_noise(self, *args, **options):
+        """Plan a path of `SGHMC` at noise that is paid for."""
+        return SGHMC(**self.get_params(deep=False)).plan_at_noise(*args, **options)

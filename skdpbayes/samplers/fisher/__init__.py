@@ -1,0 +1,5 @@
+"""Stochastic gradient Fisher scoring (SGFS)."""
+
+from .sampler import SGFS
+
+__all__ = ["SGFS"]

@@ -1,0 +1,258 @@
+"""Plans for stochastic gradient Fisher scoring (SGFS): sampling in whitened coordinates.
+
+A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mechanism on a symmetric matrix:
+
+    A = sum_i z_i z_i^T + N,    ||z z^T - z' z'^T||_F <= sqrt(2) R^2   (R^2 under add_or_remove_one),
+
+``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
+With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
+data speak of have about the same curvature. Rows are clipped to ``||W^T z|| <= C``, ``C^2`` being 1.2 times
+the mean square that ``A`` itself predicts, or more where nothing is tempered all the same.
+
+The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
+beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
+the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened coordinates a record
+adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
+
+Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...privacy.floating_point import covered_records
+from ...privacy.root_finding import boundary
+from ...targets import MOMENT_ROWS
+from .._plan import Plan
+from ..langevin.at_noise import chain_length, free_shift, path_multiplier
+from ..langevin.geometry import PriorGeometry
+
+SHARE = 0.2
+# How often the slowest direction relaxes, with privacy and without.
+RELAXATIONS = (3.0, 10.0)
+N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
+N_DRAWS, BURN_IN = 100, 0.25
+# C^2 over the mean square of the whitened rows.
+CLIPPING = 1.2
+# A record's Hessian is at most a quarter of z z^T: below so many prior precisions the prior decides.
+_PRIOR_FLOOR = 4.0
+# In whitened coordinates a record's Fisher information is p (1 - p): taken to be at least this.
+_LEAST_INFORMATION = 0.03
+
+
+@dataclass(frozen=True)
+class WhitenedGeometry(PriorGeometry):
+    """The geometry of whitened rows, of which records are taken to say something.
+
+    Attributes
+    ----------
+    least_data_curvature : float, default=0.0
+        What data add to the curvature of a direction that they speak of; 0 where only the prior's is sure.
+    growth : float, default=1.0
+        By how much the transform can enlarge errors of sums, relative to the norm of rows.
+    """
+
+    least_data_curvature: float = 0.0
+    growth: float = 1.0
+
+    def slowest(self, temperature):
+        """Return the curvature of the slowest direction that data speak of."""
+        return self.least_data_curvature or super().slowest(temperature)
+
+    def inflation(self, budget):
+        """Sums are rounded before they are transformed, which can make their errors as much larger."""
+        return 1.0 + (super().inflation(budget) - 1.0) * max(1.0, self.growth)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisherPlan(Plan):
+    """A plan for SGFS, as far as it can be made before the second moment is released.
+
+    ``temperature`` is nan until then; `complete` returns the rest.
+
+    Attributes
+    ----------
+    share : float
+        Share of ``mu^2`` that the matrix costs.
+    moment_noise : float
+        Standard deviation of the noise on its diagonal; off it, ``1 / sqrt(2)`` of that.
+    noise_multiplier : float
+        Of every step, relative to what one record can contribute to the whitened gradient.
+    """
+
+    share: float
+    moment_noise: float
+    noise_multiplier: float
+
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        lines = super().summary()
+        if math.isnan(self.temperature):
+            lines["temperature"] = "from the released second moment"
+        lines["second moment"] = (
+            f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
+        )
+        lines["noise multiplier"] = f"{self.noise_multiplier:.4g}"
+        return lines
+
+
+def whiten(plan, moment):
+    """Return (transform ``W``, floor of the eigenvalues, norm to which whitened rows are clipped).
+
+    Parameters
+    ----------
+    plan : FisherPlan
+    moment : ndarray of shape (length, length)
+        As released.
+    """
+    noise = math.sqrt(2.0 * len(moment)) * plan.moment_noise
+    floor = max(noise, _PRIOR_FLOOR * plan.bounds.prior_precision[0])
+    values, vectors = np.linalg.eigh(moment)
+    floored = np.maximum(values, floor)
+    transform = np.ascontiguousarray(vectors * np.sqrt(plan.n_samples / floored))
+    if not plan.budget.is_private:  # Nothing needs to be clipped.
+        return transform, floor, plan.bounds.row_norm * math.sqrt(plan.n_samples / floored[0])
+    mean_square = np.sum(np.maximum(values, 0.0) / floored)
+    # The constant column is not clipped, and must leave room for the rest of a row.
+    constant = transform[-1] * plan.bounds.constant
+    least = max(1.0, 2.0 * float(constant @ constant))
+    return transform, floor, math.sqrt(max(CLIPPING * mean_square, least))
+
+
+def complete(plan, moment, chain):
+    """Return the plan of the path, post-processing of the released matrix.
+
+    Parameters
+    ----------
+    plan : FisherPlan
+    moment : ndarray of shape (length, length)
+        As released.
+    chain : SGHMC
+        What runs in whitened coordinates.
+
+    Returns
+    -------
+    path : LangevinPlan
+        In whitened coordinates; its cost is the whole plan's.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    norm : float
+        To which whitened rows are to be clipped.
+    """
+    transform, floor, norm = whiten(plan, moment)
+    fixed = None if math.isnan(plan.temperature) else plan.temperature
+
+    def path_at(norm):
+        geometry = _whitened_geometry(plan, transform, floor, norm)
+        return chain.plan_at_noise(
+            geometry,
+            plan.n_samples,
+            plan.noise_multiplier,
+            plan.n_steps,
+            plan.cost,
+            budget=plan.budget,
+            temperature=fixed,
+            n_draws=plan.n_draws,
+            relaxations=RELAXATIONS,
+        )
+
+    path = path_at(norm)
+    if fixed is None and path.temperature == 1.0:
+        norm = _longest_untempered(path_at, norm, plan.bounds.row_norm, transform)
+        path = path_at(norm)
+    return replace(path, sampler=plan.sampler), transform, norm
+
+
+def _whitened_geometry(plan, transform, floor, norm):
+    bounds, grown = plan.bounds, norm / plan.bounds.row_norm
+    low, high = bounds.prior_precision
+    largest = float(np.linalg.eigvalsh(transform.T @ transform)[-1])
+    whitened = bounds._replace(
+        gradient_bound=bounds.gradient_bound * grown,
+        smoothness=bounds.smoothness * grown**2,
+        prior_precision=(min(low * plan.n_samples / floor, high * largest), high * largest),
+    )
+    return WhitenedGeometry(
+        whitened,
+        plan.n_samples,
+        least_data_curvature=_LEAST_INFORMATION * plan.n_samples if plan.budget.is_private else 0.0,
+        growth=float(np.linalg.norm(transform)) / grown,
+    )
+
+
+def _longest_untempered(path_at, norm, row_norm, transform):
+    """Return the largest norm of rows at which a path is not tempered, and relaxes as often as is wanted."""
+    # No row is longer than this.
+    top = max(row_norm * float(np.linalg.norm(transform, 2)), norm)
+
+    def is_untempered(shrunk):
+        path = path_at(top * math.exp(-shrunk))
+        relaxes = path.relaxations >= path.wanted_relaxations * (1 - 1e-9)
+        return path.temperature == 1.0 and relaxes
+
+    most = math.log(top / norm)
+    if most == 0 or not is_untempered(most):
+        return norm
+    return top * math.exp(-boundary(is_untempered, 0.0, most, 2.0**-30 * most))
+
+
+def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, n_steps, n_draws):
+    """Find the noise of a second moment and of an underdamped path that a budget affords together.
+
+    Parameters
+    ----------
+    sampler : SGFS
+    bounds, n_samples, budget, temperature, n_steps, n_draws
+        As for its `plan`.
+    rate : float
+        Share of the records that a step reads.
+    burn_in : float
+        Fraction of the steps before the first draw.
+
+    Returns
+    -------
+    plan : FisherPlan
+    """
+    if bounds.row_norm is None:
+        raise ValueError(
+            "sampler='sgfs' is for targets of rows, and this one's bounds do not state a row_norm."
+        )
+    draws = n_draws or N_DRAWS
+    steps = chain_length(n_steps, _default_steps(budget), draws, burn_in, rate)
+    of_matrix = math.sqrt(SHARE) * budget.mu
+    multiplier, cost = path_multiplier(bounds, budget, rate, steps, of_matrix)
+    return FisherPlan(
+        sampler=sampler,
+        n_samples=n_samples,
+        bounds=bounds,
+        budget=budget,
+        cost=cost,
+        temperature=math.nan if temperature is None else temperature,
+        n_steps=steps,
+        n_burn_in=math.floor(steps * burn_in),
+        n_draws=draws,
+        sampling_rate=rate,
+        share=SHARE,
+        moment_noise=_moment_noise(bounds, n_samples, budget, of_matrix),
+        noise_multiplier=multiplier,
+    )
+
+
+def _default_steps(budget):
+    if not budget.is_private:
+        return N_STEPS_WITHOUT_PRIVACY
+    # They cost no privacy; colder chains have farther to go.
+    return math.ceil(N_STEPS * max(1.0, 2.0 * budget.mu))
+
+
+def _moment_noise(bounds, n_samples, budget, mu):
+    if math.isinf(mu):
+        return 0.0
+    records = covered_records(n_samples, budget.neighboring_relation)
+    # Rounding of the sum, in both tables, and of every entry to the lattice of its noise.
+    chain = MOMENT_ROWS + records / MOMENT_ROWS + 8
+    sums = 1.0 + 2.0 * 2.0**-53 * chain * records
+    sensitivity = math.sqrt(budget.records_moved) * bounds.row_norm**2 * sums
+    return sensitivity / free_shift(1.0 / mu, bounds.block_length**2)

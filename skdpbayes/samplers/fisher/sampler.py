@@ -1,0 +1,78 @@
+"""Stochastic gradient Fisher scoring (SGFS): an underdamped chain in coordinates that a release whitens.
+
+    A = sum_i z_i z_i^T + noise,    theta = (A / n)^(-1/2) u
+
+`plan` says what it costs and how the matrix decides on the path, `core` does it.
+"""
+
+from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, resolved_batch_size
+from ..langevin import SGHMC
+from .plan import BURN_IN, plan_fisher
+
+
+class SGFS(Sampler):
+    """Stochastic gradient Fisher scoring: SGHMC in coordinates that a released second moment whitens.
+
+    A share of the budget releases ``A = sum z z^T`` with noise, the rest buys steps of an underdamped chain
+    in ``u``, ``theta = (A / n)^(-1/2) u``, where directions are of about the same curvature [1]_. Rows are
+    clipped in these coordinates, too, which moves the posterior where they are heavy-tailed or of rare 0/1
+    columns. Draws follow that posterior at the lowest temperature that the budget affords, or at the given
+    one. For logistic targets; the released matrix is ``second_moment``.
+
+    Parameters
+    ----------
+    friction : float or "auto", default="auto"
+        Share of its velocity that the chain loses in a step; "auto" damps the slowest direction critically.
+    batch_size : int, "auto" or None, default="auto"
+        Expected size of a Poisson batch; "auto" and None take the full table at every step.
+    burn_in : float or "auto", default="auto"
+        Fraction of the updates before the first draw; "auto" is 0.25.
+
+    References
+    ----------
+    .. [1] S. Ahn, A. Korattikara and M. Welling, "Bayesian posterior sampling via stochastic gradient Fisher
+       scoring", ICML 2012.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import SGFS
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    >>> plan = SGFS().plan(bounds, 100_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0
+    True
+    """
+
+    name = "sgfs"
+    _parameter_constraints = {
+        name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
+    }
+
+    def __init__(self, *, friction="auto", batch_size="auto", burn_in="auto"):
+        self.friction = friction
+        self.batch_size = batch_size
+        self.burn_in = burn_in
+
+    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+        budget.checked_gaussian(f"sampler={self.name!r}")
+        batch = resolved_batch_size(self.batch_size, bounds, n_samples)
+        rate = 1.0 if batch is None else batch / n_samples
+        burn_in = BURN_IN if given(self.burn_in) is None else float(self.burn_in)
+        fixed = None if temperature is None else float(temperature)
+        return plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target, or this one has no rows."""
+        check_made_for(plan, target)
+        if not hasattr(target, "intercept_scaling"):
+            raise ValueError(
+                f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
+                f"{type(target).__name__} is none: leave row_norm out of its bounds, or plan another sampler."
+            )
+
+    def run(self, plan, target, generator, verbose):
+        """Release the second moment, then draw along a path in the coordinates that it whitens."""
+        from .core import run_fisher
+
+        return run_fisher(plan, SGHMC(**self.get_params(deep=False)), target, generator, verbose)

@@ -1,0 +1,143 @@
+"""Chains whose noise and number of steps are fixed, and paid for, before their coordinates are known.
+
+Part of a budget releases something (a second moment, a start), the rest buys ``T`` steps at the noise
+multiplier ``nu``: a cost that is known beforehand. What was released then decides on coordinates, and
+with them on the bound ``G`` of a record's gradient; a step of diffusion time ``eta`` at temperature
+``tau`` has the multiplier ``q sqrt(2 tau / eta) / G``, so that
+
+    eta <= 2 tau (q / (nu G))^2,
+
+and the temperature is the lowest from 1 at which the chain gets the time that it wants.
+"""
+
+import math
+
+from ...privacy.cost import PrivacyCost, SampledGaussian, records_moved
+from ...privacy.floating_point import LATTICE_BITS
+from ...privacy.root_finding import smallest_within
+from .schedule import Schedule, calm_step, cool_step, fewest_steps, most_steps
+
+# With less noise the loss of a single step is so large that no useful guarantee can follow.
+SMALLEST_MULTIPLIER = 0.5
+
+
+def schedule_at_noise(chain, noise_multiplier, temperature):
+    """Return the schedule of a chain at noise that is paid for.
+
+    Parameters
+    ----------
+    chain : Chain
+        With its number of steps.
+    noise_multiplier : float
+        What a step's noise is, relative to the bound on a record's gradient; 0 without privacy.
+    temperature : float or None
+        None is the lowest from 1 at which the wanted step is affordable.
+
+    Returns
+    -------
+    schedule : Schedule
+    """
+
+    def shortage(log_temperature):
+        at = math.exp(log_temperature)
+        return _wanted_step(chain, at) / _allowed_step(chain, noise_multiplier, at) - 1.0
+
+    if temperature is None:
+        affordable = shortage(0.0) <= 0
+        temperature = 1.0 if affordable else math.exp(smallest_within(shortage, tolerance=1e-9))
+    allowed = _allowed_step(chain, noise_multiplier, temperature)
+    return Schedule(temperature, min(_wanted_step(chain, temperature), allowed), chain.n_steps)
+
+
+def _wanted_step(chain, temperature):
+    """Return the diffusion time of a step at which the slowest direction relaxes as is wanted."""
+    if not chain.budget.is_private:  # More diffusion time only helps.
+        return calm_step(chain, temperature)
+    longest = chain.dynamics.longest_step(chain.geometry, temperature)
+    return min(chain.time(temperature) / chain.n_steps, longest)
+
+
+def _allowed_step(chain, noise_multiplier, temperature):
+    """What noise is paid for, and what batches heat by no more than a stated share."""
+    paid = affordable_step(
+        chain.record_bound,
+        chain.sampling_rate,
+        chain.bounds.n_parameters,
+        noise_multiplier,
+        temperature,
+    )
+    return min(paid, cool_step(chain, temperature))
+
+
+def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperature):
+    """Return the largest diffusion time of a step that the noise multiplier covers."""
+    if noise_multiplier == 0:
+        return math.inf
+    moved = free_shift(noise_multiplier, n_parameters)
+    return 2.0 * temperature * (moved * rate / record_bound) ** 2
+
+
+def free_shift(noise_multiplier, n_parameters):
+    """Return by how much a record may move a step, in units of its noise, beside what rounding does.
+
+    Raises
+    ------
+    ValueError
+        If rounding takes more than half of what is paid for.
+    """
+    paid, rounding = 1.0 / noise_multiplier, math.sqrt(n_parameters) * 2.0**-LATTICE_BITS
+    if rounding > 0.5 * paid:
+        raise ValueError(
+            "the budget is too small for so many steps of so many parameters: what a record may move a "
+            "single step is lost in rounding. Raise epsilon, or lower n_steps."
+        )
+    return paid - rounding
+
+
+def path_cost(relation, rate, steps, multiplier, of_start=0.0):
+    """Return the cost of equal steps, and of what is ``of_start``-GDP before."""
+    if rate == 1:
+        path = records_moved(relation) * math.sqrt(steps) / multiplier
+        return PrivacyCost(relation, mu=math.hypot(of_start, path))
+    return PrivacyCost(relation, mu=of_start, sampled=(SampledGaussian(multiplier, rate, steps),))
+
+
+def path_multiplier(bounds, budget, rate, steps, of_start=0.0):
+    """Return (noise multiplier of a step, cost of all steps and of what is ``of_start``-GDP before).
+
+    Raises
+    ------
+    ValueError
+        If steps are so many that rounding would cost as much as they do.
+    """
+    relation = budget.neighboring_relation
+    if not budget.is_private:
+        return 0.0, PrivacyCost(relation, mu=math.inf)
+    left = math.sqrt(budget.mu**2 - of_start**2)
+    limit = budget.records_moved * rate * math.sqrt(steps) / left
+    if rate == 1:
+        multiplier = limit * (1 + 1e-12)
+        free_shift(multiplier, bounds.n_parameters)
+        return multiplier, path_cost(relation, rate, steps, multiplier, of_start)
+
+    def excess(log_excess):
+        cost = path_cost(relation, rate, steps, 0.5 * limit * math.exp(log_excess), of_start)
+        return cost.epsilon(budget.delta) / budget.epsilon - 1.0
+
+    if limit < SMALLEST_MULTIPLIER:  # Costs of less noise take minutes to compute, and mean little.
+        least = path_cost(relation, rate, steps, SMALLEST_MULTIPLIER, of_start)
+        if least.epsilon(budget.delta) <= budget.epsilon:
+            return SMALLEST_MULTIPLIER, least
+
+    # At least the noise that the limit of small steps needs; half of it is certainly too little.
+    multiplier = 0.5 * limit * math.exp(smallest_within(excess, tolerance=1e-3))
+    free_shift(multiplier, bounds.n_parameters)
+    return multiplier, path_cost(relation, rate, steps, multiplier, of_start)
+
+
+def chain_length(n_steps, default, n_draws, burn_in, rate):
+    """Return the user's number of steps, or a default: as many as the draws after the burn-in need."""
+    if n_steps is None:
+        return max(default, math.ceil((n_draws + 1) / (1.0 - burn_in)))
+    fewest_steps(n_steps, n_draws, burn_in, most_steps(rate)[0], rate)
+    return n_steps

@@ -1,0 +1,108 @@
+"""Stochastic gradient Langevin dynamics (SGLD), and one posterior sample (OPS).
+
+    theta_{k+1} = theta_k - eta_k (g(theta_k) - tau grad log p(theta_k)) + N(0, 2 eta_k tau I)
+
+with ``g`` the gradient of the negative log likelihood, over the table or a Poisson batch; stationary at
+``exp(-(1/tau) sum_i ell_i(theta)) p(theta)``. Released are midpoints ``(theta_k + theta_{k+1}) / 2``: for
+curvature ``h`` successive states have variance ``tau / (h (1 - eta h / 2))`` and correlation ``1 - eta h``,
+so their midpoint has exactly ``tau / h``. Drift and noise are rounded to a common lattice, so that their
+sum is exact (see `skdpbayes.privacy.floating_point`).
+
+A path goes on from the state behind the last midpoint. Where states are to stay hidden, the chain starts
+anew from every midpoint that is released; OPS is such a chain with a single draw.
+
+Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler and Matthews (2013).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...privacy.floating_point import box_half_width, lattice_spacing, n_chunks
+from ...targets import prior_gradient
+from .._machinery.compiled import CompiledCore, count_examples, start_of
+from .._machinery.execution import run_in_blocks
+from .._machinery.gradients import cut_anew, cyclic_batches, estimate_gradient
+from .._machinery.lattice import noisy_step
+
+
+class Steps(NamedTuple):
+    """What all steps of a run have in common."""
+
+    size: float
+    decay: float
+    temperature: float
+    rate: float
+    spacing: float
+    box: float
+    anew: bool
+
+
+@CompiledCore
+def _advance(target, generator, theta, steps, first, stop, kept, draws, batch, parts, parallel):
+    """Perform the steps ``first`` to ``stop - 1`` on ``theta``, and fill in their draws."""
+    gradient = np.empty(theta.size)
+    prior = np.empty(theta.size)
+    moved = np.empty(theta.size)
+    draw = 0
+    while draw < kept.size and kept[draw] < first:
+        draw += 1
+    for k in range(first, stop):
+        estimate_gradient(target, generator, theta, steps.rate, batch, parts, parallel, gradient)
+        prior_gradient(target, theta, prior)
+        begun = kept[draw - 1] + 1 if steps.anew and draw > 0 else 0
+        step = steps.size * (k - begun + 1.0) ** -steps.decay
+        for j in range(theta.size):
+            gradient[j] += steps.temperature * prior[j]
+        noise_scale = np.sqrt(2.0 * step * steps.temperature)
+        noisy_step(gradient, step, noise_scale, steps.spacing, generator, moved)
+        for j in range(theta.size):
+            moved[j] += theta[j]
+        if draw < kept.size and kept[draw] == k:
+            for j in range(theta.size):
+                draws[draw, j] = 0.5 * (theta[j] + moved[j])
+                if steps.anew:
+                    moved[j] = steps.spacing * np.rint(draws[draw, j] / steps.spacing)
+            if steps.anew:
+                cut_anew(batch)
+            draw += 1
+        # Assigning to a slice would compile the text of an error about shapes, for two seconds.
+        for j in range(theta.size):
+            theta[j] = min(max(moved[j], -steps.box), steps.box)
+
+
+def run_overdamped(plan, target, generator, verbose, start=None):
+    """Carry out a `LangevinPlan` without friction from a given start, or from where the target starts."""
+    theta = start_of(target, plan) if start is None else start
+    draws = np.empty((plan.n_draws, theta.size))
+    longest = -(-plan.n_steps // plan.n_segments)
+    smallest_noise = np.sqrt(2.0 * plan.step_size * longest**-plan.step_decay * plan.temperature)
+    steps = Steps(
+        size=plan.step_size,
+        decay=plan.step_decay,
+        temperature=plan.temperature,
+        rate=plan.sampling_rate,
+        spacing=lattice_spacing(smallest_noise),
+        box=box_half_width(smallest_noise),
+        anew=plan.hides_path,
+    )
+    records = plan.sampling_rate * plan.n_samples
+    parts = np.empty((n_chunks(records), theta.size))
+    fixed = (plan.kept_steps(), draws, _batches(plan, target), parts)
+    run_in_blocks(
+        lambda first, stop, parallel: _advance(
+            target, generator, theta, steps, first, stop, *fixed, parallel
+        ),
+        plan,
+        records * theta.size,
+        verbose,
+        plan.name.upper(),
+    )
+    return draws
+
+
+def _batches(plan, target):
+    if plan.sampling_rate == 1:
+        return None
+    n = count_examples(target)
+    return cyclic_batches(n, plan.n_batches) if plan.hides_path else np.empty(n, np.int64)

@@ -1,0 +1,122 @@
+"""Stochastic gradient Hamiltonian Monte Carlo (SGHMC), with or without a thermostat (SGNHT).
+
+    u     <- (1 - f) u - kappa (g(theta) - tau grad log p(theta)) + N(0, 2 kappa a I)
+    theta <- theta + u
+
+with ``a = f tau``: underdamped Langevin dynamics, semi-implicit, ``u`` the velocity times the step and
+``f`` the friction of a step. Released are midpoints ``theta - u / 2``: for curvature ``h`` states have a
+variance of ``(tau / h) / (1 - kappa h / (2 (2 - f)))``, midpoints of exactly ``tau / h``.
+
+The thermostat moves the friction by what the records let out anyway,
+
+    f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau),
+
+and so keeps the temperature of the draws at ``tau`` whatever noise batches add: the mean square of the
+midpoint of successive velocities is exactly ``kappa tau`` per coordinate on a quadratic potential.
+
+Chen, Fox and Guestrin (2014); Ding, Fang, Babbush, Chen, Skeel and Neven (2014).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...privacy.floating_point import lattice_spacing, n_chunks
+from ...targets import prior_gradient
+from .._machinery.compiled import CompiledCore, count_examples, start_of
+from .._machinery.execution import run_in_blocks
+from .._machinery.gradients import estimate_gradient
+from .._machinery.lattice import noisy_step, to_coordinates, to_parameters
+
+
+class Steps(NamedTuple):
+    """What all steps of a run have in common; ``noise`` is ``a``."""
+
+    size: float
+    decay: float
+    temperature: float
+    noise: float
+    gain: float
+    rate: float
+    spacing: float
+
+
+class Motion(NamedTuple):
+    """Where a chain is: arrays that steps overwrite."""
+
+    place: np.ndarray
+    velocity: np.ndarray
+    friction: np.ndarray
+
+
+@CompiledCore
+def _advance(
+    target, generator, motion, steps, first, stop, kept, draws, batch, parts, transform, parallel
+):
+    """Perform the steps ``first`` to ``stop - 1`` on ``motion``, and fill in their draws."""
+    place, velocity, friction = motion.place, motion.velocity, motion.friction
+    theta, gradient, prior = np.empty(place.size), np.empty(place.size), np.empty(place.size)
+    pull, pushed = np.empty(place.size), np.empty(place.size)
+    draw = 0
+    while draw < kept.size and kept[draw] < first:
+        draw += 1
+    for k in range(first, stop):
+        to_parameters(transform, place, theta)
+        estimate_gradient(target, generator, theta, steps.rate, batch, parts, parallel, gradient)
+        prior_gradient(target, theta, prior)
+        for j in range(theta.size):
+            gradient[j] += steps.temperature * prior[j]
+        to_coordinates(transform, gradient, pull)
+        kappa = steps.size * (k + 1.0) ** -steps.decay
+        noise_scale = np.sqrt(2.0 * kappa * steps.noise)
+        noisy_step(pull, kappa, noise_scale, steps.spacing, generator, pushed)
+        release = draw < kept.size and kept[draw] == k
+        kinetic = 0.0
+        for j in range(place.size):
+            after = (1.0 - friction[0]) * velocity[j] + pushed[j]
+            kinetic += (velocity[j] + after) ** 2 / 4.0
+            velocity[j] = after
+            if release:
+                draws[draw, j] = place[j] + 0.5 * after
+            place[j] += after
+        draw += release
+        if steps.gain > 0.0:
+            measured = kinetic / (place.size * kappa)
+            changed = friction[0] + steps.gain * (measured - steps.temperature)
+            friction[0] = min(max(changed, 0.0), 1.0)
+
+
+def run_underdamped(plan, target, generator, verbose, start=None, transform=None):
+    """Carry out a `LangevinPlan` with friction from a given start, in given coordinates."""
+    place = start_of(target, plan) if start is None else start
+    smallest = plan.gradient_step * plan.n_steps**-plan.step_decay
+    noise = plan.friction * plan.temperature
+    steps = Steps(
+        size=plan.gradient_step,
+        decay=plan.step_decay,
+        temperature=plan.temperature,
+        noise=noise,
+        gain=plan.thermostat_gain,
+        rate=plan.sampling_rate,
+        spacing=lattice_spacing(np.sqrt(2.0 * smallest * noise)),
+    )
+    draws = np.empty((plan.n_draws, place.size))
+    records = plan.sampling_rate * plan.n_samples
+    batch = np.empty(count_examples(target), np.int64) if plan.sampling_rate < 1 else None
+    parts = np.empty((n_chunks(records), place.size))
+    # At rest a chain would take a while to warm up.
+    velocity = np.sqrt(plan.gradient_step * plan.temperature) * generator.standard_normal(
+        place.size
+    )
+    motion = Motion(place, velocity, np.array([plan.friction]))
+    fixed = (plan.kept_steps(), draws, batch, parts, transform)
+    run_in_blocks(
+        lambda first, stop, parallel: _advance(
+            target, generator, motion, steps, first, stop, *fixed, parallel
+        ),
+        plan,
+        records * place.size,
+        verbose,
+        plan.name.upper(),
+    )
+    return draws

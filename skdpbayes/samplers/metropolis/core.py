@@ -1,0 +1,249 @@
+"""Metropolis-Hastings: random walks of which only accept bits depend on the records.
+
+    theta' = theta + M x  (x on the unit sphere) or  theta + N(0, M^2 I / d)
+    u_i    = (ell_i(theta) - ell_i(theta')) / tau,   confined to [-a, a],  a = c |theta' - theta| / tau
+    L      = sum_i u_i + log p(theta') - log p(theta)
+
+Barker's rule accepts with probability ``1 / (1 + exp(-L))``, Metropolis' with ``min(1, exp(L))``; noise
+``N(-v/2, v)`` on ``L`` leaves Metropolis' rule exact. On a Poisson batch (TunaMH) record ``i`` counts ``s_i``
+times, and the sum is that of ``s_i t_i``,
+
+    s_i ~ Poisson(a / r + (a - u_i) / 2),   t_i = log((K + u_i) / (K - u_i)),   K = a (1 + 2 / r),
+
+``r = n a / lambda_T``: the chain of ``(theta, s)`` stays reversible, and so exact, under either rule. Only
+the batch is read. In one dimension the distance is uniform below ``M``, for a fixed one would be a lattice.
+
+Barker (1965); Ceperley and Dewing (1999) and Yildirim and Ermis (2019) for the noise; Zhang, Cooper and De
+Sa (2020) for the batch; Zhang and Zhang (2023).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from ...privacy.floating_point import n_chunks
+from ...targets import loss_differences, n_examples, prior_potential
+from .._machinery.compiled import CompiledCore
+from .._machinery.execution import run_in_blocks
+from .._protocol import Released
+from .plan import LARGEST_CHANGE
+
+# Places in a chain's record.
+_SPENT, _DRAWN, _ACCEPTED, _STEPS, _SCALE, _OVER = range(6)
+# Beyond this log-odds a bit is as good as certain; its probability stays far above what is rounded.
+_CERTAIN = 40.0
+_CHUNK = 256
+# Steps before which accept bits hardly change the distance, on which the number of steps depends.
+_PATIENCE = 300.0
+
+
+@njit(error_model="numpy")
+def confined(value, bound):
+    """Return the value, not beyond the bound on either side; 0 for what is not a number."""
+    if value != value:
+        return 0.0
+    return min(max(value, -bound), bound)
+
+
+@njit(error_model="numpy")
+def _sum_chunk(target, theta, proposal, temperature, bound, start, stop):
+    differences = np.empty(_CHUNK)
+    total = 0.0
+    for first in range(start, stop, _CHUNK):
+        size = min(_CHUNK, stop - first)
+        loss_differences(target, theta, proposal, first, size, differences)
+        for i in range(size):
+            total += confined(differences[i] / temperature, bound)
+    return total
+
+
+def _sum_parts(target, theta, proposal, temperature, bound, parts):
+    n = n_examples(target)
+    for part in prange(parts.size):
+        start, stop = n * part // parts.size, n * (part + 1) // parts.size
+        parts[part] = _sum_chunk(target, theta, proposal, temperature, bound, start, stop)
+
+
+_sum_in_order = njit(error_model="numpy")(_sum_parts)
+_sum_at_once = njit(error_model="numpy", parallel=True)(_sum_parts)
+
+
+@njit(error_model="numpy")
+def log_ratio_of_all(target, theta, proposal, temperature, bound, parts, parallel):
+    """Return ``sum_i u_i`` over the whole table."""
+    if parallel:
+        _sum_at_once(target, theta, proposal, temperature, bound, parts)
+    else:
+        _sum_in_order(target, theta, proposal, temperature, bound, parts)
+    total = 0.0
+    for part in range(parts.size):
+        total += parts[part]
+    return total
+
+
+@njit(error_model="numpy")
+def log_ratio_of_batch(target, generator, theta, proposal, temperature, bound, ratio):
+    """Return ``sum_i s_i t_i`` over a Poisson batch, which is all that is read.
+
+    Records are drawn at the largest rate that any can have, and thinned to their own.
+    """
+    n = n_examples(target)
+    shape = bound * (1.0 + 2.0 / ratio)
+    count = generator.poisson(n * 0.5 * (shape + bound))
+    batch = np.empty(_CHUNK, np.int64)
+    differences, thinning = np.empty(_CHUNK), np.empty(_CHUNK)
+    total = 0.0
+    for first in range(0, count, _CHUNK):
+        size = min(_CHUNK, count - first)
+        for i in range(size):
+            # The digits before the point choose a record, those behind it decide on thinning.
+            drawn = n * generator.random()
+            batch[i] = min(int(drawn), n - 1)
+            thinning[i] = (drawn - batch[i]) * (shape + bound)
+        loss_differences(target, theta, proposal, batch, size, differences)
+        product = 1.0
+        for i in range(size):
+            u = confined(differences[i] / temperature, bound)
+            if thinning[i] < shape - u:
+                product *= (shape + u) / (shape - u)
+            if i % 16 == 15:
+                total += math.log(product)
+                product = 1.0
+        total += math.log(product)
+    return total
+
+
+@njit(error_model="numpy")
+def is_accepted_by_barker(generator, log_odds):
+    """Return True with probability ``1 / (1 + exp(-log_odds))``, exact far below the grid of uniforms."""
+    log_odds = confined(log_odds, _CERTAIN)
+    scaled = 2.0**53 / (1.0 + math.exp(abs(log_odds)))
+    whole = math.floor(scaled)
+    drawn = generator.random() * 2.0**53
+    unlikely = drawn < whole or (drawn == whole and generator.random() < scaled - whole)
+    return unlikely if log_odds < 0.0 else not unlikely
+
+
+@njit(error_model="numpy")
+def is_accepted(generator, log_ratio, barker, noise_variance):
+    """Decide on a proposal; a ratio of zero, or one that is no number, is refused whatever the rule."""
+    if not log_ratio > -np.inf:
+        return False
+    if barker:
+        return is_accepted_by_barker(generator, log_ratio)
+    if noise_variance > 0.0:
+        noise = math.sqrt(noise_variance) * generator.standard_normal()
+        log_ratio += noise - noise_variance / 2.0
+    return -generator.standard_exponential() < log_ratio
+
+
+@njit(error_model="numpy")
+def propose(generator, theta, step_size, gaussian, out):
+    """Write a proposal to ``out``, and return the distance that is charged for it."""
+    square = 0.0
+    for j in range(theta.size):
+        out[j] = generator.standard_normal()
+        square += out[j] ** 2
+    if gaussian:
+        factor = step_size / math.sqrt(theta.size)
+        charged = factor * math.sqrt(square)
+    else:
+        factor, charged = step_size / math.sqrt(square), step_size
+        if theta.size == 1:
+            factor *= generator.random()
+    for j in range(theta.size):
+        out[j] = theta[j] + factor * out[j]
+    return charged
+
+
+class Walk(NamedTuple):
+    """What all steps of a run have in common; ``batch_ratio`` is ``r``, 0 for the whole table."""
+
+    step_size: float
+    lipschitz: float
+    temperature: float
+    batch_ratio: float
+    barker: bool
+    noise_variance: float
+    gaussian: bool
+
+
+@CompiledCore
+def _advance(
+    target, generator, theta, state, walk, clock, first, stop, marks, draws, parts, parallel
+):
+    """Perform the steps ``first`` to ``stop - 1`` on ``theta`` and on the chain's record."""
+    proposal = np.empty(theta.size)
+    potential = prior_potential(target, theta)
+    for _ in range(first, stop):
+        if state[_OVER] > 0.0:
+            break
+        distance = propose(
+            generator, theta, walk.step_size * state[_SCALE], walk.gaussian, proposal
+        )
+        charge = clock.coefficient * distance**2 if clock.coefficient > 0.0 else 1.0
+        if state[_SPENT] + charge > clock.total:
+            state[_OVER] = 1.0
+            break
+        state[_SPENT] += charge
+        state[_STEPS] += 1.0
+        bound = walk.lipschitz * distance / walk.temperature
+        proposed = prior_potential(target, proposal)
+        log_ratio = potential - proposed if proposed < np.inf else -np.inf
+        if proposed < np.inf and walk.batch_ratio > 0.0:
+            log_ratio += log_ratio_of_batch(
+                target, generator, theta, proposal, walk.temperature, bound, walk.batch_ratio
+            )
+        elif proposed < np.inf:
+            log_ratio += log_ratio_of_all(
+                target, theta, proposal, walk.temperature, bound, parts, parallel
+            )
+        accepted = is_accepted(generator, log_ratio, walk.barker, walk.noise_variance)
+        if accepted:
+            state[_ACCEPTED] += 1.0
+            potential = proposed
+            for j in range(theta.size):
+                theta[j] = proposal[j]
+        if clock.wanted_acceptance > 0.0 and state[_SPENT] < clock.burnt:
+            gain = (state[_STEPS] + _PATIENCE) ** -0.6
+            scale = state[_SCALE] * math.exp(gain * (accepted - clock.wanted_acceptance))
+            state[_SCALE] = min(max(scale, 1.0 / LARGEST_CHANGE), LARGEST_CHANGE)
+        while state[_DRAWN] < marks.size and state[_SPENT] >= marks[int(state[_DRAWN])]:
+            for j in range(theta.size):
+                draws[int(state[_DRAWN]), j] = theta[j]
+            state[_DRAWN] += 1.0
+    return state[_OVER] > 0.0
+
+
+def run_metropolis(plan, target, generator, verbose):
+    """Carry out a `MetropolisPlan`."""
+    theta = np.zeros(plan.bounds.n_parameters)
+    state = np.zeros(6)
+    state[_SCALE] = 1.0
+    walk = Walk(
+        step_size=plan.step_size,
+        lipschitz=plan.bounds.gradient_bound,
+        temperature=plan.temperature,
+        batch_ratio=plan.batch_ratio,
+        barker=plan.rule == "barker",
+        noise_variance=plan.noise_variance,
+        gaussian=plan.proposal == "gaussian",
+    )
+    draws = np.empty((plan.n_draws, theta.size))
+    fixed = (plan.draw_marks(), draws, np.empty(n_chunks(plan.n_samples)))
+    work = plan.sampling_rate * plan.n_samples * theta.size if plan.batch_ratio == 0 else 0.0
+    run_in_blocks(
+        lambda first, stop, parallel: _advance(
+            target, generator, theta, state, walk, plan.clock, first, stop, *fixed, parallel
+        ),
+        plan,
+        2.0 * work,
+        verbose,
+        plan.name,
+    )
+    draws[int(state[_DRAWN]) :] = theta
+    steps = int(state[_STEPS])
+    public = {"acceptance_rate": float(state[_ACCEPTED]) / max(steps, 1), "n_iter": steps}
+    return Released(draws, plan, other=public)

@@ -1,0 +1,383 @@
+"""Metropolis-Hastings: random walks of which only accept/reject decisions depend on the records.
+
+    DPMH                 all records, Barker's rule           T decisions of range 2 a
+    DPFastMH             a Poisson batch, Barker's rule       T decisions of range a (2 + r^2 / (1 + r))
+    PenaltyMH            all records, noise of variance v     mu^2 = T (2 a)^2 / v
+    DPFastMHGaussian     a Poisson batch, the same noise      T Gaussians on Poisson counts
+
+under ``replace_one``; ``a = G M / tau`` for proposals at distance ``M``. A decision by Barker's rule needs no
+noise: its log-odds move by no more than the range (`skdpbayes.privacy.accept_bits`). Batches give way to the
+table where they would be larger.
+
+`kernel` says what a step costs and how often it accepts, `search` which distance, batch and noise are best,
+`plan` what is printed, `core` walks. Zhang and Zhang (2023) need noise only above a threshold, with
+Metropolis' rule; without noise rejection under that rule is not private at all, and there is none of it here.
+"""
+
+import dataclasses
+import math
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ...privacy.accept_bits import LARGEST_BATCH_RATIO
+from ...targets import has_losses
+from .._machinery.compiled import prior_potential_of
+from .._protocol import (
+    AUTO,
+    CONSTRAINTS,
+    Sampler,
+    check_made_for,
+    given,
+    resolved_batch_size,
+)
+from ..langevin import SGHMC
+from .kernel import Kernel
+from .search import WalkOptions, WalkSearch
+
+_WALK = {
+    "step_size": CONSTRAINTS["step_size"],
+    "proposal": [StrOptions({"sphere", "gaussian"})],
+    "adapt_step_size": ["boolean"],
+    "n_effective": [AUTO, Interval(Integral, 1, None, closed="left")],
+    "burn_in": CONSTRAINTS["burn_in"],
+}
+_BATCHES = {
+    "batch_size": CONSTRAINTS["batch_size"],
+    "max_batch_size": [None, Interval(Integral, 1, None, closed="left")],
+}
+_NOISE = {"noise_multiplier": [AUTO, Interval(Real, 0, None, closed="neither")]}
+
+
+class RandomWalk(Sampler):
+    """What the samplers of Metropolis' family share; see `DPFastMH`."""
+
+    # Whether it reads batches, and whether it adds noise.
+    on_batches = False
+    is_noisy = False
+
+    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+        options = self._options(temperature, n_steps, n_draws)
+        self._check_options(bounds, n_samples, budget, options)
+        relation, private = budget.neighboring_relation, budget.is_private
+        kernel = Kernel(self.on_batches, self.is_noisy, relation, private, n_samples)
+        plan = WalkSearch(bounds, n_samples, budget, options, kernel).solved().plan(self)
+        return dataclasses.replace(plan, advice=_advice(plan, options))
+
+    def _options(self, temperature, n_steps, n_draws):
+        chosen = {name: given(value) for name, value in self.get_params(deep=False).items()}
+        return WalkOptions(temperature, n_steps, n_draws, **chosen)
+
+    def _check_options(self, bounds, n_samples, budget, options):
+        if bounds.clipped:
+            raise ValueError(
+                f"sampler={self.name!r} compares losses, whose differences are not bounded where "
+                "gradients are clipped, as those of networks are: take sampler='sghmc'."
+            )
+        if self.is_noisy:
+            budget.checked_gaussian(f"sampler={self.name!r}")
+        size = resolved_batch_size(options.batch_size, bounds, n_samples)
+        largest = options.max_batch_size
+        if size is not None and largest is not None and size > largest:
+            raise ValueError(
+                f"batch_size={size} is beyond max_batch_size={largest}: drop one of them."
+            )
+        for name in ("step_size", "noise_multiplier"):
+            value = getattr(options, name)
+            if value is not None and math.isinf(value):
+                raise ValueError(f"{name} must be positive and finite, got {value}.")
+        if not options.is_varied or not budget.is_private:
+            return
+        if budget.delta == 0 or (self.on_batches and self.is_noisy):
+            what = "delta=0" if budget.delta == 0 else f"sampler={self.name!r}"
+            raise ValueError(
+                f"{what} does not go with steps of different lengths, which are charged as zCDP: leave "
+                "proposal='sphere' and adapt_step_size=False."
+            )
+        if options.n_steps is not None:
+            raise ValueError(
+                f"n_steps={options.n_steps} does not go with steps of different lengths, of which there are "
+                "as many as the budget allows: leave proposal='sphere' and adapt_step_size=False, or "
+                "n_steps='auto'."
+            )
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target, or this one has no losses."""
+        check_made_for(plan, target)
+        if not has_losses(target):
+            raise ValueError(
+                f"sampler={self.name!r} compares losses, and {type(target).__name__} has none: implement "
+                "example_loss for it, or plan another sampler."
+            )
+        if not prior_potential_of(target, np.zeros(plan.n_parameters)) < np.inf:
+            raise ValueError("the chain starts at zero, where the prior density must not be zero.")
+
+    def run(self, plan, target, generator, verbose):
+        """Walk until the plan's steps are made, or what they cost is used up."""
+        from .core import run_metropolis
+
+        return run_metropolis(plan, target, generator, verbose)
+
+
+class DPMH(RandomWalk):
+    """Metropolis-Hastings with Barker's rule over the whole table.
+
+    A proposal at distance ``M`` is accepted with probability ``1 / (1 + exp(-L))``, ``L`` the log ratio
+    [1]_. One record moves the log-odds of that by ``a = G M / tau`` at most, so that a decision is
+    ``2a``-DP (``a``-DP under "add_or_remove_one") without any noise, also at ``delta=0``. The chain follows
+    the posterior at temperature ``tau``. It is for few parameters and many records. ``acceptance_rate`` is
+    released.
+
+    Parameters
+    ----------
+    step_size : float or "auto", default="auto"
+        Distance of proposals, in units of the parameters.
+    proposal : {"sphere", "gaussian"}, default="sphere"
+        Law of the proposals: at a fixed distance, so that all cost the same, or Gaussian, each charged as
+        it is proposed until the budget is used up.
+    adapt_step_size : bool, default=False
+        Whether the step size follows the accept/reject decisions of the burn-in, within the budget.
+    n_effective : int or "auto", default="auto"
+        Effective sample size at which the chain ends, where the budget allows it, having spent less than it
+        might. "auto" is 25, and 100 without privacy.
+    burn_in : float or "auto", default="auto"
+        Fraction of the proposals before the first draw; "auto" is what it takes from zero.
+
+    References
+    ----------
+    .. [1] A. A. Barker, "Monte Carlo calculations of the radial distribution functions for a proton-electron
+       plasma", Australian Journal of Physics, 1965.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import DPMH
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
+    >>> DPMH().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=0.0)).epsilon <= 1.0
+    True
+    """
+
+    name = "dp_mh"
+    _parameter_constraints = _WALK
+
+    def __init__(
+        self,
+        *,
+        step_size="auto",
+        proposal="sphere",
+        adapt_step_size=False,
+        n_effective="auto",
+        burn_in="auto",
+    ):
+        self.step_size = step_size
+        self.proposal = proposal
+        self.adapt_step_size = adapt_step_size
+        self.n_effective = n_effective
+        self.burn_in = burn_in
+
+
+class DPFastMH(RandomWalk):
+    """Metropolis-Hastings with Barker's rule on Poisson batches.
+
+    The auxiliary-variable chain of TunaMH [1]_, which stays exact on batches, with Barker's rule in place of
+    Metropolis': a decision's log-odds move by ``a (2 + r^2 / (1 + r))`` at most, which is all that it
+    costs, also at ``delta=0``. The published rule, which adds noise above a threshold only [2]_, is not
+    private. The chain follows the posterior at temperature ``tau``. It is for few parameters and very many
+    records. ``acceptance_rate`` is released.
+
+    Parameters
+    ----------
+    step_size, proposal, adapt_step_size, n_effective, burn_in
+        As for `DPMH`.
+    batch_size : int, "auto" or None, default="auto"
+        Expected size of a batch; "auto" and None leave it to the plan.
+    max_batch_size : int or None, default=None
+        Where a batch would be larger on average, the whole table is taken. None is its size.
+
+    References
+    ----------
+    .. [1] R. Zhang, A. F. Cooper and C. De Sa, "Asymptotically optimal exact minibatch Metropolis-Hastings",
+       NeurIPS 2020.
+    .. [2] W. Zhang and R. Zhang, "DP-Fast MH: Private, fast, and accurate Metropolis-Hastings for large-scale
+       Bayesian inference", ICML 2023.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import DPFastMH
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
+    >>> plan = DPFastMH().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0, plan.batch_size < 20_000
+    (True, True)
+    """
+
+    name = "dp_fast_mh"
+    on_batches = True
+    _parameter_constraints = {**_WALK, **_BATCHES}
+
+    def __init__(
+        self,
+        *,
+        step_size="auto",
+        proposal="sphere",
+        adapt_step_size=False,
+        n_effective="auto",
+        burn_in="auto",
+        batch_size="auto",
+        max_batch_size=None,
+    ):
+        self.step_size = step_size
+        self.proposal = proposal
+        self.adapt_step_size = adapt_step_size
+        self.n_effective = n_effective
+        self.burn_in = burn_in
+        self.batch_size = batch_size
+        self.max_batch_size = max_batch_size
+
+
+class PenaltyMH(RandomWalk):
+    """Metropolis-Hastings with Gaussian noise on the log ratio, over the whole table.
+
+    Noise ``N(-v/2, v)`` on the log ratio leaves Metropolis' rule exact [1]_, and makes a decision a Gaussian
+    mechanism of sensitivity ``2a`` [2]_. The chain follows the posterior at temperature ``tau``.
+    ``acceptance_rate`` is released.
+
+    Parameters
+    ----------
+    step_size, proposal, adapt_step_size, n_effective, burn_in
+        As for `DPMH`.
+    noise_multiplier : float or "auto", default="auto"
+        Deviation of the noise over what one record can change.
+
+    References
+    ----------
+    .. [1] D. M. Ceperley and M. Dewing, "The penalty method for random walks with uncertain energies",
+    Journal of
+       Chemical Physics, 1999.
+    .. [2] S. Yildirim and B. Ermis, "Exact MCMC with differentially private moves", Statistics and Computing,
+       2019.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import PenaltyMH
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
+    >>> PenaltyMH().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=1e-6)).epsilon <= 1.0
+    True
+    """
+
+    name = "penalty"
+    is_noisy = True
+    _parameter_constraints = {**_WALK, **_NOISE}
+
+    def __init__(
+        self,
+        *,
+        step_size="auto",
+        proposal="sphere",
+        adapt_step_size=False,
+        n_effective="auto",
+        burn_in="auto",
+        noise_multiplier="auto",
+    ):
+        self.step_size = step_size
+        self.proposal = proposal
+        self.adapt_step_size = adapt_step_size
+        self.n_effective = n_effective
+        self.burn_in = burn_in
+        self.noise_multiplier = noise_multiplier
+
+
+class DPFastMHGaussian(RandomWalk):
+    """Metropolis-Hastings on Poisson batches with Gaussian noise that is always on.
+
+    What DP-Fast MH [1]_ does above its threshold, at every step: the noise of `PenaltyMH` on the batches of
+    `DPFastMH`. A record counts a Poisson number of times, and is accounted for so. ``acceptance_rate`` is
+    released.
+
+    Parameters
+    ----------
+    step_size, proposal, adapt_step_size, n_effective, burn_in
+        As for `DPMH`.
+    batch_size, max_batch_size
+        As for `DPFastMH`.
+    noise_multiplier : float or "auto", default="auto"
+        Deviation of the noise over what one record can change.
+
+    References
+    ----------
+    .. [1] W. Zhang and R. Zhang, "DP-Fast MH: Private, fast, and accurate Metropolis-Hastings for large-scale
+       Bayesian inference", ICML 2023.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import DPFastMHGaussian
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
+    >>> plan = DPFastMHGaussian().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0
+    True
+    """
+
+    name = "dp_fast_mh_gaussian"
+    on_batches = True
+    is_noisy = True
+    _parameter_constraints = {**_WALK, **_BATCHES, **_NOISE}
+
+    def __init__(
+        self,
+        *,
+        step_size="auto",
+        proposal="sphere",
+        adapt_step_size=False,
+        n_effective="auto",
+        burn_in="auto",
+        batch_size="auto",
+        max_batch_size=None,
+        noise_multiplier="auto",
+    ):
+        self.step_size = step_size
+        self.proposal = proposal
+        self.adapt_step_size = adapt_step_size
+        self.n_effective = n_effective
+        self.burn_in = burn_in
+        self.batch_size = batch_size
+        self.max_batch_size = max_batch_size
+        self.noise_multiplier = noise_multiplier
+
+
+def _advice(plan, options):
+    """Return what to say where a random walk within the budget is the wrong tool."""
+    if plan.temperature == 1 and not plan.is_short:
+        return ""
+    if options.step_size and options.batch_size and plan.batch_ratio > 0.99 * LARGEST_BATCH_RATIO:
+        return (
+            f"steps of {options.step_size:g} on batches of {options.batch_size} are private from temperature "
+            f"{plan.temperature:.3g} on: raise batch_size, or lower step_size."
+        )
+    advice = (
+        f"a random walk within this budget cannot move {plan.n_parameters} parameters by a "
+        "posterior standard deviation at temperature 1"
+    )
+    advice += (
+        f"; it samples at temperature {plan.temperature:.3g}. " if plan.temperature > 1 else ". "
+    )
+    if options.n_steps is not None or options.step_size is not None:
+        return advice + "Leave n_steps and step_size to the plan, or raise epsilon."
+    if plan.budget.delta == 0:
+        return (
+            advice
+            + "Gaussian samplers such as sampler='sghmc' can do more: they need a delta above 0."
+        )
+    other = SGHMC().plan(plan.bounds, plan.n_samples, plan.budget)
+    if other.temperature >= plan.temperature:
+        return advice + "Fewer parameters, more records or a larger epsilon would help."
+    return advice + (
+        f"sampler='sghmc' moves {2 * plan.n_parameters} times as far, and needs a temperature of "
+        f"{other.temperature:.3g}."
+    )

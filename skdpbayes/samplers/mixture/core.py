@@ -1,0 +1,103 @@
+"""Running a mixture's start and its path: see `skdpbayes.samplers.mixture.plan` for what they cost.
+
+start = f(S_1 + noise, S_2 + noise, ...),   path from theta = 0,   draws in canonical parameters
+"""
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ...targets.mixture import (
+    components_at,
+    largest_gradient,
+    largest_gradient_near,
+    mixture_target,
+    pack_mixture,
+    prior_curvature_at,
+    shrinking,
+    steepness_of,
+)
+from .._machinery.compiled import CompiledCore
+from .._machinery.execution import progress_bar
+from .path import complete_path
+from .start import find_start
+from .statistics import StatisticsReleases
+
+# Random walks keep within this distance of the start, in units of a component's own width; logarithms
+# of weights and of scales likewise.
+WALK_LIMIT = 0.25
+# Public points around the start at which bounds of gradients are computed, and the share that is covered.
+_N_SIMULATED, _SHARE_COVERED = 20, 0.9
+# Where all draws have gradients scaled down by this, they follow a posterior of a higher temperature.
+_WORTH_SAYING = 0.9
+
+
+@CompiledCore
+def _components(target, theta):
+    return components_at(target, theta)[0]
+
+
+@CompiledCore
+def _gradient_bound(target, theta):
+    components, local = components_at(target, theta)
+    return largest_gradient(target, components, local, target.halved)
+
+
+@CompiledCore
+def _scale(target, theta):
+    components, local = components_at(target, theta)
+    return shrinking(target, components, local)
+
+
+@CompiledCore
+def _bound_near(target, theta, limit):
+    components, local = components_at(target, theta)
+    return largest_gradient_near(target, components, local, limit)
+
+
+def run_mixture(plan, target, generator, verbose):
+    """Carry out a `MixturePlan`."""
+    model = plan.model
+    releases = StatisticsReleases(target, plan.n_samples, generator)
+    with progress_bar(plan.start_passes, "start", verbose) as advance:
+        start = find_start(model, plan.phases, releases, plan.n_samples, advance)
+    path, whitened = _path(plan, target, start)
+    released = path.sampler.run(path, whitened, generator, verbose)
+    if plan.walk is None:
+        scales = [_scale(whitened, theta) for theta in released.draws]
+        _tell_scale(float(np.median(scales)))
+    draws = [pack_mixture(_components(whitened, theta), model) for theta in released.draws]
+    return released._replace(draws=np.array(draws))
+
+
+def _tell_scale(scale):
+    if scale < _WORTH_SAYING:
+        warnings.warn(
+            f"the draws went so far from the start that gradients were scaled by {scale:.2g} there, to keep "
+            "the guarantee: the draws are as wide as at a temperature that is higher by as much. Take more "
+            "rows, a simpler covariance_type, or a larger epsilon.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def _path(plan, table, start):
+    """Return the plan of the path, and the target in coordinates around its start."""
+    model, origin = plan.model, np.zeros(plan.n_parameters)
+    if plan.walk is not None:
+        whitened = mixture_target(table, model, start, limit=WALK_LIMIT)
+        bound = _bound_near(whitened, origin, WALK_LIMIT)
+        return plan.complete_walk(bound), whitened._replace(gradient_bound=bound)
+    whitened = mixture_target(table, model, start, halved=plan.halves_distances)
+    points = np.random.default_rng(0).standard_normal((_N_SIMULATED, origin.size))
+
+    def bound_within(deviation):
+        found = [_gradient_bound(whitened, deviation * point) for point in points]
+        return float(np.quantile(found, _SHARE_COVERED))
+
+    curvature, steepness = prior_curvature_at(whitened), steepness_of(whitened)
+    path = complete_path(plan, plan.sampler.path, bound_within, curvature, steepness)
+    if not plan.budget.is_private:
+        return path, whitened
+    return path, whitened._replace(gradient_bound=path.bounds.gradient_bound)

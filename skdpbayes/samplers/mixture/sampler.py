@@ -1,0 +1,103 @@
+"""Mixtures: a private start, a path of any sampler in coordinates that are whitened around it, and back.
+
+    start = f(S_1 + noise, S_2 + noise, ...),   path from theta = 0,   draws in canonical parameters
+
+`plan` says what start and path cost together, `path` how the released start decides on the path; `start`
+looks for it, by `statistics` alone; `core` runs both. See `skdpbayes.targets.mixture` for the coordinates.
+"""
+
+from sklearn.base import clone
+
+from .._protocol import Sampler, check_made_for, check_public, resolved_batch_size
+from ..auto import Auto
+from ..fisher import SGFS
+from ..langevin import OPS, SGHMC
+from ..langevin.sampler import PATH_BURN_IN, LangevinSampler
+from ..metropolis import RandomWalk
+from ..variational import BayesByBackprop
+from .plan import plan_noisy_path, plan_walk, statistics_bounds
+
+_BY_OPTION = {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
+
+
+class MixtureSampler(Sampler):
+    """A private start, and a path around it.
+
+    Parameters
+    ----------
+    path : Sampler
+        Of the path: SGLD, SGHMC, SGNHT, a random walk, or your own; its step sizes follow from the start.
+        What has to be convex, or to have rows or a Gaussian prior, is refused.
+    """
+
+    def __init__(self, path):
+        self.path = path
+
+    @property
+    def name(self):
+        """That of the path's sampler."""
+        return self.path.name
+
+    def plan(self, model, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+        """Divide a budget among the start and the path.
+
+        Parameters
+        ----------
+        model : MixtureModel
+            The mixture and its prior.
+        n_samples, budget, temperature, n_steps, n_draws
+            As for `Sampler.plan`.
+
+        Returns
+        -------
+        plan : MixturePlan
+
+        Raises
+        ------
+        ValueError
+            If a number of the model or an option is out of range, or if the options cannot all hold.
+        """
+        model.checked()
+        bounds, fixed = statistics_bounds(model), (temperature, n_steps, n_draws)
+        check_public(bounds, n_samples, budget, *fixed)
+        budget.checked_gaussian("a mixture's start")
+        path = clone(self.path)
+        if isinstance(path, Auto):
+            path = SGHMC(**path.get_params(deep=False))
+        path._validate_params()
+        _check_path(path)
+        made_by = MixtureSampler(path)
+        if isinstance(path, RandomWalk):
+            return plan_walk(made_by, path, model, n_samples, budget, fixed)
+        gradients = isinstance(path, LangevinSampler)
+        rate, burn_in = 1.0, 0.0
+        if gradients:
+            batch = resolved_batch_size(path.batch_size, bounds, n_samples)
+            rate = 1.0 if batch is None else batch / n_samples
+            burn_in = path.burn_in_or(PATH_BURN_IN)
+        return plan_noisy_path(made_by, model, n_samples, budget, rate, burn_in, gradients, fixed)
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another table."""
+        check_made_for(plan, target)
+
+    def run(self, plan, target, generator, verbose):
+        """Release the start, and run the path around it."""
+        from .core import run_mixture
+
+        return run_mixture(plan, target, generator, verbose)
+
+
+def _check_path(path):
+    if isinstance(path, OPS | SGFS | BayesByBackprop):
+        raise ValueError(
+            f"sampler={path.name!r} is not for mixtures, whose posterior is not convex and has no rows or "
+            "Gaussian prior to work with: take 'sgld', 'sghmc', 'sgnht' or a random walk."
+        )
+    for name, default in _BY_OPTION.items():
+        value = getattr(path, name, default)
+        if isinstance(path, LangevinSampler | RandomWalk) and value != default:
+            raise ValueError(
+                f"{name}={value!r} does not go with sampler={path.name!r} of mixtures, whose steps follow "
+                "from the start that is released first: leave it out."
+            )

@@ -1,0 +1,316 @@
+"""A private start for a mixture: cells, which are refined and merged, all of it from released statistics.
+
+1. Cells. From one cell on, those with the largest spread ``N_k max_j v_kj`` are cut in two along that
+   axis, at ``m_kj -+ 0.8 sqrt(v_kj)``, until there are several for every component; rows go to the
+   nearest mean.
+2. Soft. Expectation maximisation with a diagonal component for each cell: a Gaussian that was cut into
+   pieces makes them overlap again, two that are apart stay apart. Then the pair is merged, and again, that
+   looks most like one Gaussian, ``N_ij`` with mean and covariance of both together:
+
+       KL( w_i N_i + w_j N_j || (w_i + w_j) N_ij )   is smallest.
+
+   It is computed at fixed normal points. Runnalls' bound on it, which has a closed form, counts pieces that
+   overlap as if they were apart, and merges what is small instead.
+3. Refine. Expectation maximisation of the model itself.
+Where statistics are noisy their running mean is used, which weighs pass ``t`` by ``1 / (t + 2)``, but not
+less than by a stated share; and variances are drawn towards the components' pooled ones, these towards
+their mean over columns,
+
+    v <- p + s^2 / (s^2 + e^2) (v - p),
+
+where ``e`` is what noise does to them and ``s`` half of ``p``.
+
+Everything is in unit-ball coordinates. Linde, Buzo and Gray (1980); Runnalls (2007); Delyon, Lavielle
+and Moulines (1999) for the running means.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+
+from ...targets.mixture import Components
+from .plan import CELLS
+from .statistics import Statistics
+
+# Factors so steep that rows belong to the nearest mean.
+_STEEP = 1e5
+# A cell whose count is not above so many deviations of its noise is given up.
+_EMPTY = 5.0
+# A variance is kept above this share of the pooled one while it is noisy, and above the second number always.
+_POOLED_SHARE, _LEAST_VARIANCE = 0.15, 1e-6
+# Rows are in the unit ball.
+_LARGEST_VARIANCE = 1.0
+# By how much variances are taken to differ from their mean, before they are seen.
+_SPREAD = 0.5
+_LEAST_WEIGHT = 0.002
+# Of deviations: halves of a normal law are so far from its mean.
+_OFFSET = 0.8
+# Of the cells' pooled variance.
+_WIDEST_PIECE = 4.0
+_SOFT_GAIN, _REFINING_GAIN = 0.15, 0.08
+# Pairs of points at which divergences are computed.
+_N_POINTS = 100
+
+
+def find_start(model, phases, releases, n_samples, advance=lambda: None):
+    """Return the components at which a path is to start.
+
+    Parameters
+    ----------
+    model : MixtureModel
+    phases : tuple of Phase
+        Of a plan.
+    releases : StatisticsReleases
+        The only access to the records.
+    n_samples : int
+        Public size of the table.
+    advance : callable
+        Called after every pass.
+
+    Returns
+    -------
+    components : Components
+        With ``n_components`` components in the model's own kind of factors.
+    """
+    start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
+    if model.n_components == 1:
+        d = model.n_features
+        weights, means, variances = np.ones(1), np.zeros((1, d)), np.full((1, d), 1.0 / d)
+    else:
+        weights, means, variances = merged(*start.soft(*start.cells()), model.n_components)
+    return start.refined(weights, means, variances)
+
+
+class _Start:
+    def __init__(self, model, phases, releases, n_samples, advance):
+        self.model, self.phases, self.releases = model, phases, releases
+        self.n, self.advance = n_samples, advance
+
+    def _release(self, name, components):
+        found = self.releases.release(components, self.phases[name].noise_scale)
+        self.advance()
+        return found
+
+    # Cells
+
+    def cells(self):
+        """Return (weights, means, variances) of cells."""
+        phase = self.phases["cells"]
+        most = CELLS * self.model.n_components
+        centres = np.zeros((1, self.model.n_features))
+        for remaining in range(phase.n_passes - 1, -1, -1):
+            found = self._release("cells", _nearest(centres))
+            alive = found.counts > _EMPTY * phase.noise_scale
+            alive[np.argmax(found.counts)] = True
+            found = Statistics(*(part[alive] for part in found))
+            counts, means, variances = self._moments(found)
+            centres = means
+            if remaining:
+                centres = _split(counts, means, variances, most, 3.0 * phase.noise_scale)
+        return counts / counts.sum(), means, variances
+
+    def _moments(self, found):
+        counts = np.maximum(found.counts, _LEAST_WEIGHT * self.n)
+        means = _into_ball(found.sums / counts[:, None])
+        return counts, means, found.seconds / counts[:, None] - means**2
+
+    # Soft
+
+    def soft(self, weights, means, variances):
+        """Return (weights, means, variances) of as many components, after expectation maximisation."""
+        counts = self.n * weights
+        # A piece of a component is no wider than a few cells, whatever noise makes of it.
+        widest = _WIDEST_PIECE * self._pooled(counts, variances, "cells", 1.0)
+        variances = self._known(counts, variances, "cells", 1.0)
+        mean = _as_statistics(counts, means, variances)
+        for gain in self._gains("soft", _SOFT_GAIN):
+            components = _diagonal(weights, means, variances)
+            mean = mean.towards(self._release("soft", components), gain)
+            counts, means, variances = self._moments(mean)
+            weights = counts / counts.sum()
+            variances = np.minimum(self._known(counts, variances, "soft", gain), widest)
+        return weights, means, variances
+
+    def _gains(self, name, least):
+        phase = self.phases[name]
+        if phase.noise_scale == 0 or phase.n_passes == 1:
+            return np.ones(phase.n_passes)
+        return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), least)
+
+    def _known(self, counts, covariances, name, gain):
+        """Return (co)variances that are drawn towards the pooled ones by as much as noise hides them."""
+        noise = self._noise(counts, name, gain)
+        pooled = self._pooled(counts, covariances, name, gain)
+        if pooled.ndim == 1:
+            drawn = pooled + _known_share(pooled, noise) * (covariances - pooled)
+            return np.clip(drawn, _floor(pooled, noise), _LARGEST_VARIANCE)
+        mean = max(np.trace(pooled) / len(pooled), _LEAST_VARIANCE)
+        drawn = pooled + _known_share(mean, noise)[:, :, None] * (covariances - pooled)
+        return _clipped(drawn, _floor(mean, noise), _LARGEST_VARIANCE)
+
+    def _pooled(self, counts, covariances, name, gain):
+        """Return all components' pooled (co)variances, drawn towards their mean over columns likewise."""
+        shares = counts / counts.sum()
+        noise = np.linalg.norm(shares[:, None] * self._noise(counts, name, gain))
+        pooled = np.tensordot(shares, covariances, axes=1)
+        matrix = pooled.ndim == 2
+        mean = max(np.mean(np.diagonal(pooled) if matrix else pooled), noise, _LEAST_VARIANCE)
+        centre = mean * np.eye(len(pooled)) if matrix else mean
+        drawn = centre + _known_share(mean, noise) * (pooled - centre)
+        return drawn if matrix else np.maximum(drawn, _floor(mean, noise))
+
+    def _noise(self, counts, name, gain):
+        """Return about how much variances err, a column."""
+        return self.phases[name].noise_scale * math.sqrt(6.0 * gain) / counts[:, None]
+
+    # Refine
+
+    def refined(self, weights, means, variances):
+        """Return `Components` of the model's kind after expectation maximisation."""
+        covariances = variances
+        if self.model.is_triangular:
+            covariances = variances[:, :, None] * np.eye(self.model.n_features)
+        counts = self.n * weights
+        mean = _as_statistics(counts, means, covariances)
+        for gain in self._gains("refine", _REFINING_GAIN):
+            components = _components(weights, means, self._of_kind(counts, covariances))
+            mean = mean.towards(self._release("refine", components), gain)
+            counts, means, covariances = self._posterior_mode(mean, gain)
+            weights = counts / counts.sum()
+        return _components(weights, means, self._of_kind(counts, covariances))
+
+    def _posterior_mode(self, mean, gain):
+        counts = np.maximum(mean.counts, _LEAST_WEIGHT * self.n)
+        means = _into_ball(mean.sums / counts[:, None])
+        if mean.seconds.ndim == 2:
+            covariances = mean.seconds / counts[:, None] - means**2
+        else:
+            outer = means[:, :, None] * means[:, None, :]
+            covariances = mean.seconds / counts[:, None, None] - outer
+        return counts, means, self._known(counts, covariances, "refine", gain)
+
+    def _of_kind(self, counts, covariances):
+        kind = self.model.covariance_type
+        if kind == "spherical":
+            mean = covariances.mean(axis=1, keepdims=True)
+            return np.repeat(mean, covariances.shape[1], axis=1)
+        if kind == "tied":
+            tied = np.tensordot(counts / counts.sum(), covariances, axes=1)
+            return np.repeat(tied[None], counts.size, axis=0)
+        return covariances
+
+
+def _known_share(centre, noise):
+    """Return how much of a deviation from ``centre`` is kept where it is seen with noise."""
+    spread = (_SPREAD * centre) ** 2
+    return spread / (spread + noise**2)
+
+
+def _floor(pooled, noise):
+    return np.maximum(np.minimum(_POOLED_SHARE * pooled, 2.0 * noise), _LEAST_VARIANCE)
+
+
+def _nearest(centres):
+    return Components(np.zeros(len(centres)), centres, np.full_like(centres, _STEEP))
+
+
+def _diagonal(weights, means, variances):
+    return Components(np.log(weights), means, 1.0 / np.sqrt(variances))
+
+
+def _components(weights, means, covariances):
+    if covariances.ndim == 2:
+        return _diagonal(weights, means, covariances)
+    # A lower triangular F with F F^T = C^-1: the inverse of an upper triangular U^T with U U^T = C.
+    flipped = np.linalg.cholesky(covariances[:, ::-1, ::-1])[:, ::-1, ::-1]
+    factors = np.tril(np.linalg.inv(flipped).swapaxes(1, 2))
+    return Components(np.log(weights), means, np.ascontiguousarray(factors))
+
+
+def _as_statistics(counts, means, covariances):
+    outer = means**2 if covariances.ndim == 2 else means[:, :, None] * means[:, None, :]
+    shape = (-1,) + (1,) * (covariances.ndim - 1)
+    return Statistics(
+        counts, counts[:, None] * means, counts.reshape(shape) * (covariances + outer)
+    )
+
+
+def _into_ball(means):
+    norms = np.linalg.norm(means, axis=1, keepdims=True)
+    return means / np.maximum(norms, 1.0)
+
+
+def _clipped(matrices, low, high):
+    """Return symmetric matrices with their eigenvalues clipped."""
+    values, vectors = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2.0)
+    values = np.clip(values, low, high)
+    return (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
+
+
+def _split(counts, means, variances, most, least_spread):
+    """Return the means, those of the cells with the largest spread cut in two."""
+    axes = variances.argmax(axis=1)
+    widths = np.maximum(variances.max(axis=1), _LEAST_VARIANCE)
+    spread = counts * widths
+    chosen = [k for k in np.argsort(-spread)[: most - len(counts)] if spread[k] > least_spread]
+    if len(counts) == 1:
+        chosen = [0]
+    offsets = np.zeros_like(means)
+    offsets[chosen, axes[chosen]] = _OFFSET * np.sqrt(widths[chosen])
+    return np.concatenate([means + offsets, (means - offsets)[chosen]])
+
+
+def merged(weights, means, variances, n_components):
+    """Return (weights, means, variances) of fewer components, merged pair by pair.
+
+    If there are too few, those with the widest axis are cut in two.
+    """
+    parts = list(zip(weights, means, variances, strict=True))
+    while len(parts) > n_components:
+        pairs = [(i, j) for i in range(len(parts)) for j in range(i)]
+        i, j = min(pairs, key=lambda pair: _merging_cost(parts[pair[0]], parts[pair[1]]))
+        together = _together(parts[i], parts[j])
+        parts = [part for k, part in enumerate(parts) if k not in (i, j)] + [together]
+    while len(parts) < n_components:
+        widest = max(range(len(parts)), key=lambda k: parts[k][2].max())
+        weight, mean, variance = parts.pop(widest)
+        axis = variance.argmax()
+        offset, rest = np.zeros_like(mean), variance.copy()
+        offset[axis] = _OFFSET * math.sqrt(variance[axis])
+        rest[axis] *= 1.0 - _OFFSET**2
+        parts += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
+    return tuple(np.array(part) for part in zip(*parts, strict=True))
+
+
+def _together(first, second):
+    weight = first[0] + second[0]
+    share = first[0] / weight
+    apart = first[1] - second[1]
+    mean = second[1] + share * apart
+    variance = share * first[2] + (1.0 - share) * second[2] + share * (1.0 - share) * apart**2
+    return weight, mean, variance
+
+
+def _merging_cost(first, second):
+    """Return the Kullback-Leibler divergence of two weighted Gaussians from the one that replaces them."""
+    both = _together(first, second)
+    points = _normal_points(first[1].size)
+    total = 0.0
+    for weight, mean, variance in (first, second):
+        x = mean + np.sqrt(variance) * points
+        two = np.logaddexp(_log_density(x, first), _log_density(x, second))
+        total += weight * (two - _log_density(x, both)).mean()
+    return total
+
+
+@cache
+def _normal_points(n_features):
+    points = np.random.default_rng(0).standard_normal((_N_POINTS, n_features))
+    return np.concatenate([points, -points])
+
+
+def _log_density(x, part):
+    weight, mean, variance = part
+    distance = ((x - mean) ** 2 / variance).sum(axis=1)
+    return math.log(weight) - 0.5 * (distance + np.log(variance).sum())

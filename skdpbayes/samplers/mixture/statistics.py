@@ -1,0 +1,106 @@
+"""Releases of a mixture's expected sufficient statistics: one pass over the table each.
+
+    S + N(0, sigma^2 I),   S_k = sum_i r_k(x_i) (1, x_i, x_i^2)
+
+with half the variance off the diagonal of second moments, where entries count twice. Statistics and noise are
+rounded to one lattice, on which their sum is exact (`skdpbayes.privacy.floating_point`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from ...privacy.floating_point import lattice_spacing, n_chunks
+from ...targets import n_examples
+from ...targets.mixture import add_statistics, statistics_size
+from .._machinery.compiled import CompiledCore
+from .._machinery.execution import cores
+
+
+class Statistics(NamedTuple):
+    """Statistics, or running means of them, with the deviation of the noise in their entries.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_components,)
+    sums : ndarray of shape (n_components, n_features)
+    seconds : ndarray of shape (n_components, n_features) or (n_components, n_features, n_features)
+    """
+
+    counts: np.ndarray
+    sums: np.ndarray
+    seconds: np.ndarray
+
+    def towards(self, other, share):
+        """Return this plus a share of the way to another."""
+        pairs = zip(self, other, strict=True)
+        return Statistics(*((1.0 - share) * mine + share * theirs for mine, theirs in pairs))
+
+
+def _sum_parts(target, components, parts):
+    n = n_examples(target)
+    for part in prange(parts.shape[0]):
+        start, stop = n * part // parts.shape[0], n * (part + 1) // parts.shape[0]
+        add_statistics(target.values, target.scale, start, stop - start, components, parts[part])
+
+
+_sum_in_order = njit(error_model="numpy")(_sum_parts)
+_sum_at_once = njit(error_model="numpy", parallel=True)(_sum_parts)
+
+
+@CompiledCore
+def _sum_all(target, components, parts, parallel):
+    if parallel:
+        _sum_at_once(target, components, parts)
+    else:
+        _sum_in_order(target, components, parts)
+
+
+class StatisticsReleases:
+    """Releases statistics of a table, again and again.
+
+    Parameters
+    ----------
+    table : MixtureTable
+        Rows in the unit ball.
+    public_size : int
+        By which sums are cut into parts.
+    generator : numpy.random.Generator
+        Of the noise.
+    """
+
+    def __init__(self, table, public_size, generator):
+        self.table, self.generator = table, generator
+        self.n_parts = n_chunks(public_size)
+
+    def release(self, components, noise_scale):
+        """Return noisy `Statistics` of the responsibilities of some components."""
+        k, d = components.means.shape
+        triangular = components.factors.ndim == 3
+        size = statistics_size(k, d, triangular)
+        parts = np.zeros((self.n_parts, size))
+        with cores(self.table.values.shape[0] * size) as parallel:
+            _sum_all(self.table, components, parts, parallel)
+        total = np.zeros(size)
+        for part in parts:  # In order: the same on any number of cores.
+            total += part
+        scales = np.full(size, noise_scale)
+        rows, columns = np.tril_indices(d)
+        if triangular:
+            seconds = scales[k * (1 + d) :].reshape(k, -1)
+            seconds[:, rows != columns] /= np.sqrt(2.0)
+        counts, sums, seconds = np.split(self._noisy(total, scales), [k, k * (1 + d)])
+        if triangular:
+            matrices = np.zeros((k, d, d))
+            matrices[:, rows, columns] = seconds.reshape(k, -1)
+            matrices[:, columns, rows] = seconds.reshape(k, -1)
+            return Statistics(counts, sums.reshape(k, d), matrices)
+        return Statistics(counts, sums.reshape(k, d), seconds.reshape(k, d))
+
+    def _noisy(self, total, scales):
+        if scales[0] == 0:
+            return total
+        spacing = lattice_spacing(scales.min())
+        noise = scales * self.generator.standard_normal(total.size)
+        return spacing * (np.rint(total / spacing) + np.rint(noise / spacing))

@@ -1,0 +1,5 @@
+"""Bayes by backprop."""
+
+from .sampler import BayesByBackprop
+
+__all__ = ["BayesByBackprop"]

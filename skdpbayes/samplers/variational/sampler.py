@@ -1,0 +1,107 @@
+"""Bayes by backprop: a mean-field Gaussian, fitted by noisy gradients at its own draws.
+
+    q = N(m, diag(s^2)),    min over m, s of  E_q sum_i ell_i(theta) + tau KL(q || p)
+
+`plan` says what it costs and how its temperature follows, `core` fits it.
+"""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from ...targets import has_own_prior
+from .._protocol import AUTO, CONSTRAINTS, Sampler, check_made_for, given, resolved_batch_size
+from .plan import plan_variational
+
+# A step of a whole prior deviation is no use, and states must stay finite.
+_SHARE = [AUTO, Interval(Real, 0, 1, closed="right")]
+
+
+class BayesByBackprop(Sampler):
+    """Bayes by backprop: a Gaussian with independent coordinates, fitted to the posterior by noisy gradients.
+
+    Minimises ``E_q sum_i ell_i + tau KL(q || p)`` over ``q = N(m, diag(s^2))`` by Adam [1]_. Every noisy
+    gradient is released: ``T`` Gaussian mechanisms, on Poisson batches subsampled ones. As many draws as
+    one likes, but no correlations among parameters. ``temperature`` is the weight ``tau``.
+    ``variational_mean`` and ``variational_scale`` are released.
+
+    Parameters
+    ----------
+    batch_size : int, "auto" or None, default="auto"
+        Expected size of a Poisson batch. None takes the full table at every step. "auto" does so, too, except
+        for networks: 4,096 there.
+    step_size : float or "auto", default="auto"
+        Adam's learning rate, in deviations of the prior, at most 1; "auto" is ``1 / sqrt(n_steps)``.
+    initial_scale : float or "auto", default="auto"
+        Deviation at which every coordinate's starts, over its prior's, at most 1; "auto" is 0.1, for networks
+        0.02.
+
+    References
+    ----------
+    .. [1] C. Blundell, J. Cornebise, K. Kavukcuoglu and D. Wierstra, "Weight uncertainty in neural networks",
+       ICML 2015.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import BayesByBackprop
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
+    >>> plan = BayesByBackprop().plan(bounds, 10_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> 0.999 < plan.epsilon <= 1.0
+    True
+    """
+
+    name = "bbb"
+    _parameter_constraints = {
+        "batch_size": CONSTRAINTS["batch_size"],
+        "step_size": _SHARE,
+        "initial_scale": _SHARE,
+    }
+
+    def __init__(self, *, batch_size="auto", step_size="auto", initial_scale="auto"):
+        self.batch_size = batch_size
+        self.step_size = step_size
+        self.initial_scale = initial_scale
+
+    def step_size_or(self, default):
+        """Return the step size that is given, or a default."""
+        return default if given(self.step_size) is None else float(self.step_size)
+
+    def initial_scale_or(self, default):
+        """Return the initial scale that is given, or a default."""
+        return default if given(self.initial_scale) is None else float(self.initial_scale)
+
+    def _plan(self, bounds, n_samples, budget, *fixed):
+        budget.checked_gaussian(f"sampler={self.name!r}")
+        batch = resolved_batch_size(self.batch_size, bounds, n_samples)
+        rate = 1.0 if batch is None else batch / n_samples
+        return plan_variational(self, bounds, n_samples, budget, rate, *fixed)
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target, or the prior is not Gaussian."""
+        check_made_for(plan, target)
+        precision = getattr(target, "prior_precision", None)
+        if precision is None or has_own_prior(target):
+            raise ValueError(
+                f"sampler={self.name!r} needs an independent Gaussian prior around zero, which it reads off "
+                f"an array prior_precision, and {type(target).__name__} has another: add the field and no "
+                "prior_gradient, or plan another sampler."
+            )
+        start = getattr(target, "start", None)
+        if start is not None and np.shape(start) != np.shape(precision):
+            raise ValueError(
+                f"the target's start has shape {np.shape(start)}, its prior_precision {np.shape(precision)}."
+            )
+
+    def run(self, plan, target, generator, verbose):
+        """Fit the Gaussian, and draw from it."""
+        from .core import run_variational
+
+        return run_variational(plan, target, generator, verbose)
+
+    def redraw(self, released, n_draws, random_state):
+        """Return new draws from the fitted Gaussian."""
+        mean, scale = released["variational_mean"], released["variational_scale"]
+        return mean + scale * random_state.standard_normal((n_draws, *mean.shape))
