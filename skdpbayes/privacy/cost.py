@@ -175,6 +175,11 @@ class PrivacyCost:
         return math.isinf(self.mu) or math.isinf(self.rho)
 
     @property
+    def is_gaussian(self):
+        """Whether the cost is ``mu``-GDP and no more."""
+        return not self._parts and self.rho == 0
+
+    @property
     def pure_epsilon(self):
         """Epsilon at delta 0; ``inf`` where there is none."""
         if self.mu > 0 or self.rho > 0 or self.sampled or self.counted:
@@ -229,7 +234,7 @@ class PrivacyCost:
             return math.inf
         if delta == 0:
             return self.pure_epsilon
-        if not self._parts and self.rho == 0:
+        if self.is_gaussian:
             return gaussian_epsilon(self.mu, delta)
         forms = [self.pure_epsilon, zcdp_epsilon(self.concentrated, delta)]
         rest = self._without_rho()
@@ -264,7 +269,7 @@ class PrivacyCost:
             return 0.0
         if self.is_nothing:
             return 1.0
-        if not self._parts and self.rho == 0:
+        if self.is_gaussian:
             return gaussian_delta(self.mu, epsilon)
         if self.rho == 0:
             return min(zcdp_delta(self.concentrated, epsilon), self._exact_delta(epsilon))

@@ -9,6 +9,7 @@ A sampler knows targets by their generic functions only. `Sampler` is the base o
 yours: any object of it goes wherever one of the package's does.
 """
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -122,7 +123,8 @@ class Sampler(BaseEstimator):
     ):
         """Plan a run in coordinates that were released, at noise that is paid for.
 
-        By default what `plan` makes of the part of a budget that this noise amounts to.
+        By default what `plan` makes of the part of a budget that this noise amounts to, if that is Gaussian
+        differential privacy, too.
 
         Parameters
         ----------
@@ -145,9 +147,10 @@ class Sampler(BaseEstimator):
         -------
         plan : Plan
         """
-        part = budget
+        part, paid = budget, math.inf
         if noise_multiplier > 0:
-            part = budget.with_mu(budget.records_moved * n_steps**0.5 / noise_multiplier)
+            paid = budget.records_moved * math.sqrt(n_steps) / noise_multiplier
+            part = budget.with_mu(paid)
         path = self.plan(
             geometry.nominal_bounds(budget),
             n_samples,
@@ -156,6 +159,12 @@ class Sampler(BaseEstimator):
             n_steps=n_steps,
             n_draws=n_draws,
         )
+        if not (path.cost.is_gaussian and path.cost.mu <= paid):
+            # The same epsilon at one delta says nothing of what it composes to with the rest.
+            raise ValueError(
+                f"sampler={self.name!r} plans what is not Gaussian differential privacy, where part of the "
+                "budget is paid as such: implement plan_at_noise for it, or take another sampler."
+            )
         return replace(path, budget=budget, cost=cost)
 
     def check(self, plan, target):

@@ -12,9 +12,10 @@ from .._protocol import Sampler, check_made_for, check_public, resolved_batch_si
 from ..auto import Auto
 from ..fisher import SGFS
 from ..langevin import OPS, SGHMC
-from ..langevin.sampler import PATH_BURN_IN, LangevinSampler
+from ..langevin.base import PATH_BURN_IN, LangevinSampler
 from ..metropolis import RandomWalk
 from ..variational import BayesByBackprop
+from .path import complete_path
 from .plan import plan_noisy_path, plan_walk, statistics_bounds
 
 _BY_OPTION = {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
@@ -75,7 +76,10 @@ class MixtureSampler(Sampler):
             batch = resolved_batch_size(path.batch_size, bounds, n_samples)
             rate = 1.0 if batch is None else batch / n_samples
             burn_in = path.burn_in_or(PATH_BURN_IN)
-        return plan_noisy_path(made_by, model, n_samples, budget, rate, burn_in, gradients, fixed)
+        plan = plan_noisy_path(made_by, model, n_samples, budget, rate, burn_in, gradients, fixed)
+        # What cannot be planned around a start is refused before one is released.
+        complete_path(plan, path, lambda deviation: 1.0, 1.0)
+        return plan
 
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another table."""

@@ -1,0 +1,288 @@
+"""What Langevin samplers share: from options and public numbers to a schedule, and from that to a plan.
+
+What is released is a whole path (`all_iterates`), or the last iterates of a few chains (`last_iterate`); how
+long steps are, `dynamics` says; how many, and at which temperature, `schedule`; where noise is bought first,
+`at_noise` and `clipped`.
+"""
+
+import math
+
+from ...targets import clips_each_example
+from .._protocol import Released, Sampler, check_made_for, given, resolved_batch_size
+from .all_iterates import AllIterates
+from .at_noise import schedule_at_noise
+from .clipped import BURN_IN as CLIPPED_BURN_IN
+from .clipped import ClippedGeometry, plan_clipped
+from .dynamics import Overdamped
+from .geometry import PriorGeometry
+from .last_iterate import LastIterate
+from .plan import LangevinPlan
+from .schedule import Chain, cost_at, solve
+
+# How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.
+PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)
+PATH_BURN_IN, PATH_DRAWS = 0.25, 100
+
+
+class LangevinSampler(Sampler):
+    """What Langevin samplers share; see `SGLD`."""
+
+    is_overdamped = True
+    # What samplers do that have no such option.
+    release = "all_iterates"
+    batch_size = None
+    step_size = "auto"
+    step_decay = 0.0
+    friction = "auto"
+    burn_in = "auto"
+    init = "zeros"
+    init_share = "auto"
+
+    def burn_in_or(self, default):
+        """Return the burn-in that is given, or a default."""
+        return default if given(self.burn_in) is None else float(self.burn_in)
+
+    def friction_or(self, default):
+        """Return the friction that is given, or a default."""
+        return default if given(self.friction) is None else float(self.friction)
+
+    def _dynamics(self, relaxations, bounds, n_samples, rate):
+        return Overdamped()
+
+    # Plans
+
+    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+        budget.checked_gaussian(f"sampler={self.name!r}")
+        batch = resolved_batch_size(self.batch_size, bounds, n_samples)
+        rate = 1.0 if batch is None else batch / n_samples
+        temperature = None if temperature is None else float(temperature)
+        if given(self.init_share) is not None and self.init == "zeros":
+            raise ValueError(f"init_share={self.init_share} is for init='ops': leave it 'auto'.")
+        if bounds.clipped:
+            return self._plan_clipped(
+                bounds, n_samples, budget, rate, temperature, n_steps, n_draws
+            )
+        if self.release == "last_iterate":
+            return self._plan_last(bounds, n_samples, budget, batch, temperature, n_steps, n_draws)
+        return self._plan_path(bounds, n_samples, budget, rate, temperature, n_steps, n_draws)
+
+    def _plan_clipped(self, bounds, *args):
+        if self.release == "last_iterate" or self.init != "zeros":
+            bounds.checked_convex()
+        if self.step_decay:
+            raise ValueError(
+                f"step_decay={self.step_decay:g} does not go with gradients that are clipped one by one, as "
+                "those of networks are: leave it 0."
+            )
+        return plan_clipped(self, bounds, *args)
+
+    def _plan_path(self, bounds, n_samples, budget, rate, temperature, n_steps, n_draws):
+        default = PATH_BURN_IN if self.init == "zeros" else 0.0
+        chain = self._chain(
+            PriorGeometry(bounds, n_samples),
+            budget,
+            AllIterates(self._start_cost(bounds, n_samples, budget)),
+            PATH_RELAXATIONS,
+            rate,
+            burn_in=self.burn_in_or(default),
+            n_draws=n_draws or PATH_DRAWS,
+            n_steps=n_steps,
+        )
+        solved = solve(chain, self._own_temperature(temperature))
+        start = None
+        if self.init == "ops":
+            start = self._planned_start(bounds, n_samples, budget, solved.temperature)
+        return self._made(chain, solved, start=start)
+
+    def _plan_last(self, bounds, n_samples, budget, batch, temperature, n_steps, n_draws):
+        bounds.checked_convex()
+        _check_hidden(self, budget)
+        n_batches = 1 if batch is None else math.ceil(n_samples / batch)
+        chain = self._last_chain(bounds, n_samples, budget, n_batches, n_draws or 1, n_steps)
+        return self._made(chain, solve(chain, temperature), hides_path=True)
+
+    def _last_chain(self, bounds, n_samples, budget, n_batches=1, n_draws=1, n_steps=None):
+        return self._chain(
+            PriorGeometry(bounds, n_samples, n_batches),
+            budget,
+            LastIterate(n_batches),
+            LAST_RELAXATIONS,
+            1.0 / n_batches,
+            burn_in=0.0,
+            n_draws=n_draws,
+            n_steps=n_steps,
+        )
+
+    def _own_temperature(self, temperature):
+        """Return the temperature that is given, or the sampler's own, None for what a budget affords."""
+        return temperature
+
+    def _start_cost(self, bounds, n_samples, budget):
+        """Return what maps a temperature to the cost of the start, or None if it is zero."""
+        if self.init == "zeros":
+            return None
+        bounds.checked_convex()
+        if given(self.init_share) is not None:
+            start = self._planned_start(bounds, n_samples, budget, None)
+            return lambda temperature: start.cost
+        # The start is drawn at the path's own temperature.
+        draw = _one_sample()._last_chain(bounds, n_samples, budget)
+        return lambda temperature: cost_at(draw, temperature)
+
+    def _planned_start(self, bounds, n_samples, budget, temperature):
+        if given(self.init_share) is not None:
+            part = budget.with_mu(math.sqrt(self.init_share) * budget.mu)
+            return _one_sample().plan(bounds, n_samples, part)
+        return _one_sample().plan(bounds, n_samples, budget, temperature=temperature)
+
+    def plan_at_noise(
+        self,
+        geometry,
+        n_samples,
+        noise_multiplier,
+        n_steps,
+        cost,
+        *,
+        budget,
+        temperature=None,
+        n_draws=None,
+        relaxations=PATH_RELAXATIONS,
+    ):
+        """Plan a path in coordinates that were released, at noise that is paid for.
+
+        Parameters are those of `Sampler.plan_at_noise`, and ``relaxations``: how often the slowest
+        direction is to relax, with privacy and without.
+        """
+        batch = resolved_batch_size(self.batch_size, geometry.bounds, n_samples)
+        clipped = isinstance(geometry, ClippedGeometry)
+        chain = self._chain(
+            geometry,
+            budget,
+            AllIterates(),
+            (0.0, 0.0) if clipped else relaxations,
+            1.0 if batch is None else batch / n_samples,
+            burn_in=self.burn_in_or(CLIPPED_BURN_IN if clipped else PATH_BURN_IN),
+            n_draws=n_draws or PATH_DRAWS,
+            n_steps=n_steps,
+        )
+        if clipped:
+            solved = geometry.schedule_at_noise(chain, noise_multiplier, temperature)
+        else:
+            wanted = self._own_temperature(temperature)
+            solved = schedule_at_noise(chain, noise_multiplier, wanted)
+        return self._made(chain, solved, cost=cost, noise_multiplier=noise_multiplier)
+
+    def _chain(self, geometry, budget, release, relaxations, rate, *, burn_in, n_draws, n_steps):
+        goal = relaxations[0 if budget.is_private else 1]
+        bounds, n_samples = geometry.bounds, geometry.n_samples
+        step_size = given(self.step_size)
+        return Chain(
+            bounds=bounds,
+            n_samples=n_samples,
+            budget=budget,
+            geometry=geometry,
+            dynamics=self._dynamics(goal, bounds, n_samples, rate),
+            release=release,
+            relaxations=goal,
+            burn_in=burn_in,
+            n_draws=n_draws,
+            sampling_rate=rate,
+            step_size=None if step_size is None else float(step_size),
+            step_decay=float(self.step_decay),
+            n_steps=n_steps,
+        )
+
+    def _made(self, chain, solved, cost=None, noise_multiplier=None, **more):
+        """Return the plan of a schedule."""
+        temperature, step, steps = solved
+        if cost is None:
+            cost = chain.release.cost(chain, *solved)
+            noise = math.sqrt(2.0 * temperature / step)
+            noise_multiplier = chain.sampling_rate * noise / chain.bounds.gradient_bound
+        geometry = chain.geometry
+        clipped = isinstance(geometry, ClippedGeometry)
+        friction = geometry.friction if clipped else chain.dynamics.friction(geometry, *solved)
+        return LangevinPlan(
+            sampler=self,
+            n_samples=chain.n_samples,
+            bounds=chain.bounds,
+            budget=chain.budget,
+            cost=cost,
+            temperature=temperature,
+            n_steps=steps,
+            n_burn_in=math.floor(steps * chain.burn_in),
+            n_draws=chain.n_draws,
+            sampling_rate=chain.sampling_rate,
+            step_size=step,
+            step_decay=chain.step_decay,
+            noise_multiplier=noise_multiplier,
+            wanted_relaxations=chain.relaxations,
+            slowest_curvature=None if clipped else geometry.slowest(temperature),
+            friction=friction,
+            thermostat_gain=self._gain(friction, temperature),
+            **more,
+        )
+
+    def _gain(self, friction, temperature):
+        return 0.0
+
+    # Runs
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target, or does not hold for this one."""
+        check_made_for(plan, target)
+        if plan.hides_path or plan.start is not None:
+            _check_contraction(plan, target)
+
+    def run(self, plan, target, generator, verbose):
+        """Draw along a path, or draw the last iterates of a few."""
+        from .overdamped import run_overdamped
+        from .underdamped import run_underdamped
+
+        start = None
+        if plan.start is not None:
+            start = plan.start.sampler.run(plan.start, target, generator, verbose).draws[0]
+        run = run_overdamped if self.is_overdamped else run_underdamped
+        return Released(run(plan, target, generator, verbose, start), plan)
+
+
+def _one_sample():
+    """Return the sampler that draws the start of a path."""
+    from .sampler import OPS  # It is made of what is here.
+
+    return OPS()
+
+
+def _check_hidden(sampler, budget):
+    if budget.neighboring_relation != "replace_one":
+        raise ValueError(
+            "releasing last iterates only needs a bound on the number of records, by which steps are "
+            "known to contract, and neighboring_relation='add_or_remove_one' keeps it private: use "
+            "'replace_one', or release='all_iterates'."
+        )
+    if given(sampler.burn_in) is not None:
+        raise ValueError(
+            f"burn_in={sampler.burn_in:g} means nothing where only last iterates are released: leave "
+            "burn_in='auto', and raise n_steps for longer segments."
+        )
+    if sampler.init != "zeros":
+        raise ValueError(
+            f"init={sampler.init!r} is for release='all_iterates': chains of which only the last iterate is "
+            "released start at zero, and each draw after the first at the one before."
+        )
+
+
+def _check_contraction(plan, target):
+    bounds = plan.bounds.checked_convex()
+    if clips_each_example(target):
+        raise ValueError(
+            f"{type(target).__name__} clips the gradient of every example, and clipping can undo the "
+            "contraction that hidden states rest on: implement add_gradient with a gradient that is "
+            "bounded by itself (clip the rows), or release all iterates."
+        )
+    smoothness = getattr(target, "smoothness", bounds.smoothness)
+    if not smoothness <= bounds.smoothness * (1 + 1e-12):  # They may be computed in other orders.
+        raise ValueError(
+            f"the plan assumes smoothness={bounds.smoothness:g}, but the target's is {smoothness:g}: "
+            "make the plan from the target's own bounds."
+        )
