@@ -12,8 +12,8 @@ yours: any object of it goes wherever one of the package's does.
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import NamedTuple
@@ -41,6 +41,10 @@ CONSTRAINTS = {
 }
 
 
+# Options are fields with defaults: a constructor, get_params and clone follow from them.
+options = partial(dataclass, kw_only=True, eq=False, repr=False)
+
+
 class Released(NamedTuple):
     """What a run lets out.
 
@@ -64,8 +68,9 @@ class Released(NamedTuple):
 class Sampler(BaseEstimator):
     """Base class of samplers: options, plans, and runs.
 
-    A subclass has its options as keyword parameters of ``__init__``, as scikit-learn's estimators have, a
-    class attribute ``name``, and at least `plan` and `run`.
+    A subclass has its options as keyword parameters of ``__init__``, as scikit-learn's estimators have (the
+    decorator `options` makes fields of a class such parameters), a class attribute ``name``, and at least
+    `plan` and `run`.
     """
 
     name = "sampler"

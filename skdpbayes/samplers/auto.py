@@ -12,7 +12,7 @@ tempered, so that there is nothing to gain, and wherever a target is not for Fis
 
 import math
 
-from ._protocol import CONSTRAINTS, Sampler
+from ._protocol import CONSTRAINTS, Sampler, options
 from .fisher import SGFS
 from .langevin import SGHMC
 
@@ -22,6 +22,7 @@ _HARDLY_TEMPERED = 6.0
 _LARGEST_MATRIX = 2000
 
 
+@options()
 class Auto(Sampler):
     """SGFS where the public sizes promise that this pays, else SGHMC.
 
@@ -45,24 +46,23 @@ class Auto(Sampler):
         name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
     }
 
-    def __init__(self, *, friction="auto", batch_size="auto", burn_in="auto"):
-        self.friction = friction
-        self.batch_size = batch_size
-        self.burn_in = burn_in
+    friction: float | str = "auto"
+    batch_size: int | str | None = "auto"
+    burn_in: float | str = "auto"
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
-        options = self.get_params(deep=False)
+        own = self.get_params(deep=False)
         fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
-        plain = SGHMC(**options).plan(bounds, n_samples, budget, **fixed)
+        plain = SGHMC(**own).plan(bounds, n_samples, budget, **fixed)
         wide = bounds.block_length > _LARGEST_MATRIX
         cold = temperature is None and plain.temperature <= _HARDLY_TEMPERED
         if wide or cold or bounds.row_norm is None or not budget.is_private:
             return plain
-        plan = SGFS(**options).plan(bounds, n_samples, budget, **fixed)
+        plan = SGFS(**own).plan(bounds, n_samples, budget, **fixed)
         average = n_samples * bounds.row_norm**2 / bounds.block_length
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def plan_at_noise(self, *args, **options):
+    def plan_at_noise(self, *args, **more):
         """Plan a path of `SGHMC` at noise that is paid for."""
-        return SGHMC(**self.get_params(deep=False)).plan_at_noise(*args, **options)
+        return SGHMC(**self.get_params(deep=False)).plan_at_noise(*args, **more)

@@ -5,11 +5,12 @@
 `plan` says what it costs and how the matrix decides on the path, `core` does it.
 """
 
-from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, resolved_batch_size
+from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
 from ..langevin import SGHMC
 from .plan import BURN_IN, plan_fisher
 
 
+@options()
 class SGFS(Sampler):
     """Stochastic gradient Fisher scoring: SGHMC in coordinates that a released second moment whitens.
 
@@ -49,10 +50,9 @@ class SGFS(Sampler):
         name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
     }
 
-    def __init__(self, *, friction="auto", batch_size="auto", burn_in="auto"):
-        self.friction = friction
-        self.batch_size = batch_size
-        self.burn_in = burn_in
+    friction: float | str = "auto"
+    batch_size: int | str | None = "auto"
+    burn_in: float | str = "auto"
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         budget.checked_gaussian(f"sampler={self.name!r}")

@@ -11,7 +11,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._protocol import AUTO, CONSTRAINTS
+from .._protocol import AUTO, CONSTRAINTS, options
 from .base import LangevinSampler
 from .dynamics import Thermostat, Underdamped, thermostat_gain
 from .schedule import batch_trace
@@ -26,7 +26,20 @@ _PATH = {
 } | _INIT
 
 
-class SGLD(LangevinSampler):
+@options()
+class PathSampler(LangevinSampler):
+    """What samplers share that release a path; see `SGLD`."""
+
+    init: str = "zeros"
+    init_share: float | str = "auto"
+    batch_size: int | str | None = "auto"
+    step_size: float | str = "auto"
+    step_decay: float = 0.0
+    burn_in: float | str = "auto"
+
+
+@options()
+class SGLD(PathSampler):
     """Stochastic gradient Langevin dynamics.
 
     ``theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I)``, ``g`` the summed
@@ -77,26 +90,10 @@ class SGLD(LangevinSampler):
     name = "sgld"
     _parameter_constraints = {"release": [_RELEASE], **_PATH}
 
-    def __init__(
-        self,
-        *,
-        release="all_iterates",
-        init="zeros",
-        init_share="auto",
-        batch_size="auto",
-        step_size="auto",
-        step_decay=0.0,
-        burn_in="auto",
-    ):
-        self.release = release
-        self.init = init
-        self.init_share = init_share
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.step_decay = step_decay
-        self.burn_in = burn_in
+    release: str = "all_iterates"
 
 
+@options()
 class OPS(LangevinSampler):
     """One posterior sample, or a few: the last iterates of full-batch Langevin chains.
 
@@ -135,12 +132,12 @@ class OPS(LangevinSampler):
     release = "last_iterate"
     _parameter_constraints = {name: CONSTRAINTS[name] for name in ("step_size", "step_decay")}
 
-    def __init__(self, *, step_size="auto", step_decay=0.0):
-        self.step_size = step_size
-        self.step_decay = step_decay
+    step_size: float | str = "auto"
+    step_decay: float = 0.0
 
 
-class SGHMC(LangevinSampler):
+@options()
+class SGHMC(PathSampler):
     """Stochastic gradient Hamiltonian Monte Carlo: underdamped Langevin dynamics.
 
     ``u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I)``, ``theta <- theta + u``
@@ -175,24 +172,7 @@ class SGHMC(LangevinSampler):
     is_overdamped = False
     _parameter_constraints = {"friction": CONSTRAINTS["friction"], **_PATH}
 
-    def __init__(
-        self,
-        *,
-        friction="auto",
-        init="zeros",
-        init_share="auto",
-        batch_size="auto",
-        step_size="auto",
-        step_decay=0.0,
-        burn_in="auto",
-    ):
-        self.friction = friction
-        self.init = init
-        self.init_share = init_share
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.step_decay = step_decay
-        self.burn_in = burn_in
+    friction: float | str = "auto"
 
     def _dynamics(self, relaxations, bounds, n_samples, rate):
         return Underdamped(relaxations, self.friction_or(None))

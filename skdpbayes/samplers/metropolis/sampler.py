@@ -30,6 +30,7 @@ from .._protocol import (
     Sampler,
     check_made_for,
     given,
+    options,
     resolved_batch_size,
 )
 from ..langevin import SGHMC
@@ -50,26 +51,33 @@ _BATCHES = {
 _NOISE = {"noise_multiplier": [AUTO, Interval(Real, 0, None, closed="neither")]}
 
 
+@options()
 class RandomWalk(Sampler):
     """What the samplers of Metropolis' family share; see `DPFastMH`."""
+
+    step_size: float | str = "auto"
+    proposal: str = "sphere"
+    adapt_step_size: bool = False
+    n_effective: int | str = "auto"
+    burn_in: float | str = "auto"
 
     # Whether it reads batches, and whether it adds noise.
     on_batches = False
     is_noisy = False
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
-        options = self._options(temperature, n_steps, n_draws)
-        self._check_options(bounds, n_samples, budget, options)
+        fixed = self._options(temperature, n_steps, n_draws)
+        self._check_options(bounds, n_samples, budget, fixed)
         relation, private = budget.neighboring_relation, budget.is_private
         kernel = Kernel(self.on_batches, self.is_noisy, relation, private, n_samples)
-        plan = WalkSearch(bounds, n_samples, budget, options, kernel).solved().plan(self)
-        return dataclasses.replace(plan, advice=_advice(plan, options))
+        plan = WalkSearch(bounds, n_samples, budget, fixed, kernel).solved().plan(self)
+        return dataclasses.replace(plan, advice=_advice(plan, fixed))
 
     def _options(self, temperature, n_steps, n_draws):
         chosen = {name: given(value) for name, value in self.get_params(deep=False).items()}
         return WalkOptions(temperature, n_steps, n_draws, **chosen)
 
-    def _check_options(self, bounds, n_samples, budget, options):
+    def _check_options(self, bounds, n_samples, budget, fixed):
         if bounds.clipped:
             raise ValueError(
                 f"sampler={self.name!r} compares losses, whose differences are not bounded where "
@@ -77,17 +85,17 @@ class RandomWalk(Sampler):
             )
         if self.is_noisy:
             budget.checked_gaussian(f"sampler={self.name!r}")
-        size = resolved_batch_size(options.batch_size, bounds, n_samples)
-        largest = options.max_batch_size
+        size = resolved_batch_size(fixed.batch_size, bounds, n_samples)
+        largest = fixed.max_batch_size
         if size is not None and largest is not None and size > largest:
             raise ValueError(
                 f"batch_size={size} is beyond max_batch_size={largest}: drop one of them."
             )
         for name in ("step_size", "noise_multiplier"):
-            value = getattr(options, name)
+            value = getattr(fixed, name)
             if value is not None and math.isinf(value):
                 raise ValueError(f"{name} must be positive and finite, got {value}.")
-        if not options.is_varied or not budget.is_private:
+        if not fixed.is_varied or not budget.is_private:
             return
         if budget.delta == 0 or (self.on_batches and self.is_noisy):
             what = "delta=0" if budget.delta == 0 else f"sampler={self.name!r}"
@@ -95,9 +103,9 @@ class RandomWalk(Sampler):
                 f"{what} does not go with steps of different lengths, which are charged as zCDP: leave "
                 "proposal='sphere' and adapt_step_size=False."
             )
-        if options.n_steps is not None:
+        if fixed.n_steps is not None:
             raise ValueError(
-                f"n_steps={options.n_steps} does not go with steps of different lengths, of which there are "
+                f"n_steps={fixed.n_steps} does not go with steps of different lengths, of which there are "
                 "as many as the budget allows: leave proposal='sphere' and adapt_step_size=False, or "
                 "n_steps='auto'."
             )
@@ -162,22 +170,8 @@ class DPMH(RandomWalk):
     name = "dp_mh"
     _parameter_constraints = _WALK
 
-    def __init__(
-        self,
-        *,
-        step_size="auto",
-        proposal="sphere",
-        adapt_step_size=False,
-        n_effective="auto",
-        burn_in="auto",
-    ):
-        self.step_size = step_size
-        self.proposal = proposal
-        self.adapt_step_size = adapt_step_size
-        self.n_effective = n_effective
-        self.burn_in = burn_in
 
-
+@options()
 class DPFastMH(RandomWalk):
     """Metropolis-Hastings with Barker's rule on Poisson batches.
 
@@ -218,26 +212,11 @@ class DPFastMH(RandomWalk):
     on_batches = True
     _parameter_constraints = {**_WALK, **_BATCHES}
 
-    def __init__(
-        self,
-        *,
-        step_size="auto",
-        proposal="sphere",
-        adapt_step_size=False,
-        n_effective="auto",
-        burn_in="auto",
-        batch_size="auto",
-        max_batch_size=None,
-    ):
-        self.step_size = step_size
-        self.proposal = proposal
-        self.adapt_step_size = adapt_step_size
-        self.n_effective = n_effective
-        self.burn_in = burn_in
-        self.batch_size = batch_size
-        self.max_batch_size = max_batch_size
+    batch_size: int | str | None = "auto"
+    max_batch_size: int | None = None
 
 
+@options()
 class PenaltyMH(RandomWalk):
     """Metropolis-Hastings with Gaussian noise on the log ratio, over the whole table.
 
@@ -274,25 +253,11 @@ class PenaltyMH(RandomWalk):
     is_noisy = True
     _parameter_constraints = {**_WALK, **_NOISE}
 
-    def __init__(
-        self,
-        *,
-        step_size="auto",
-        proposal="sphere",
-        adapt_step_size=False,
-        n_effective="auto",
-        burn_in="auto",
-        noise_multiplier="auto",
-    ):
-        self.step_size = step_size
-        self.proposal = proposal
-        self.adapt_step_size = adapt_step_size
-        self.n_effective = n_effective
-        self.burn_in = burn_in
-        self.noise_multiplier = noise_multiplier
+    noise_multiplier: float | str = "auto"
 
 
-class DPFastMHGaussian(RandomWalk):
+@options()
+class DPFastMHGaussian(DPFastMH):
     """Metropolis-Hastings on Poisson batches with Gaussian noise that is always on.
 
     What DP-Fast MH [1]_ does above its threshold, at every step: the noise of `PenaltyMH` on the batches of
@@ -325,39 +290,19 @@ class DPFastMHGaussian(RandomWalk):
     """
 
     name = "dp_fast_mh_gaussian"
-    on_batches = True
     is_noisy = True
     _parameter_constraints = {**_WALK, **_BATCHES, **_NOISE}
 
-    def __init__(
-        self,
-        *,
-        step_size="auto",
-        proposal="sphere",
-        adapt_step_size=False,
-        n_effective="auto",
-        burn_in="auto",
-        batch_size="auto",
-        max_batch_size=None,
-        noise_multiplier="auto",
-    ):
-        self.step_size = step_size
-        self.proposal = proposal
-        self.adapt_step_size = adapt_step_size
-        self.n_effective = n_effective
-        self.burn_in = burn_in
-        self.batch_size = batch_size
-        self.max_batch_size = max_batch_size
-        self.noise_multiplier = noise_multiplier
+    noise_multiplier: float | str = "auto"
 
 
-def _advice(plan, options):
+def _advice(plan, fixed):
     """Return what to say where a random walk within the budget is the wrong tool."""
     if plan.temperature == 1 and not plan.is_short:
         return ""
-    if options.step_size and options.batch_size and plan.batch_ratio > 0.99 * LARGEST_BATCH_RATIO:
+    if fixed.step_size and fixed.batch_size and plan.batch_ratio > 0.99 * LARGEST_BATCH_RATIO:
         return (
-            f"steps of {options.step_size:g} on batches of {options.batch_size} are private from temperature "
+            f"steps of {fixed.step_size:g} on batches of {fixed.batch_size} are private from temperature "
             f"{plan.temperature:.3g} on: raise batch_size, or lower step_size."
         )
     advice = (
@@ -367,7 +312,7 @@ def _advice(plan, options):
     advice += (
         f"; it samples at temperature {plan.temperature:.3g}. " if plan.temperature > 1 else ". "
     )
-    if options.n_steps is not None or options.step_size is not None:
+    if fixed.n_steps is not None or fixed.step_size is not None:
         return advice + "Leave n_steps and step_size to the plan, or raise epsilon."
     if plan.budget.delta == 0:
         return (

@@ -11,13 +11,22 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from ...targets import has_own_prior
-from .._protocol import AUTO, CONSTRAINTS, Sampler, check_made_for, given, resolved_batch_size
+from .._protocol import (
+    AUTO,
+    CONSTRAINTS,
+    Sampler,
+    check_made_for,
+    given,
+    options,
+    resolved_batch_size,
+)
 from .plan import plan_variational
 
 # A step of a whole prior deviation is no use, and states must stay finite.
 _SHARE = [AUTO, Interval(Real, 0, 1, closed="right")]
 
 
+@options()
 class BayesByBackprop(Sampler):
     """Bayes by backprop: a Gaussian with independent coordinates, fitted to the posterior by noisy gradients.
 
@@ -60,10 +69,9 @@ class BayesByBackprop(Sampler):
         "initial_scale": _SHARE,
     }
 
-    def __init__(self, *, batch_size="auto", step_size="auto", initial_scale="auto"):
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.initial_scale = initial_scale
+    batch_size: int | str | None = "auto"
+    step_size: float | str = "auto"
+    initial_scale: float | str = "auto"
 
     def step_size_or(self, default):
         """Return the step size that is given, or a default."""
