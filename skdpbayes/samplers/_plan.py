@@ -6,15 +6,11 @@ quantities alone, and what a fit reports as spent is its plan's cost.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.floating_point import n_chunks
 from ..targets import TargetBounds
-
-if TYPE_CHECKING:
-    from ._protocol import Sampler
 
 # Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
 # for `estimated_seconds`, never used for anything else.
@@ -45,7 +41,7 @@ class Plan:
         Probability with which a record takes part in a step; 1 is the full batch.
     """
 
-    sampler: "Sampler" = field(compare=False)
+    sampler: object = field(compare=False)
     n_samples: int
     bounds: TargetBounds
     budget: Budget

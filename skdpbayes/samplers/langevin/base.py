@@ -17,7 +17,7 @@ from .dynamics import Overdamped
 from .geometry import PriorGeometry
 from .last_iterate import LastIterate
 from .plan import LangevinPlan
-from .schedule import Chain, cost_at, solve
+from .schedule import Chain, solve
 
 # How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.
 PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)
@@ -36,7 +36,6 @@ class LangevinSampler(Sampler):
     friction = "auto"
     burn_in = "auto"
     init = "zeros"
-    init_share = "auto"
 
     def burn_in_or(self, default):
         """Return the burn-in that is given, or a default."""
@@ -56,8 +55,6 @@ class LangevinSampler(Sampler):
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         temperature = None if temperature is None else float(temperature)
-        if given(self.init_share) is not None and self.init == "zeros":
-            raise ValueError(f"init_share={self.init_share} is for init='ops': leave it 'auto'.")
         if bounds.clipped:
             return self._plan_clipped(
                 bounds, n_samples, budget, rate, temperature, n_steps, n_draws
@@ -89,19 +86,18 @@ class LangevinSampler(Sampler):
             n_steps=n_steps,
         )
         solved = solve(chain, self._own_temperature(temperature))
-        start = None
-        if self.init == "ops":
-            start = self._planned_start(bounds, n_samples, budget, solved.temperature)
+        start = self._planned_start(bounds, n_samples, budget, solved.temperature)
         return self._made(chain, solved, start=start)
 
     def _plan_last(self, bounds, n_samples, budget, batch, temperature, n_steps, n_draws):
         bounds.checked_convex()
         _check_hidden(self, budget)
         n_batches = 1 if batch is None else math.ceil(n_samples / batch)
-        chain = self._last_chain(bounds, n_samples, budget, n_batches, n_draws or 1, n_steps)
+        chain = self.last_chain(bounds, n_samples, budget, n_batches, n_draws or 1, n_steps)
         return self._made(chain, solve(chain, temperature), hides_path=True)
 
-    def _last_chain(self, bounds, n_samples, budget, n_batches=1, n_draws=1, n_steps=None):
+    def last_chain(self, bounds, n_samples, budget, n_batches=1, n_draws=1, n_steps=None):
+        """Return the chain of which last iterates are released."""
         return self._chain(
             PriorGeometry(bounds, n_samples, n_batches),
             budget,
@@ -118,22 +114,12 @@ class LangevinSampler(Sampler):
         return temperature
 
     def _start_cost(self, bounds, n_samples, budget):
-        """Return what maps a temperature to the cost of the start, or None if it is zero."""
-        if self.init == "zeros":
-            return None
-        bounds.checked_convex()
-        if given(self.init_share) is not None:
-            start = self._planned_start(bounds, n_samples, budget, None)
-            return lambda temperature: start.cost
-        # The start is drawn at the path's own temperature.
-        draw = _one_sample()._last_chain(bounds, n_samples, budget)
-        return lambda temperature: cost_at(draw, temperature)
+        """Return what maps a temperature to the cost of a path's start, or None if it is zero."""
+        return None
 
     def _planned_start(self, bounds, n_samples, budget, temperature):
-        if given(self.init_share) is not None:
-            part = budget.with_mu(math.sqrt(self.init_share) * budget.mu)
-            return _one_sample().plan(bounds, n_samples, part)
-        return _one_sample().plan(bounds, n_samples, budget, temperature=temperature)
+        """Return the plan of a path's start, or None if it is zero."""
+        return None
 
     def plan_at_noise(
         self,
@@ -244,13 +230,6 @@ class LangevinSampler(Sampler):
             start = plan.start.sampler.run(plan.start, target, generator, verbose).draws[0]
         run = run_overdamped if self.is_overdamped else run_underdamped
         return Released(run(plan, target, generator, verbose, start), plan)
-
-
-def _one_sample():
-    """Return the sampler that draws the start of a path."""
-    from .sampler import OPS  # It is made of what is here.
-
-    return OPS()
 
 
 def _check_hidden(sampler, budget):

@@ -7,14 +7,15 @@
 These are their options; `base` makes plans of them, and the chains are in `overdamped` and `underdamped`.
 """
 
+import math
 from numbers import Real
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._protocol import AUTO, CONSTRAINTS, options
+from .._protocol import AUTO, CONSTRAINTS, given, options
 from .base import LangevinSampler
 from .dynamics import Thermostat, Underdamped, thermostat_gain
-from .schedule import batch_trace
+from .schedule import batch_trace, cost_at
 
 _RELEASE = StrOptions({"all_iterates", "last_iterate"})
 _INIT = {
@@ -27,6 +28,49 @@ _PATH = {
 
 
 @options()
+class OPS(LangevinSampler):
+    """One posterior sample, or a few: the last iterates of full-batch Langevin chains.
+
+    The published sampler draws exactly from the posterior [1]_, which no chain does. Releasing only the last
+    iterate of a chain that contracts needs no exactness: after any number of steps it is ``mu``-GDP with
+    ``mu <= s / (tau sqrt(lambda))``, what an exact draw costs [2]_. Targets have to be convex. Draws follow
+    the posterior at temperature ``tau``, up to the steps' number.
+
+    Parameters
+    ----------
+    step_size : float or "auto", default="auto"
+        (First) step size of every chain.
+    step_decay : float, default=0.0
+        ``a`` in ``eta_k = eta_1 k^-a``.
+
+    References
+    ----------
+    .. [1] Y.-X. Wang, S. E. Fienberg and A. Smola, "Privacy for free: posterior sampling and stochastic
+       gradient Monte Carlo", ICML 2015.
+    .. [2] J. Bok, W. J. Su and J. Altschuler, "Shifted interpolation for differential privacy", ICML 2024.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import OPS
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(
+    ...     3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0), convex=True
+    ... )
+    >>> plan = OPS().plan(bounds, 10_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.epsilon <= 1.0, plan.n_draws
+    (True, 1)
+    """
+
+    name = "ops"
+    release = "last_iterate"
+    _parameter_constraints = {name: CONSTRAINTS[name] for name in ("step_size", "step_decay")}
+
+    step_size: float | str = "auto"
+    step_decay: float = 0.0
+
+
+@options()
 class PathSampler(LangevinSampler):
     """What samplers share that release a path; see `SGLD`."""
 
@@ -36,6 +80,30 @@ class PathSampler(LangevinSampler):
     step_size: float | str = "auto"
     step_decay: float = 0.0
     burn_in: float | str = "auto"
+
+    def _plan(self, *args):
+        if given(self.init_share) is not None and self.init == "zeros":
+            raise ValueError(f"init_share={self.init_share} is for init='ops': leave it 'auto'.")
+        return super()._plan(*args)
+
+    def _start_cost(self, bounds, n_samples, budget):
+        if self.init == "zeros":
+            return None
+        bounds.checked_convex()
+        if given(self.init_share) is not None:
+            start = self._planned_start(bounds, n_samples, budget, None)
+            return lambda temperature: start.cost
+        # The start is drawn at the path's own temperature.
+        draw = OPS().last_chain(bounds, n_samples, budget)
+        return lambda temperature: cost_at(draw, temperature)
+
+    def _planned_start(self, bounds, n_samples, budget, temperature):
+        if self.init == "zeros":
+            return None
+        if given(self.init_share) is not None:
+            part = budget.with_mu(math.sqrt(self.init_share) * budget.mu)
+            return OPS().plan(bounds, n_samples, part)
+        return OPS().plan(bounds, n_samples, budget, temperature=temperature)
 
 
 @options()
@@ -91,49 +159,6 @@ class SGLD(PathSampler):
     _parameter_constraints = {"release": [_RELEASE], **_PATH}
 
     release: str = "all_iterates"
-
-
-@options()
-class OPS(LangevinSampler):
-    """One posterior sample, or a few: the last iterates of full-batch Langevin chains.
-
-    The published sampler draws exactly from the posterior [1]_, which no chain does. Releasing only the last
-    iterate of a chain that contracts needs no exactness: after any number of steps it is ``mu``-GDP with
-    ``mu <= s / (tau sqrt(lambda))``, what an exact draw costs [2]_. Targets have to be convex. Draws follow
-    the posterior at temperature ``tau``, up to the steps' number.
-
-    Parameters
-    ----------
-    step_size : float or "auto", default="auto"
-        (First) step size of every chain.
-    step_decay : float, default=0.0
-        ``a`` in ``eta_k = eta_1 k^-a``.
-
-    References
-    ----------
-    .. [1] Y.-X. Wang, S. E. Fienberg and A. Smola, "Privacy for free: posterior sampling and stochastic
-       gradient Monte Carlo", ICML 2015.
-    .. [2] J. Bok, W. J. Su and J. Altschuler, "Shifted interpolation for differential privacy", ICML 2024.
-
-    Examples
-    --------
-    >>> from skdpbayes.privacy import Budget
-    >>> from skdpbayes.samplers import OPS
-    >>> from skdpbayes.targets import TargetBounds
-    >>> bounds = TargetBounds(
-    ...     3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0), convex=True
-    ... )
-    >>> plan = OPS().plan(bounds, 10_000, Budget(epsilon=1.0, delta=1e-6))
-    >>> plan.epsilon <= 1.0, plan.n_draws
-    (True, 1)
-    """
-
-    name = "ops"
-    release = "last_iterate"
-    _parameter_constraints = {name: CONSTRAINTS[name] for name in ("step_size", "step_decay")}
-
-    step_size: float | str = "auto"
-    step_decay: float = 0.0
 
 
 @options()
