@@ -190,8 +190,6 @@ def prior_energy(target, components, local):
     """Return ``-log p`` up to a constant, ``inf`` beyond the target's limit."""
     if target.limit < np.inf and _is_outside(target, components, local):
         return np.inf
-    if target.support < np.inf and _is_unsupported(target, components):
-        return np.inf
     alpha, scale = target.prior[0], target.prior[1]
     total = 0.0
     for k in range(components.log_weights.size):
@@ -199,34 +197,6 @@ def prior_energy(target, components, local):
         for j in range(components.means.shape[1]):
             total += (components.means[k, j] / scale) ** 2 / 2.0
     return total + factor_energy(target, components, local)
-
-
-@njit(error_model="numpy")
-def _is_unsupported(target, components):
-    for k in range(components.log_weights.size):
-        if np.sum(components.means[k] ** 2) > 1.0:
-            return True
-    low, high = singular_values(components.factors)
-    return low < 1.0 or high > target.support
-
-
-def singular_values(factors):
-    """Return the smallest and the largest of all factors (generic, compiled)."""
-    raise NotImplementedError("singular_values is a generic of compiled code.")
-
-
-@overload(singular_values, jit_options={"error_model": "numpy"})
-def _singular_values(factors):
-    def triangular(factors):
-        low, high = np.inf, 0.0
-        for k in range(factors.shape[0]):
-            squares = np.linalg.eigvalsh(factors[k].T @ factors[k])
-            low, high = min(low, squares[0]), max(high, squares[-1])
-        return math.sqrt(max(low, 0.0)), math.sqrt(high)
-
-    if is_triangular(factors):
-        return triangular
-    return lambda factors: (factors.min(), factors.max())
 
 
 @njit(error_model="numpy")

@@ -117,8 +117,6 @@ class MixtureTarget(NamedTuple):
         ``alpha, s, nu, c``.
     limit : float
         Largest deviation from the reference that has a prior density, ``inf`` for none.
-    support : float
-        If it is finite, means must be in the unit ball, and singular values of factors between 1 and it.
     """
 
     values: np.ndarray
@@ -135,7 +133,6 @@ class MixtureTarget(NamedTuple):
     kind: int
     prior: np.ndarray
     limit: float
-    support: float
 
 
 def make_mixture(X, model):
@@ -155,15 +152,7 @@ def make_mixture(X, model):
     return MixtureTable(read_only(X), read_only(scale / model.data_norm), STATISTICS_NORM)
 
 
-def mixture_target(
-    table,
-    model,
-    reference,
-    gradient_bound=math.inf,
-    halved=False,
-    limit=math.inf,
-    support=math.inf,
-):
+def mixture_target(table, model, reference, gradient_bound=math.inf, halved=False, limit=math.inf):
     """Return the target in coordinates around a reference.
 
     Parameters
@@ -180,8 +169,6 @@ def mixture_target(
         What it bounds.
     limit : float, default=inf
         Of the deviations from the reference.
-    support : float, default=inf
-        Of the factors.
 
     Returns
     -------
@@ -223,7 +210,6 @@ def mixture_target(
         kind=COVARIANCE_TYPES.index(model.covariance_type),
         prior=prior,
         limit=float(limit),
-        support=float(support),
     )
 
 
