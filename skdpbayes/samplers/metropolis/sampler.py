@@ -10,8 +10,9 @@ noise: its log-odds move by no more than the range (`skdpbayes.privacy.accept_bi
 table where they would be larger.
 
 `kernel` says what a step costs and how often it accepts, `search` which distance, batch and noise are best,
-`plan` what is printed, `core` walks. Zhang and Zhang (2023) need noise only above a threshold, with
-Metropolis' rule; without noise rejection under that rule is not private at all, and there is none of it here.
+`exact` keeps them to the budget, `plan` says what is printed, `core` walks. Zhang and Zhang (2023) need noise
+only above a threshold, with Metropolis' rule; without noise rejection under that rule is not private at all,
+and there is none of it here.
 """
 
 import dataclasses
@@ -34,8 +35,9 @@ from .._protocol import (
     resolved_batch_size,
 )
 from ..langevin import SGHMC
+from .exact import plan_walk
 from .kernel import Kernel
-from .search import WalkOptions, WalkSearch
+from .search import WalkOptions, WalkProblem
 
 _WALK = {
     "step_size": CONSTRAINTS["step_size"],
@@ -70,7 +72,7 @@ class RandomWalk(Sampler):
         self._check_options(bounds, n_samples, budget, fixed)
         relation, private = budget.neighboring_relation, budget.is_private
         kernel = Kernel(self.on_batches, self.is_noisy, relation, private, n_samples)
-        plan = WalkSearch(bounds, n_samples, budget, fixed, kernel).solved().plan(self)
+        plan = plan_walk(self, WalkProblem(bounds, n_samples, budget, fixed, kernel))
         return dataclasses.replace(plan, advice=_advice(plan, fixed))
 
     def _options(self, temperature, n_steps, n_draws):
