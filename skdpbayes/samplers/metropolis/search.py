@@ -322,22 +322,23 @@ def _lowest_temperature(problem):
     """Return the lowest temperature at which a chain relaxes, or where that is out of reach, runs."""
     if not problem.budget.is_private:
         return 1.0
-    for holds in (
-        lambda tau: _searched(problem, tau)[1].max() >= FEWEST,
-        lambda tau: _is_possible(*_searched(problem, tau)).any(),
-    ):
-        if holds(1.0):
-            return 1.0
-        if holds(_HIGHEST_TEMPERATURE):
-            return _lowest_where(holds)
-    raise impossible(problem, _searched(problem, _HIGHEST_TEMPERATURE)[0].ratio)
+    found = _lowest_where(lambda tau: _searched(problem, tau)[1].max() >= FEWEST)
+    if found is None:
+        found = _lowest_where(lambda tau: _is_possible(*_searched(problem, tau)).any())
+    if found is None:
+        raise impossible(problem, _searched(problem, _HIGHEST_TEMPERATURE)[0].ratio)
+    return found
 
 
 def _lowest_where(holds):
-    """Return the lowest temperature from 1 on at which something holds, to a thousandth."""
+    """Return the lowest temperature from 1 on at which something holds, to a thousandth; None if nowhere."""
+    if holds(1.0):
+        return 1.0
     high = 2.0
-    while not holds(high):
+    while not holds(high):  # It need not hold at all that are higher.
         high *= 2.0
+        if high > _HIGHEST_TEMPERATURE:
+            return None
     ends = math.log(high / 2.0), math.log(high)
     return math.exp(boundary(lambda log: holds(math.exp(log)), *ends, math.log(1.001)))
 
