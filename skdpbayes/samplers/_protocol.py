@@ -1,9 +1,9 @@
 """What a sampler provides, and the one way in which it is run.
 
-    plan     = sampler.plan(bounds, n_samples, budget)     public numbers only: what will be done, and its
-    cost sampler.check(plan, target)                            do they belong together?
-    reserve(plan)                                          refused here, before a record is read
-    released = sampler.run(plan, target, generator, ...)   does what the plan says
+    plan     = sampler.plan(bounds, n_samples, budget)    public numbers: what will be done, and its cost
+               sampler.check(plan, target)                do they belong together?
+               reserve(plan)                              refused here, before a record is read
+    released = sampler.run(plan, target, generator, ...)  does what the plan says
 
 A sampler knows targets by their generic functions only. `Sampler` is the base of the package's own, and of
 yours: any object of it goes wherever one of the package's does.
@@ -151,6 +151,8 @@ class Sampler(BaseEstimator):
         Returns
         -------
         plan : Plan
+            Its ``bounds`` have the coordinates' own bound on gradients. Noise is that of a bound with room
+            for rounding, so that a run has to take it from other fields of the plan.
         """
         part, paid = budget, math.inf
         if noise_multiplier > 0:
@@ -170,7 +172,9 @@ class Sampler(BaseEstimator):
                 f"sampler={self.name!r} plans what is not Gaussian differential privacy, where part of the "
                 "budget is paid as such: implement plan_at_noise for it, or take another sampler."
             )
-        return replace(path, budget=budget, cost=cost)
+        # Gradients will be confined to the plan's bound: what nominal bounds add to it is room for rounding.
+        own = path.bounds._replace(gradient_bound=geometry.bounds.gradient_bound)
+        return replace(path, bounds=own, budget=budget, cost=cost)
 
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another target, or does not hold for this one.
