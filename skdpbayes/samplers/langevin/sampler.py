@@ -221,8 +221,7 @@ class SGNHT(SGHMC):
     References
     ----------
     .. [1] N. Ding, Y. Fang, R. Babbush, C. Chen, R. D. Skeel and H. Neven, "Bayesian sampling using
-    stochastic
-       gradient thermostats", NIPS 2014.
+       stochastic gradient thermostats", NIPS 2014.
 
     Examples
     --------

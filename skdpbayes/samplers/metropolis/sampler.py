@@ -236,8 +236,7 @@ class PenaltyMH(RandomWalk):
     References
     ----------
     .. [1] D. M. Ceperley and M. Dewing, "The penalty method for random walks with uncertain energies",
-    Journal of
-       Chemical Physics, 1999.
+       Journal of Chemical Physics, 1999.
     .. [2] S. Yildirim and B. Ermis, "Exact MCMC with differentially private moves", Statistics and Computing,
        2019.
 
