@@ -1,133 +1,193 @@
-"""Underdamped Langevin dynamics with full batches: a plan, its planner, and a sampler for it.
+"""Underdamped Langevin dynamics with full batches: a sampler, its plan, and its core.
 
     v     <- v - gamma h v - h (g(theta) + tau lambda theta) + N(0, 2 gamma tau h I)
     theta <- theta + h v
 
-with ``g`` the sum of the records' gradients, of sensitivity ``s``. A step is a Gaussian mechanism
-of sensitivity ``h s`` and deviation ``sqrt(2 gamma tau h)``; ``theta`` follows from released
-velocities. ``T`` steps are therefore ``mu``-GDP with ``mu^2 = s^2 T h / (2 gamma tau)``.
+with ``g`` the sum of the records' gradients, of sensitivity ``s``. A step is a Gaussian mechanism of
+sensitivity ``h s`` and deviation ``sqrt(2 gamma tau h)``; velocities and places follow from what it lets
+out. ``T`` steps are therefore ``mu``-GDP with ``mu^2 = s^2 T h / (2 gamma tau)``.
 
 Chen, Fox and Guestrin (2014).
 """
 
 import math
 from dataclasses import dataclass
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils._param_validation import Interval
 
-from skdpbayes.privacy import Plan, PrivacyCost
-from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.privacy import PrivacyCost
 from skdpbayes.privacy.floating_point import (
     lattice_spacing,
     n_chunks,
     rounding_shift,
     sum_inflation,
 )
-from skdpbayes.samplers._execution import run_in_blocks
-from skdpbayes.samplers._gradients import gradient_sum
-from skdpbayes.samplers._interface import CompiledCore, run
-from skdpbayes.targets import n_examples, prior_gradient
+from skdpbayes.privacy.root_finding import smallest_within
+from skdpbayes.samplers import Plan, Released, Sampler
+from skdpbayes.samplers._machinery.compiled import CompiledCore, start_of
+from skdpbayes.samplers._machinery.execution import run_in_blocks
+from skdpbayes.samplers._machinery.gradients import estimate_gradient
+from skdpbayes.samplers._machinery.lattice import noisy_step
+from skdpbayes.targets import prior_gradient
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnderdampedPlan(Plan):
-    """A plan for underdamped Langevin dynamics, with its friction and step size."""
+    """A plan for underdamped Langevin dynamics, with its friction and its step size."""
 
     friction: float
     step_size: float
 
+    @property
+    def noise_scale(self):
+        """Deviation of a step's noise."""
+        return math.sqrt(2.0 * self.friction * self.temperature * self.step_size)
 
-def plan_underdamped(bounds, n_samples, budget, *, relaxations=1.0, n_draws=100):
-    """Find the lowest temperature at which the slowest direction relaxes so often in the budget.
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        own = f"{self.step_size:.4g}, at friction {self.friction:.4g}"
+        return super().summary() | {"step size": own}
 
-    At critical friction, ``2 sqrt(tau lambda)``, a direction of curvature ``tau lambda`` takes a
-    time of ``1 / sqrt(tau lambda)`` to relax.
+
+class Underdamped(Sampler):
+    """Underdamped Langevin dynamics at critical friction.
+
+    Parameters
+    ----------
+    relaxations : float, default=1.0
+        How often the slowest direction relaxes.
     """
-    bounds.checked()
-    budget.checked()
-    if budget.delta == 0 and not math.isinf(budget.epsilon):
-        raise ValueError("delta must be positive: Gaussian noise gives no pure privacy.")
-    doubled = 2.0 if budget.neighboring_relation == "replace_one" else 1.0
-    inflated = bounds.gradient_bound * sum_inflation(
-        n_samples, bounds.n_parameters, budget.neighboring_relation
-    )
-    weakest, strongest = bounds.prior_precision
 
-    def schedule(temperature):
-        slowest = temperature * weakest
-        stiffest = n_samples * bounds.smoothness + temperature * strongest
-        time = relaxations / math.sqrt(slowest)
-        largest = 0.5 / math.sqrt(stiffest)
-        n_steps = max(math.ceil(time / largest), 2 * n_draws)
-        return 2.0 * math.sqrt(slowest), min(largest, time / n_steps), n_steps
+    name = "underdamped"
+    _parameter_constraints = {"relaxations": [Interval(Real, 0, None, closed="neither")]}
 
-    def cost(temperature):
-        friction, step_size, n_steps = schedule(temperature)
-        noise = math.sqrt(2.0 * friction * temperature * step_size)
-        moved = step_size * doubled * inflated + rounding_shift(bounds.n_parameters, noise)
-        return PrivacyCost(budget.neighboring_relation, mu=math.sqrt(n_steps) * moved / noise)
+    def __init__(self, *, relaxations=1.0):
+        self.relaxations = relaxations
 
-    ceiling = gaussian_mu(budget.epsilon, budget.delta)
-    temperature = 1.0
-    while cost(temperature).mu > ceiling:
-        temperature *= 1.001
-    friction, step_size, n_steps = schedule(temperature)
-    return UnderdampedPlan(
-        sampler="underdamped",
-        n_samples=n_samples,
-        bounds=bounds,
-        budget=budget,
-        cost=cost(temperature),
-        temperature=temperature,
-        n_steps=n_steps,
-        n_burn_in=n_steps // 4,
-        n_draws=n_draws,
-        sampling_rate=1.0,
-        friction=friction,
-        step_size=step_size,
-    )
+    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+        """Find the lowest temperature at which the budget affords the relaxations."""
+        self._validate_params()
+        bounds.checked()
+        budget.checked().checked_gaussian(f"sampler={self.name!r}")
+        n_draws = n_draws or 100
+        if n_steps is not None and n_steps < 2 * n_draws:
+            raise ValueError(
+                f"n_steps={n_steps} are too few for n_draws={n_draws}: take twice as many."
+            )
+
+        def planned(temperature):
+            return self._at(temperature, bounds, n_samples, budget, n_steps, n_draws)
+
+        def excess(log_temperature):
+            return planned(math.exp(log_temperature)).cost.mu / budget.mu - 1.0
+
+        if temperature is None:
+            affordable = excess(0.0) <= 0
+            temperature = 1.0 if affordable else math.exp(smallest_within(excess, tolerance=1e-9))
+        plan = planned(temperature)
+        if not budget.allows(plan.cost):
+            raise ValueError(
+                f"temperature={temperature:g} is too low for epsilon={budget.epsilon:g}: raise one of "
+                "them, or leave temperature='auto'."
+            )
+        return plan
+
+    def _at(self, temperature, bounds, n_samples, budget, n_steps, n_draws):
+        """Return the plan at a temperature, whatever it costs.
+
+        A direction of curvature ``tau lambda`` takes a time of ``1 / sqrt(tau lambda)`` to relax, at the
+        critical friction of ``2 sqrt(tau lambda)``.
+        """
+        relation, length = budget.neighboring_relation, bounds.n_parameters
+        weakest, strongest = bounds.prior_precision
+        slowest = math.sqrt(temperature * weakest)
+        longest = 0.5 / math.sqrt(n_samples * bounds.smoothness + temperature * strongest)
+        if n_steps is None:
+            n_steps = max(math.ceil(self.relaxations / (slowest * longest)), 2 * n_draws)
+        friction = 2.0 * slowest
+        step = min(longest, self.relaxations / (slowest * n_steps))
+        noise = math.sqrt(2.0 * friction * temperature * step)
+        record = bounds.gradient_bound * sum_inflation(n_samples, length, relation)
+        moved = step * budget.records_moved * record + rounding_shift(length, noise)
+        return UnderdampedPlan(
+            sampler=clone(self),  # Whoever holds this one may give it other options later.
+            n_samples=n_samples,
+            bounds=bounds,
+            budget=budget,
+            cost=PrivacyCost(relation, mu=math.sqrt(n_steps) * moved / noise),
+            temperature=temperature,
+            n_steps=n_steps,
+            n_burn_in=n_steps // 4,
+            n_draws=n_draws,
+            friction=friction,
+            step_size=step,
+        )
+
+    def run(self, plan, target, generator, verbose):
+        """Draw along the path."""
+        chain = Chain(start_of(target, plan), np.zeros(plan.n_parameters))
+        steps = Steps(
+            plan.step_size,
+            plan.friction,
+            plan.temperature,
+            plan.noise_scale,
+            lattice_spacing(plan.noise_scale),
+        )
+        draws = np.empty((plan.n_draws, plan.n_parameters))
+        after = plan.n_steps - plan.n_burn_in
+        kept = plan.n_burn_in + np.arange(1, plan.n_draws + 1) * after // plan.n_draws - 1
+        parts = np.empty((n_chunks(plan.n_samples), plan.n_parameters))
+        run_in_blocks(
+            lambda first, stop, parallel: _advance(
+                target, generator, chain, steps, first, stop, kept, draws, parts, parallel
+            ),
+            plan,
+            plan.n_samples * plan.n_parameters,
+            verbose,
+            self.name,
+        )
+        return Released(draws, plan)
+
+
+class Chain(NamedTuple):
+    """Where a chain is: arrays that steps overwrite."""
+
+    place: np.ndarray
+    velocity: np.ndarray
+
+
+class Steps(NamedTuple):
+    """What all steps have in common."""
+
+    size: float
+    friction: float
+    temperature: float
+    noise_scale: float
+    spacing: float
 
 
 @CompiledCore
-def _advance(target, generator, state, schedule, first, stop, kept, draws, parts, parallel):
-    theta, velocity = state
-    step, friction, temperature, spacing = schedule
-    noise_scale = np.sqrt(2.0 * friction * temperature * step)
-    gradient = np.empty(theta.size)
-    prior = np.empty(theta.size)
-    draw = np.searchsorted(kept, first)
+def _advance(target, generator, chain, steps, first, stop, kept, draws, parts, parallel):
+    place, velocity = chain.place, chain.velocity
+    gradient, prior, pushed = np.empty(place.size), np.empty(place.size), np.empty(place.size)
+    draw = 0
+    while draw < kept.size and kept[draw] < first:
+        draw += 1
     for k in range(first, stop):
-        gradient_sum(target, theta, 0, n_examples(target), parts, parallel, gradient)
-        prior_gradient(target, theta, prior)
-        for j in range(theta.size):
-            kick = step * (gradient[j] + temperature * prior[j])
-            noise = noise_scale * generator.standard_normal()
-            slowed = (1.0 - friction * step) * velocity[j]
-            # Three roundings to one lattice: their sum is exact, and the first is public.
-            moved = np.rint(noise / spacing) - np.rint(kick / spacing)
-            velocity[j] = spacing * (np.rint(slowed / spacing) + moved)
-            theta[j] += step * velocity[j]
+        estimate_gradient(target, generator, place, 1.0, None, parts, parallel, gradient)
+        prior_gradient(target, place, prior)
+        for j in range(place.size):
+            gradient[j] += steps.temperature * prior[j]
+        # All that the records do to this step, noise included: what follows is post-processing.
+        noisy_step(gradient, steps.size, steps.noise_scale, steps.spacing, generator, pushed)
+        for j in range(place.size):
+            velocity[j] += pushed[j] - steps.friction * steps.size * velocity[j]
+            place[j] += steps.size * velocity[j]
         if draw < kept.size and kept[draw] == k:
-            draws[draw] = theta
+            for j in range(place.size):
+                draws[draw, j] = place[j]
             draw += 1
-
-
-@run.register
-def _(plan: UnderdampedPlan, target, generator, verbose):
-    state = np.zeros((2, plan.bounds.n_parameters))
-    draws = np.empty((plan.n_draws, plan.bounds.n_parameters))
-    after = plan.n_steps - plan.n_burn_in
-    kept = plan.n_burn_in + (np.arange(1, plan.n_draws + 1) * after) // plan.n_draws - 1
-    spacing = lattice_spacing(math.sqrt(2.0 * plan.friction * plan.temperature * plan.step_size))
-    schedule = (plan.step_size, plan.friction, plan.temperature, spacing)
-    parts = np.empty((n_chunks(plan.n_samples), plan.bounds.n_parameters))
-    run_in_blocks(
-        lambda first, stop, parallel: _advance(
-            target, generator, state, schedule, first, stop, kept, draws, parts, parallel
-        ),
-        plan,
-        plan.n_samples * plan.bounds.n_parameters,
-        verbose,
-        "underdamped Langevin",
-    )
-    return draws
