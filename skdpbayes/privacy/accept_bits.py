@@ -1,4 +1,4 @@
-"""What the accept bit of a Barker test tells about one record.
+"""What a decision of a Barker test, to accept or to reject, tells about one record.
 
 A proposal at distance ``M`` moves a record's tempered log likelihood by ``|u| <= a = c M / tau``, and the
 log-odds of its acceptance differ between neighbouring tables by at most ``eta``,
@@ -8,8 +8,8 @@ log-odds of its acceptance differ between neighbouring tables by at most ``eta``
 
 with ``r = n a / lambda_T`` at most ``sqrt(2)``: the batch has ``n a (1 + 1 / r)`` records on average.
 
-A bit is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of ``k`` of them, however each
-depends on those before, is the hockey-stick curve ``D_k`` of
+The decision is a bit. It is ``eta``-DP and ``eta^2 / 8``-zCDP, and the best that can be said of ``k`` of
+them, however each depends on those before, is the hockey-stick curve ``D_k`` of
 
     D_0(e) = (1 - exp(e))_+,    D_{k+1}(e) = max over 0 <= s <= eta of
                                              P_s D_k(e - s) + (1 - P_s) D_k(e - s + eta)
@@ -38,7 +38,7 @@ _CELLS = 128
 
 
 def accept_range(record_bound, batch_ratio, neighboring_relation):
-    """Return by how much the log-odds of an accept bit may differ between neighbouring tables.
+    """Return by how much the log-odds of an accept/reject decision may differ between neighbouring tables.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _extend(curve, log_odds_range, n_bits, cells):
 
 
 def accept_bits_curve(log_odds_range, n_bits):
-    """Return the worst hockey-stick divergence of so many accept bits, chosen adaptively.
+    """Return the worst hockey-stick divergence of so many decisions, chosen adaptively.
 
     Parameters
     ----------

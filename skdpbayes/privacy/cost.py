@@ -8,8 +8,8 @@ Three forms are kept apart and composed when a number is asked for:
   1, noise ``nu`` and rate ``q`` the pair ``((1-q) N(0, nu^2) + q N(1, nu^2), N(0, nu^2))`` and its reverse
   under ``add_or_remove_one``, and ``(1-q) N(0, nu^2) + q N(-1, nu^2)`` against
   ``(1-q) N(0, nu^2) + q N(1, nu^2)`` under ``replace_one``; the same with a Poisson number of shifts; and
-  accept bits (`skdpbayes.privacy.accept_bits`). dp-accounting composes them, rounding the loss up; what
-  its Fourier transforms may lose to rounding is added to delta;
+  accept/reject decisions (`skdpbayes.privacy.accept_bits`). dp-accounting composes them, rounding the loss
+  up; what its Fourier transforms may lose to rounding is added to delta;
 - what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
   ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
 
@@ -131,7 +131,7 @@ class PrivacyCost:
     counted : tuple of PoissonGaussian, default=()
         Gaussian mechanisms on sums in which records count a Poisson number of times.
     bits : tuple of AcceptBits, default=()
-        Accept bits of Barker tests.
+        Accept/reject decisions of Barker tests.
     rho : float, default=0.0
         Zero-concentrated differential privacy of all that is not known better.
 

@@ -1,8 +1,9 @@
-"""Accounting for a chain of which only the last state is seen.
+"""Accounting for a chain of which only the last iterate is seen.
 
     theta_k = phi_k(theta_{k-1}) + N(0, sigma_k^2 I),   ||phi_k(x) - phi'_k(y)|| <= c_k ||x - y|| + s_k
 
-for neighbouring tables, from a common start that depends on no record. Then the last state is ``mu``-GDP with
+for neighbouring tables, from a common start that depends on no record. Then the last iterate is ``mu``-GDP
+with
 
     mu^2 = min over a >= 0 of  sum_k a_k^2 / sigma_k^2
            subject to  z_k = c_k z_{k-1} + s_k - a_k >= 0,  z_0 = z_T = 0
@@ -150,7 +151,7 @@ def _checked(contraction, sensitivity, noise_scale, diameter):
 
 
 def hidden_state_mu(contraction, sensitivity, noise_scale, *, diameter=math.inf):
-    """Cost of releasing the last state of a chain, for any fixed schedule.
+    """Cost of releasing the last iterate of a chain, for any fixed schedule.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def hidden_state_mu(contraction, sensitivity, noise_scale, *, diameter=math.inf)
     Returns
     -------
     mu : float
-        The last state is ``mu``-GDP.
+        The last iterate is ``mu``-GDP.
 
     Raises
     ------
@@ -242,7 +243,7 @@ def geometric_sums(contraction, n_steps):
 
 
 def hidden_state_mu_cyclic(contraction, sensitivity, noise_scale, n_batches):
-    """Cost of the last state when batches take turns in a fixed order.
+    """Cost of the last iterate when batches take turns in a fixed order.
 
     Batch ``k mod n_batches`` is used at step ``k``, and a record belongs to one batch. The order must
     not depend on the data.

@@ -122,7 +122,7 @@ class PoissonGaussian:
 
 @dataclass(frozen=True, order=True)
 class AcceptBits:
-    """``count`` accept bits, each free to depend on those before it.
+    """``count`` accept/reject decisions, bits that are each free to depend on those before.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ and parameters:
 
     epsilon = 4 B
 
-Ryffel, Bach and Pointcheval (2022), last state of SGLD on random minibatches, here with the potential
+Ryffel, Bach and Pointcheval (2022), last iterate of SGLD on random minibatches, here with the potential
 ``U`` as everywhere in this package, strong convexity ``m``, equal steps ``eta``, noise ``N(0, 2 eta tau I)``
 and ``s`` the sensitivity of ``U``'s gradient: a Renyi divergence of order ``alpha`` of at most
 
@@ -61,7 +61,7 @@ def wang_epsilon_if_exact(log_likelihood_bound, temperature=1.0, n_draws=1):
 
 
 def ryffel_epsilon_not_a_guarantee(n_steps, step_size, sensitivity, curvature, temperature, delta):
-    """Epsilon that a published theorem states for the last state of SGLD on random minibatches.
+    """Epsilon that a published theorem states for the last iterate of SGLD on random minibatches.
 
     **Not a guarantee.** With the full table at every step it is true, if up to twice as large (in
     ``mu^2``) as it need be with small steps; on random batches a single step can have a larger Renyi

@@ -100,8 +100,8 @@ class TargetBounds(NamedTuple):
         self.checked()
         if not self.convex:
             raise ValueError(
-                "releasing last states only (sampler='ops', release='last', init='ops') is private "
-                "for convex targets, and this one's bounds do not say convex=True: release the path."
+                "releasing last iterates only (sampler='ops', release='last_iterate', init='ops') is private "
+                "for convex targets, and this one's bounds do not say convex=True: release all iterates."
             )
         return self
 

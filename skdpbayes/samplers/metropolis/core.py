@@ -1,4 +1,4 @@
-"""Metropolis-Hastings: random walks of which only accept bits depend on the records.
+"""Metropolis-Hastings: random walks of which only decisions to accept or to reject depend on the records.
 
     theta' = theta + M x  (x on the unit sphere) or  theta + N(0, M^2 I / d)
     u_i    = (ell_i(theta) - ell_i(theta')) / tau,   confined to [-a, a],  a = c |theta' - theta| / tau
@@ -35,7 +35,7 @@ _SPENT, _DRAWN, _ACCEPTED, _STEPS, _SCALE, _OVER = range(6)
 # Beyond this log-odds a bit is as good as certain; its probability stays far above what is rounded.
 _CERTAIN = 40.0
 _CHUNK = 256
-# Steps before which accept bits hardly change the distance, on which the number of steps depends.
+# Steps before which decisions hardly change the distance, on which the number of steps depends.
 _PATIENCE = 300.0
 
 

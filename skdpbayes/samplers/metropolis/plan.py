@@ -1,8 +1,8 @@
 """What plans for Metropolis-Hastings say.
 
-A chain's clock counts what its accept bits cost. With steps of one length all bits cost the same, and the
-clock counts steps. Where lengths differ, as those of Gaussian proposals or adapted ones do, it counts zCDP
-of every step as it is proposed, and ends the chain before its total would be passed: a privacy filter
+A chain's clock counts what its accept/reject decisions cost. With steps of one length all cost the same, and
+the clock counts steps. Where lengths differ, as those of Gaussian proposals or adapted ones do, it counts
+zCDP of every step as it is proposed, and ends the chain before its total would be passed: a privacy filter
 (Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
 """
 
@@ -18,9 +18,9 @@ from .._plan import Plan
 STEP_SECONDS = (1e-6, 4e-8)
 LOOKUP_SECONDS = (3e-8, 2e-9)
 PASS_SECONDS = (8e-9, 1.5e-9)
-# Exact costs shorten steps by some hundredths more than the search reckons with: no reason for a note.
+# Exact costs shorten steps by some hundredths more than the search reckons with: no reason for a warning.
 _SHORT_SHARE = 0.85
-# The distance that is adapted to accept bits keeps within this factor of the plan's.
+# The distance that is adapted to decisions keeps within this factor of the plan's.
 LARGEST_CHANGE = 4.0
 
 
@@ -47,7 +47,7 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MetropolisPlan(Plan):
-    """A plan for a random walk with accept bits.
+    """A plan for a random walk, of which accept/reject decisions are paid for.
 
     Where steps differ in length, ``n_steps`` is how many there are at most.
 
@@ -64,7 +64,7 @@ class MetropolisPlan(Plan):
     batch_ratio : float
         ``n a / lambda_T`` of the Poisson batch; 0 takes the whole table.
     adapt_step_size : bool
-        Whether the step size follows the accept bits of the burn-in.
+        Whether the step size follows the accept/reject decisions of the burn-in.
     clock : Clock
         What is charged, and when the chain ends.
     expected_acceptance : float
