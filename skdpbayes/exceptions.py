@@ -1,4 +1,4 @@
-"""Warnings that concern the privacy guarantee itself."""
+"""Warnings and errors that concern the privacy guarantee itself."""
 
 
 class PrivacyWarning(UserWarning):
@@ -7,3 +7,7 @@ class PrivacyWarning(UserWarning):
 
 class BudgetExceededError(RuntimeError):
     """A plan would spend more than the active :class:`~skdpbayes.privacy.PrivacyLedger` allows."""
+
+
+class LedgerOutOfReachError(RuntimeError):
+    """A fit would have to be charged to a ledger that is active in another process."""
