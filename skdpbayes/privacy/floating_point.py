@@ -13,7 +13,8 @@ its mathematical sensitivity when one record changes (Casacuberta et al. 2022). 
   sum over records errs by at most ``gamma n G`` with ``gamma`` the longest chain of additions times the
   unit roundoff. Both enlarge the sensitivity that is accounted for, by the factors below.
 - states are confined to a box of ``2^22`` noise deviations around zero. That keeps every sum exact and,
-  where two chains at different states are compared, bounds by how much their rounding can differ.
+  where two chains at different states are compared, bounds by how much their rounding can differ. Drifts
+  are cut at 16 times that, from where the noise does not bring a state back into the box.
 """
 
 import math

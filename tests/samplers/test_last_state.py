@@ -15,6 +15,7 @@ from skdpbayes.samplers import _gradients, _steps, langevin, sample
 from skdpbayes.samplers._gradients import cyclic_batches, next_batch
 from skdpbayes.targets import (
     TargetBounds,
+    add_gradient,
     example_gradient,
     implements,
     n_examples,
@@ -38,6 +39,27 @@ def _count_clipped(target):
 def _clipped_gradient(target, theta, i, out):
     for j in range(theta.size):
         out[j] = -target.directions[i, j]
+
+
+class Bowl(NamedTuple):
+    """ell = theta' A theta / 2, of one record, and a chain that starts where it is told to."""
+
+    curvature: np.ndarray
+    start: np.ndarray
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, Bowl)
+def _count_bowl(target):
+    return 1
+
+
+@implements(add_gradient, Bowl)
+def _bowl_gradient(target, theta, selection, count, out):
+    for i in range(theta.size):
+        for j in range(theta.size):
+            out[i] += target.curvature[i, j] * theta[j]
 
 
 def tilt(n=40, precision=(1.0, 4.0), seed=0):
@@ -131,6 +153,50 @@ def test_states_stay_on_the_lattice_and_in_the_box():
         np.abs(draws - (box + drift / 2)) < 1.01 * 1e-9 * plan.step_size * box + 10 * noise
     )
     assert np.array_equal(draws / (spacing / 2), np.rint(draws / (spacing / 2)))
+
+
+def bowl(start, direction=(0.9, 0.436), stiffness=4.0):
+    """Stiff in one direction; the step is almost the longest that contracts."""
+    curvature = stiffness * np.outer(direction, direction)
+    bounds = TargetBounds(2, 1.0, stiffness, (0.01, 0.01), convex=True)
+    options = SamplerOptions(
+        n_steps=1, n_draws=1, temperature=1.0, step_size=1.999 / (stiffness + 0.02)
+    )
+    plan = plan_last_state(bounds, 1, NOT_PRIVATE, options)
+    box = box_half_width(np.sqrt(2 * plan.step_size))
+    return Bowl(curvature, np.array(start) * box, np.full(2, 0.01), 1.0), plan, box
+
+
+def test_steps_contract_wherever_in_the_box_two_chains_are():
+    """Here the drift is larger than the box in one coordinate only: cut there, it would expand."""
+    starts = np.array([[0.8, 0.5], [0.89, 0.46]])
+    ends = []
+    for start in starts:
+        target, plan, box = bowl(start)
+        ends.append(sample(target, plan, random_state=0)[0] / box)
+    drift = plan.step_size * target.curvature @ starts[0]
+    assert drift[0] > 1 > drift[1]
+    contraction = 1 - plan.step_size * 0.01 / 2
+    moved, before = np.diff(ends, axis=0), np.diff(starts, axis=0)
+    assert np.linalg.norm(moved) <= contraction * np.linalg.norm(before)
+    step = np.eye(2) - plan.step_size / 2 * (target.curvature + 0.01 * np.eye(2))
+    np.testing.assert_allclose(moved, before @ step, atol=1e-12)
+
+
+@pytest.mark.parametrize("push", [1e12, 1e300, -1e300])
+def test_a_drift_that_is_cut_ends_where_an_uncut_one_would(push):
+    target, plan, box = bowl((1.0, -1.0), (0.0, 0.0))
+    target = target._replace(curvature=np.diag([push, push]))
+    draw = sample(target, plan, random_state=0)
+    np.testing.assert_array_equal(draw, [[-2 * np.sign(push) * box, 2 * np.sign(push) * box]])
+
+
+def test_a_start_is_taken_to_the_lattice_and_into_the_box():
+    target, plan, box = bowl((1e-13, 3.0), (0.0, 0.0))
+    spacing = lattice_spacing(np.sqrt(2 * plan.step_size))
+    draw = sample(target, plan, random_state=0)[0]
+    assert np.array_equal(draw / (spacing / 2), np.rint(draw / (spacing / 2)))
+    assert abs(draw[1] - box) < 0.01 * box
 
 
 def test_each_draw_starts_on_the_lattice_with_batches_cut_anew():

@@ -13,15 +13,15 @@ from numba.extending import overload
 
 from ...privacy.floating_point import BOX_BITS, LATTICE_BITS
 
-# In units of the lattice.
-_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS)
+# In units of the lattice: 16 boxes, so that no chain that is held in one sees the cut.
+_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS + 4)
 
 
 @njit(error_model="numpy")
 def noisy_step(gradient, size, noise_scale, spacing, generator, out):
     """Write ``q`` to ``out``, the gradient being that of the whole potential.
 
-    A drift is cut at the box of `skdpbayes.privacy.floating_point`: sums stay exact wherever a chain goes.
+    A drift is cut: sums stay exact wherever a chain goes.
     """
     for j in range(out.size):
         drift = min(max(size * gradient[j] / spacing, -_LARGEST_DRIFT), _LARGEST_DRIFT)

@@ -62,6 +62,8 @@ def _advance(target, generator, theta, steps, first, stop, kept, draws, batch, p
             for j in range(theta.size):
                 draws[draw, j] = 0.5 * (theta[j] + moved[j])
                 if steps.anew:
+                    # Beyond, a drift that was cut would show.
+                    draws[draw, j] = min(max(draws[draw, j], -2.0 * steps.box), 2.0 * steps.box)
                     moved[j] = steps.spacing * np.rint(draws[draw, j] / steps.spacing)
             if steps.anew:
                 cut_anew(batch)
@@ -77,13 +79,16 @@ def run_overdamped(plan, target, generator, verbose, start=None):
     draws = np.empty((plan.n_draws, theta.size))
     longest = -(-plan.n_steps // plan.n_segments)
     smallest_noise = np.sqrt(2.0 * plan.step_size * longest**-plan.step_decay * plan.temperature)
+    spacing, box = lattice_spacing(smallest_noise), box_half_width(smallest_noise)
+    if plan.hides_path:
+        theta = np.clip(spacing * np.rint(theta / spacing), -box, box)
     steps = Steps(
         size=plan.step_size,
         decay=plan.step_decay,
         temperature=plan.temperature,
         rate=plan.sampling_rate,
-        spacing=lattice_spacing(smallest_noise),
-        box=box_half_width(smallest_noise),
+        spacing=spacing,
+        box=box,
         anew=plan.hides_path,
     )
     records = plan.sampling_rate * plan.n_samples
