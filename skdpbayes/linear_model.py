@@ -20,6 +20,7 @@ from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import average_binary, average_softmax
 from ._estimator.validation import validate_table
+from ._silence import silently
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
 from .targets._clipping import clip_rows
 
@@ -55,8 +56,8 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by ``sampler__name``, also
         where the sampler is given by its name.
     data_norm : float or None, default=None
-        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, right for columns
-        of unit scale.
+        Norm to which rows are clipped: a public number, between 1e-60 and 1e60. None is
+        ``sqrt(n_features)``, right for columns of unit scale.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless
         ``intercept_prior_scale`` is given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for
@@ -66,10 +67,10 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None
-        Size ``b`` of the constant column by which the intercept is sampled. It changes no posterior, but
-        the norm bound is ``sqrt(data_norm^2 + b^2)``, and a larger column moves the intercept faster.
-        None is the intercept's prior scale over the coefficients' (``data_norm / 2`` by default), which
-        gives all coordinates the same prior precision.
+        Size ``b`` of the constant column by which the intercept is sampled, at most 1e60. It changes no
+        posterior, but the norm bound is ``sqrt(data_norm^2 + b^2)``, and a larger column moves the
+        intercept faster. None is the intercept's prior scale over the coefficients' (``data_norm / 2`` by
+        default), which gives all coordinates the same prior precision.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
@@ -306,6 +307,7 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
 
     # From the draws
 
+    @silently()
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)

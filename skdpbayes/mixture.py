@@ -78,8 +78,8 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         A variance for each component, one for each of its coordinates, a covariance matrix that all
         share, or one for each component.
     data_norm : float or None, default=None
-        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, right for columns
-        of unit scale.
+        Norm to which rows are clipped: a public number, between 1e-60 and 1e60. None is
+        ``sqrt(n_features)``, right for columns of unit scale.
     weight_concentration_prior : float, default=1.0
         Of the weights' symmetric Dirichlet prior.
     mean_prior_scale : float or None, default=None
@@ -258,8 +258,6 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
             degrees = n_features if self.covariance_type in ("tied", "full") else 1
         if covariance is None:
             covariance = COVARIANCE_SHARE * norm * norm / n_features
-            if not 0.0 < covariance < np.inf:
-                raise ValueError(f"data_norm={norm:g} is out of range: its square is no double.")
         return MixtureModel(
             n_components=int(self.n_components),
             n_features=n_features,

@@ -20,6 +20,7 @@ from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.validation import validate_table
+from ._silence import silently
 from .random import public_generator
 from .targets.mlp import (
     ACTIVATIONS,
@@ -61,9 +62,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     clip_norm : float, default=1.0
         Norm to which every record's gradient is clipped. Steps are reckoned for it.
     data_norm : float or None, default=None
-        Rows beyond this norm are clipped to it, and all are divided by it, in `fit` and in predictions. None
-        is ``sqrt(n_features)``, right for columns of unit scale. A smaller one that clips some rows is better
-        than a large one.
+        Rows beyond this norm are clipped to it, and all are divided by it, in `fit` and in predictions: a
+        public number, between 1e-60 and 1e60. None is ``sqrt(n_features)``, right for columns of unit
+        scale. A smaller one that clips some rows is better than a large one.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
     classes : array-like or None, default=None
@@ -217,6 +218,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
     def _plan(self, n_samples, n_features, n_classes):
+        self._norm(n_features)  # Refused here if out of range, though plans do not depend on it.
         sizes = self._sizes(n_features, n_classes)
         bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
         return self._make_plan(bounds, self._public_size(n_samples))
@@ -291,6 +293,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)
         return layers_of(draws, self.layer_sizes_)
 
+    @silently()
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)

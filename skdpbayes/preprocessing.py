@@ -15,9 +15,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import FLOAT_DTYPES, check_is_fitted, validate_data
 
-from .targets._clipping import canonical, row_scales, scale_rows
+from ._silence import silently
+from .targets._clipping import NORMS, canonical, clip_rows, row_scales, scale_rows
 
 __all__ = ["BoundedScaler", "RowNormClipper", "row_scales"]
+
+# Shorter rows lose their digits in single precision.
+_SHORTEST_SINGLE = 1e-30
 
 
 class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -29,7 +33,8 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     norm : float, default=1.0
-        Largest Euclidean norm of a row: a public number.
+        Largest Euclidean norm of a row: a public number, between 1e-60 and 1e60. Below 1e-30 single
+        precision becomes double.
 
     Attributes
     ----------
@@ -46,7 +51,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [0.3, 0.4]])
     """
 
-    _parameter_constraints = {"norm": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints = {"norm": [Interval(Real, *NORMS, closed="both")]}
 
     def __init__(self, norm=1.0):
         self.norm = norm
@@ -70,7 +75,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : RowNormClipper
         """
         self._validate_params()
-        validate_data(self, X, accept_sparse="csr", dtype=FLOAT_DTYPES)
+        self._validate(X, reset=True)
         return self
 
     def transform(self, X):
@@ -85,9 +90,12 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X : ndarray or CSR matrix of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOAT_DTYPES)
-        X = canonical(X)
-        return scale_rows(X, row_scales(X, self.norm))
+        return scale_rows(*clip_rows(self._validate(X, reset=False), self.norm))
+
+    @silently()
+    def _validate(self, X, reset):
+        precisions = [np.float64, np.float32] if self.norm >= _SHORTEST_SINGLE else np.float64
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=precisions)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "n_features_in_")
@@ -180,6 +188,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return False
         return bool(np.all(moved == 0) and np.all(lower <= 0) and np.all(upper >= 0))
 
+    @silently()
     def _validate(self, X, reset):
         if sp.issparse(X) and not self._keeps_zero():
             raise ValueError(

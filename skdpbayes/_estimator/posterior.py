@@ -19,6 +19,7 @@ from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
 from ..samplers import resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
+from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
 
 POSTERIOR_CONSTRAINTS = {
@@ -60,7 +61,8 @@ class PrivatePosteriorMixin:
 
     def _norm(self, n_features):
         """Return the norm to which rows are clipped."""
-        return float(np.sqrt(n_features) if self.data_norm is None else self.data_norm)
+        norm = np.sqrt(n_features) if self.data_norm is None else self.data_norm
+        return checked_norm(norm, "data_norm")
 
     def _public_size(self, n_samples):
         """Return the size of the table that plans may use."""

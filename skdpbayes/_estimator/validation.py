@@ -3,9 +3,11 @@
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from .._silence import silently
+
 
 def validate_table(estimator, X, y="no_validation", *, reset, accept_sparse="csr"):
-    """Validate a table by scikit-learn's means, without quoting cells of it in an error.
+    """Validate a table by scikit-learn's means; no error quotes a cell, and no warning depends on one.
 
     ``accept_sparse`` is as in scikit-learn's `check_array`.
 
@@ -16,15 +18,16 @@ def validate_table(estimator, X, y="no_validation", *, reset, accept_sparse="csr
     """
     _refuse_text_columns(X)
     try:
-        return validate_data(
-            estimator,
-            X,
-            y,
-            reset=reset,
-            accept_sparse=accept_sparse,
-            dtype=[np.float64, np.float32],
-            order="C",
-        )
+        with silently():
+            return validate_data(
+                estimator,
+                X,
+                y,
+                reset=reset,
+                accept_sparse=accept_sparse,
+                dtype=[np.float64, np.float32],
+                order="C",
+            )
     except ValueError as error:
         remedy = _without_cells(str(error))
         if remedy is None:

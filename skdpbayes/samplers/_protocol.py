@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._silence import silently
 from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..random import private_generator
@@ -325,7 +326,8 @@ def carry_out(target, plan, random_state, verbose):
     cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
     reserve(plan)
     try:
-        return plan.sampler.run(plan, target, private_generator(random_state), verbose)
+        with silently():
+            return plan.sampler.run(plan, target, private_generator(random_state), verbose)
     except KeyboardInterrupt:
         warnings.warn(
             f"The fit was interrupted. Its whole plan is spent all the same: {cost}.",

@@ -10,6 +10,8 @@ The constant ``b`` of the intercept is public, and is not clipped.
 import numpy as np
 import scipy.sparse as sp
 
+from .._silence import silently
+
 # Rows that are handled at once.
 MOMENT_ROWS = 4096
 # Norms are computed to a few units of rounding; this much is kept as a distance.
@@ -35,6 +37,7 @@ def _blocks(target):
         yield part, (rows.multiply(scale).tocsr() if sp.issparse(rows) else rows * scale)
 
 
+@silently()
 def second_moment(target):
     """Sum of ``z z^T`` over the records. **It is not private.**
 
@@ -62,6 +65,7 @@ def second_moment(target):
     return moment
 
 
+@silently()
 def clip_transformed(target, transform, norm):
     """Return the target with its rows clipped to ``||W^T z|| <= norm``.
 
@@ -87,8 +91,8 @@ def clip_transformed(target, transform, norm):
         # The larger root of ||s a + c||^2 = C^2, which is at least 0 as ||c|| < C.
         a, b = np.einsum("ij,ij->i", moved, moved), moved @ constant
         slack = norm**2 - constant @ constant
-        with np.errstate(divide="ignore", invalid="ignore"):
-            root = slack / (b + np.sqrt(b**2 + a * slack))
-        scale[part] *= np.where((a + 2 * b > slack) & (a > 0), np.clip(root, 0.0, 1.0), 1.0)
+        root = slack / (b + np.sqrt(b**2 + a * slack))
+        # A root that is no number is 0: what cannot be seen to fit does not count.
+        scale[part] *= np.where(a + 2 * b <= slack, 1.0, np.clip(np.nan_to_num(root), 0.0, 1.0))
     scale.flags.writeable = False
     return target._replace(scale=scale)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._clipping import clip_rows
+from ._clipping import NORMS, clip_rows
 from ._interface import (
     BLOCK,
     TargetBounds,
@@ -119,7 +119,7 @@ def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0):
     Parameters
     ----------
     norm : float
-        ``sqrt(data_norm^2 + intercept_scaling^2)``.
+        ``sqrt(data_norm^2 + intercept_scaling^2)``, with both at most 1e60.
     n_classes : int
         2 is the binary target.
     prior_precision : ndarray
@@ -130,10 +130,19 @@ def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0):
     Returns
     -------
     bounds : TargetBounds
+
+    Raises
+    ------
+    ValueError
+        If a bound is out of range.
     """
     binary = n_classes == 2
-    with np.errstate(over="ignore"):
-        square = float(np.square(np.float64(norm)))
+    if not norm <= 2.0 * NORMS[1]:
+        raise ValueError(
+            f"rows of norm {norm:g}, the constant column included, are too long: data_norm and "
+            f"intercept_scaling, by default intercept_prior_scale over prior_scale, are at most {NORMS[1]:g}."
+        )
+    square = float(norm * norm)
     return TargetBounds(
         n_parameters=prior_precision.size,
         gradient_bound=norm if binary else math.sqrt(2.0) * norm,

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .._silence import silently
 from ._clipping import clip_rows
 from ._interface import (
     ALIGNMENT,
@@ -167,6 +168,7 @@ def make_mlp(X, labels, data_norm, sizes, activation, clip_norm, prior_precision
     )
 
 
+@silently()
 def scaled_rows(X, data_norm):
     """Return rows as float32, divided by ``data_norm / ROW_NORM`` and of norm ``ROW_NORM`` at most."""
     X, scale = clip_rows(X, data_norm)

@@ -99,6 +99,32 @@ def test_an_attack_on_the_matrix_reaches_its_share_and_not_more():
     assert result.mu > 0.95 * mu
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_an_attack_by_rows_that_are_too_long_for_squares_gains_nothing(container):
+    """The norm over theirs is no normal double: rounded up, it would leave them four times as long."""
+    norm, a, b = 1e-18, 4e305, 3.92e305
+    common = np.full((20, 4), 0.3 * norm)
+    tables = [np.vstack([common, row]) for row in ([a, a, a, b], [a, -a, b, -a])]
+    y = np.zeros(21, dtype=int)
+    targets = [logistic(container(table), y, norm=norm)[0] for table in tables]
+    plan = plan_fisher(logistic(tables[0], y, norm=norm)[1], 21, Budget(3.0, 1e-5))
+    first, second = (second_moment(target) for target in targets)
+    moved = np.linalg.norm(first - second)
+    assert moved / norm**2 == pytest.approx(math.sqrt(2.0), rel=1e-12)
+    generator = np.random.default_rng(1)
+    scores = [
+        [
+            np.sum((first - second) * release_moment(moment, plan.moment_noise, generator)) / moved
+            for _ in range(5_000)
+        ]
+        for moment in (first, second)
+    ]
+    result = audit_separation(*scores)
+    mu = math.sqrt(plan.share) * gaussian_mu(3.0, 1e-5)
+    assert result.mu - 3.5 * result.standard_error <= mu
+    assert result.mu > 0.9 * mu
+
+
 @pytest.mark.parametrize("constant", [0.0, 1.5])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -127,6 +153,14 @@ def test_moments_and_clipping_of_any_table(constant, sparse, n_classes):
     # As little as is necessary: a row is at the norm, or as it was.
     assert np.all((norms > norm * (1 - 1e-6)) | (factor == 1))
     assert 0.05 < np.mean(factor < 1) < 0.95
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-160])
+def test_rows_whose_squares_underflow_are_left_as_they_are(size):
+    target, _ = logistic(np.array([[size, 0.0], [1.0, 1.0]]), np.array([0, 1]), constant=0.5)
+    clipped = clip_transformed(target, np.eye(3) + 0.1, 1.0)
+    assert clipped.scale[0] == 1.0 and clipped.scale[1] < 1.0
 
 
 # What the rest may do

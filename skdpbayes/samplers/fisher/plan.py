@@ -251,8 +251,8 @@ def _moment_noise(bounds, n_samples, budget, mu):
     if math.isinf(mu):
         return 0.0
     records = covered_records(n_samples, budget.neighboring_relation)
-    # Rounding of the sum, in both tables, and of every entry to the lattice of its noise.
-    chain = MOMENT_ROWS + records / MOMENT_ROWS + 8
+    # Rounding of the sum, in both tables, of rows' norms, and of every entry to the lattice of its noise.
+    chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / n_samples)
     sums = 1.0 + 2.0 * 2.0**-53 * chain * records
     sensitivity = math.sqrt(budget.records_moved) * bounds.row_norm**2 * sums
     return sensitivity / free_shift(1.0 / mu, bounds.block_length**2)
