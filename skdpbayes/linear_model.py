@@ -12,7 +12,6 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.classifier import PrivateClassifierMixin
@@ -275,7 +274,6 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True)
-        check_classification_targets(y)
         classes, labels = encode_labels(y, self.classes)
         n_samples, n_features = X.shape
         plan = self._plan(n_samples, n_features, classes.size)

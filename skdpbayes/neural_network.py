@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.classifier import PrivateClassifierMixin
@@ -249,7 +248,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         """
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True, accept_sparse=False)
-        check_classification_targets(y)
         classes, labels = encode_labels(y, self.classes)
         n_samples, n_features = X.shape
         plan = self._plan(n_samples, n_features, classes.size)

@@ -1,6 +1,7 @@
 """Labels: which can occur is public, which do is not."""
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 
 def label_set(classes):
@@ -15,8 +16,13 @@ def label_set(classes):
 
 
 def encode_labels(y, classes):
-    """Return the sorted labels, and the number of every row's label."""
+    """Return the sorted labels, and the number of every row's label.
+
+    Where labels are declared, nothing is asked of ``y`` but that it holds no others: whether they are whole
+    numbers, or how many occur, must not show.
+    """
     if classes is None:
+        check_classification_targets(y)
         labels, codes = np.unique(y, return_inverse=True)
         if labels.size < 2:
             raise ValueError(
