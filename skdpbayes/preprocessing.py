@@ -111,12 +111,15 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns.
+        Public bounds of the columns. A pandas Series whose index names columns goes by name, whatever their
+        order, and has to name all of them; anything else goes by position.
     feature_range : tuple of (float, float), default=(-1.0, 1.0)
         Where ``lower`` and ``upper`` go.
 
     Attributes
     ----------
+    lower_, upper_ : ndarray of shape (n_features_in_,)
+        The bounds, in the order of the columns.
     scale_, min_ : ndarray of shape (n_features_in_,)
         ``X`` within the bounds becomes ``X * scale_ + min_``.
     n_features_in_ : int
@@ -152,11 +155,13 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _bounds(self):
+    def _bounds(self, columns):
+        """Return the bounds as arrays in the order of columns, whose names are None if they have none."""
         bounds = {}
         for name in ("lower", "upper"):
+            bound = _in_order(getattr(self, name), columns, name)
             try:
-                bounds[name] = np.asarray(getattr(self, name), dtype=np.float64)
+                bounds[name] = np.asarray(bound, dtype=np.float64)
             except (TypeError, ValueError):
                 raise ValueError(
                     f"{name} must hold numbers, one for all columns or one each."
@@ -170,8 +175,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             raise ValueError("lower must be below upper in every column.")
         return lower, upper
 
-    def _scale_and_min(self):
-        lower, upper = self._bounds()
+    def _scale_and_min(self, lower, upper):
         if len(self.feature_range) != 2 or not self.feature_range[0] < self.feature_range[1]:
             raise ValueError(
                 f"feature_range must be (low, high) with low < high, got {self.feature_range!r}."
@@ -181,9 +185,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return scale, low - lower * scale
 
     def _keeps_zero(self):
+        named = [bound for bound in (self.lower, self.upper) if _is_series(bound)]
         try:
-            lower, upper = self._bounds()
-            moved = self._scale_and_min()[1]
+            lower, upper = self._bounds(named[0].index if named else None)
+            moved = self._scale_and_min(lower, upper)[1]
         except (TypeError, ValueError):
             return False
         return bool(np.all(moved == 0) and np.all(lower <= 0) and np.all(upper >= 0))
@@ -223,15 +228,17 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If the bounds are not bounds, or do not fit the number of columns.
         """
         self._validate_params()
-        scale, minimum = self._scale_and_min()
+        lower, upper = self._bounds(getattr(X, "columns", None))
+        scale, minimum = self._scale_and_min(lower, upper)
         X = self._validate(X, reset=True)
         if scale.ndim and scale.size != X.shape[1]:
             raise ValueError(
                 f"lower and upper have {scale.size} entries, but X has {X.shape[1]} columns: give "
                 "one bound for each column, or one number for all of them."
             )
-        self.scale_ = np.broadcast_to(scale, X.shape[1]).copy()
-        self.min_ = np.broadcast_to(minimum, X.shape[1]).copy()
+        parts = {"lower_": lower, "upper_": upper, "scale_": scale, "min_": minimum}
+        for name, value in parts.items():
+            setattr(self, name, np.broadcast_to(value, X.shape[1]).copy())
         return self
 
     def transform(self, X):
@@ -247,7 +254,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        lower, upper = (np.broadcast_to(b, X.shape[1]).astype(X.dtype) for b in self._bounds())
+        lower, upper = self.lower_.astype(X.dtype), self.upper_.astype(X.dtype)
         if sp.issparse(X):
             X = canonical(X).copy()
             columns = X.indices
@@ -278,3 +285,28 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X -= self.min_.astype(X.dtype)
         X /= self.scale_.astype(X.dtype)
         return X
+
+
+def _is_series(bound):
+    return hasattr(bound, "reindex")
+
+
+def _in_order(bound, columns, name):
+    """Return a bound in the order of a table's columns, if it is a Series that names them."""
+    if not _is_series(bound):
+        return bound
+    labels, columns = list(bound.index), [] if columns is None else list(columns)
+    if sorted(labels, key=repr) == sorted(columns, key=repr) and bound.index.is_unique:
+        return bound.loc[columns]
+    if labels == list(range(len(labels))):
+        return bound
+    if not columns:
+        raise ValueError(
+            f"{name} names columns, and those of X have no names: pass a data frame, or "
+            f"{name}.to_numpy() in the order of the columns."
+        )
+    raise ValueError(
+        f"{name} must name the columns of X, each once: it lacks "
+        f"{[column for column in columns if column not in labels]}, and X lacks "
+        f"{[label for label in labels if label not in columns]}."
+    )

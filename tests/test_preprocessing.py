@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -18,6 +19,48 @@ def test_scaler_maps_bounds_to_the_range_and_clips():
     np.testing.assert_allclose(scaled, [[0, 2, 1], [0, 1, 2]])
     inside = np.array([[0.3, -4.0, 12.0]])
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(inside)), inside)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_bounds_that_name_columns_go_by_name(frame):
+    table = frame({"age": [18.0, 90.0], "hours": [0.0, 50.0]})
+    lower, upper = pd.Series({"hours": 0.0, "age": 18.0}), pd.Series({"age": 90.0, "hours": 100.0})
+    scaler = BoundedScaler(lower, upper).fit(table)
+    np.testing.assert_allclose(scaler.transform(table), [[-1.0, -1.0], [1.0, 0.0]])
+    np.testing.assert_array_equal([scaler.lower_, scaler.upper_], [[18.0, 0.0], [90.0, 100.0]])
+    assert BoundedScaler(lower, 100.0).fit(table).lower_.tolist() == [18.0, 0.0]
+
+
+def test_bounds_without_names_go_by_position():
+    table = pd.DataFrame({"age": [18.0, 90.0], "hours": [0.0, 50.0]})
+    scaler = BoundedScaler(pd.Series([18.0, 0.0]), [90.0, 100.0]).fit(table)
+    np.testing.assert_allclose(scaler.transform(table), [[-1.0, -1.0], [1.0, 0.0]])
+    numbered = pd.DataFrame(table.to_numpy(), columns=[1, 0])
+    assert BoundedScaler(pd.Series([0.0, 18.0]), 100.0).fit(numbered).lower_.tolist() == [18.0, 0.0]
+
+
+def test_sparse_columns_have_no_names():
+    table, bound = sp.csr_array(np.eye(2)), pd.Series({"a": 1.0, "b": 2.0})
+    with pytest.raises(ValueError, match="lower names columns"):
+        BoundedScaler(-bound, bound).fit(table)
+    scaler = BoundedScaler(-bound.to_numpy(), bound.to_numpy())
+    np.testing.assert_allclose(scaler.fit_transform(table).toarray(), [[1.0, 0.0], [0.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    "lower, named",
+    [
+        (pd.Series({"a": 0.0, "b": 0.0, "d": 0.0}), "lacks.*'c'.*lacks.*'d'"),
+        (pd.Series({"a": 0.0, "b": 0.0}), "lacks.*'c'"),
+        (pd.Series([0.0, 0.0, 0.0], index=["a", "b", "b"]), "each once"),
+    ],
+)
+def test_bounds_that_name_other_columns_are_refused(lower, named):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(ValueError, match=named):
+        BoundedScaler(lower, 200.0).fit(frame)
+    with pytest.raises(ValueError, match="lower names columns"):
+        BoundedScaler(lower, 200.0).fit(X)
 
 
 def test_missing_values_are_passed_through():
