@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes._clipping import clip_rows
+from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
 
 rng = np.random.default_rng(0)

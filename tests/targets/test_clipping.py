@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes._clipping import NORMS, clip_rows
+from skdpbayes.targets._clipping import NORMS, clip_rows
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import RowNormClipper, row_scales
 from skdpbayes.privacy import PrivacyLedger
