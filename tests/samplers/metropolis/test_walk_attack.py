@@ -13,9 +13,9 @@ import pytest
 from numba import njit
 from scipy.special import expit
 from scipy.stats import poisson
+from skdpbayes.privacy.metropolis_kernels import Kernel
 
 from skdpbayes.privacy import Budget, SamplerOptions, audit_separation, plan_metropolis
-from skdpbayes.privacy.metropolis_kernels import Kernel
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import carry_out
 from skdpbayes.samplers.metropolis import (

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
-from scipy.special import expit
-from scipy.stats import norm
 
-from skdpbayes.privacy import Budget, SamplerOptions, plan_hamiltonian, plan_metropolis
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
-from skdpbayes.privacy.metropolis_kernels import barker_acceptance, metropolis_acceptance
+from skdpbayes.samplers import DPMH, SGHMC, DPFastMH, DPFastMHGaussian, PenaltyMH
 from skdpbayes.targets import TargetBounds
 
-BARE = ("dp_mh", "dp_fast_mh")
-NOISY = ("penalty", "dp_fast_mh_gaussian")
+BARE = (DPMH, DPFastMH)
+NOISY = (PenaltyMH, DPFastMHGaussian)
 SAMPLERS = BARE + NOISY
 RELATIONS = ("replace_one", "add_or_remove_one")
 VARIED = ({"proposal": "gaussian"}, {"adapt_step_size": True})
@@ -29,15 +26,23 @@ def bounds_of(d=3, gradient_bound=1.0, precision=1.0):
 
 
 def plan(
-    sampler="dp_fast_mh", epsilon=1.0, delta=1e-6, relation="replace_one", n=50_000, d=3, **options
+    sampler=DPFastMH,
+    epsilon=1.0,
+    delta=1e-6,
+    relation="replace_one",
+    n=50_000,
+    d=3,
+    bounds=None,
+    **options,
 ):
+    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
     budget = Budget(epsilon, delta, relation)
-    return plan_metropolis(bounds_of(d), n, budget, SamplerOptions(**options), sampler=sampler)
+    return sampler(**options).plan(bounds or bounds_of(d), n, budget, **fixed)
 
 
 def test_a_plan_sees_public_quantities_only():
-    names = ["bounds", "n_samples", "budget", "options", "sampler"]
-    assert list(inspect.signature(plan_metropolis).parameters) == names
+    names = ["bounds", "n_samples", "budget", "temperature", "n_steps", "n_draws"]
+    assert list(inspect.signature(DPFastMH().plan).parameters) == names
 
 
 @given(
@@ -53,14 +58,14 @@ def test_a_plan_sees_public_quantities_only():
         [{}, {"n_draws": 7}, {"n_steps": 500}, {"temperature": 3.0}, {"burn_in": 0.1}]
     ),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_plan_passes_its_budget(
     sampler, d, n, epsilon, pure, relation, precision, gradient_bound, options
 ):
     delta = 0.0 if pure and sampler in BARE else 1e-7
-    bounds, budget = bounds_of(d, gradient_bound, precision), Budget(epsilon, delta, relation)
+    bounds = bounds_of(d, gradient_bound, precision)
     try:
-        made = plan_metropolis(bounds, n, budget, SamplerOptions(**options), sampler=sampler)
+        made = plan(sampler, epsilon, delta, relation, n, bounds=bounds, **options)
     except ValueError as refused:
         # A single step at a low temperature may be too much.
         assert "temperature" in options and "temperature=3" in str(refused)
@@ -89,15 +94,35 @@ def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation
 
 
 def test_noise_is_paid_for_as_a_gaussian():
-    made = plan("penalty")
+    made = plan(PenaltyMH)
     mu = 2 * made.step_size / made.temperature * math.sqrt(made.n_steps / made.noise_variance)
     assert mu <= made.cost.mu <= mu * (1 + 1e-6)
-    made = plan("dp_fast_mh_gaussian")
+    made = plan(DPFastMHGaussian)
     (counted,) = made.cost.counted
     jump = math.log1p(made.batch_ratio)
     assert counted.noise_multiplier == pytest.approx(math.sqrt(made.noise_variance) / jump)
     bound = made.step_size / made.temperature
     assert counted.rate == pytest.approx(bound * (1 + 1 / made.batch_ratio), rel=1e-6)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_noisy_batch_is_charged_for_records_that_count_a_poisson_number_of_times(relation):
+    fixed = {"n_steps": 300, "step_size": 0.05, "temperature": 1.0}
+    made = plan(
+        DPFastMHGaussian,
+        5.0,
+        relation=relation,
+        n=1000,
+        batch_size=112,
+        noise_multiplier=4.0,
+        **fixed,
+    )
+    bound, ratio = 0.05, made.batch_ratio
+    assert made.batch_size == pytest.approx(1000 * bound * (1 + 1 / ratio), rel=1e-6)
+    (part,) = made.cost.counted
+    noise = math.sqrt(made.noise_variance) / math.log1p(ratio)
+    assert part.noise_multiplier == pytest.approx(noise, rel=1e-6) and part.count == 300
+    assert part.rate == pytest.approx(bound * (1 + 1 / ratio), rel=1e-6)
 
 
 def test_pure_privacy_is_composed_by_addition_and_told_what_a_delta_would_buy():
@@ -106,7 +131,7 @@ def test_pure_privacy_is_composed_by_addition_and_told_what_a_delta_would_buy():
     made = plan(delta=0.0, n=5000)
     assert made.temperature > plan(n=5000).temperature
     assert made.cost.pure_epsilon == made.epsilon <= 1.0
-    assert "delta above 0" in made.notes[-1]
+    assert "delta above 0" in made.warnings[-1]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -114,7 +139,7 @@ def test_without_privacy_nothing_is_claimed_and_metropolis_rule_is_used(sampler)
     made = plan(sampler, epsilon=math.inf, n=5000)
     assert made.rule == "metropolis" and made.noise_variance == 0
     assert made.epsilon == math.inf and made.temperature == 1
-    assert (made.batch_ratio > 0) == ("fast" in sampler)
+    assert (made.batch_ratio > 0) == sampler.on_batches
     assert plan(sampler).rule == ("barker" if sampler in BARE else "metropolis")
 
 
@@ -134,7 +159,7 @@ def test_without_privacy_nothing_is_claimed_and_metropolis_rule_is_used(sampler)
     ids=str,
 )
 def test_options_are_kept_within_the_budget(sampler, options):
-    if "adapt_step_size" in options and sampler == "dp_fast_mh_gaussian":
+    if "adapt_step_size" in options and sampler == DPFastMHGaussian:
         options = {"step_size": 0.05}
     made = plan(sampler, **options)
     assert made.epsilon <= 1.0
@@ -142,7 +167,7 @@ def test_options_are_kept_within_the_budget(sampler, options):
         assert getattr(made, name) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("sampler", ["dp_fast_mh", "dp_fast_mh_gaussian"])
+@pytest.mark.parametrize("sampler", [DPFastMH, DPFastMHGaussian])
 @pytest.mark.parametrize("options", [{}, {"n_steps": 100}, {"temperature": 5.0}], ids=str)
 def test_batches_of_the_size_that_was_asked_for(sampler, options):
     made = plan(sampler, n=1_000_000, batch_size=4000, **options)
@@ -155,15 +180,14 @@ def test_batches_of_the_size_that_was_asked_for(sampler, options):
 def test_batches_keep_their_size_where_distances_must_be_shortened():
     """A few noisy steps cost more than the limit in which the search reckons them: by a quarter here."""
     fixed = {"n": 60, "temperature": 10.0, "batch_size": 20}
-    made = plan("dp_fast_mh_gaussian", delta=1e-9, **fixed)
+    made = plan(DPFastMHGaussian, delta=1e-9, **fixed)
     assert made.epsilon <= 1.0
     assert made.batch_size == pytest.approx(20)
 
 
 def test_batches_keep_their_size_where_the_temperature_must_rise():
-    bounds, budget = bounds_of(7, 5.2157, 28.9), Budget(0.1018, 1e-9)
-    options = SamplerOptions(step_size=2.7225, batch_size=2886)
-    made = plan_metropolis(bounds, 270_731, budget, options, sampler="dp_fast_mh_gaussian")
+    fixed = {"n": 270_731, "step_size": 2.7225, "batch_size": 2886}
+    made = plan(DPFastMHGaussian, 0.1018, 1e-9, bounds=bounds_of(7, 5.2157, 28.9), **fixed)
     assert made.batch_size == pytest.approx(2886) and made.step_size == 2.7225
     bound = 5.2157 * 2.7225 / made.temperature
     assert 270_731 * bound * (1 + 1 / made.batch_ratio) == pytest.approx(2886, rel=1e-5)
@@ -198,7 +222,7 @@ def test_larger_budgets_buy_lower_temperatures_and_then_relaxations(sampler):
 def test_large_tables_spend_less_than_they_may(sampler):
     """The chain ends at the effective sample size that is wanted, and that is half of its relaxations."""
     made = plan(sampler, n=20_000_000, d=2, delta=1e-8)
-    assert made.epsilon < 0.7 and made.temperature == 1.0 and made.notes == ()
+    assert made.epsilon < 0.7 and made.temperature == 1.0 and made.warnings == ()
     assert made.relaxations == pytest.approx(2 * 25, rel=0.02)
     more = plan(sampler, n=20_000_000, d=2, delta=1e-8, n_effective=40)
     assert more.relaxations == pytest.approx(2 * 40, rel=0.02)
@@ -207,7 +231,7 @@ def test_large_tables_spend_less_than_they_may(sampler):
 
 
 def test_batches_read_far_fewer_records_than_the_table():
-    made = [plan(s, n=100_000) for s in ("dp_fast_mh", "dp_mh")]
+    made = [plan(s, n=100_000) for s in (DPFastMH, DPMH)]
     assert made[0].record_gradients < 0.2 * made[1].record_gradients
     assert made[0].relaxations > 0.5 * made[1].relaxations
 
@@ -231,10 +255,10 @@ def test_the_table_is_read_only_where_batches_would_be_too_large():
 def test_small_tables_are_sampled_at_a_higher_temperature_which_is_said(sampler):
     made = plan(sampler, n=5000, d=20)
     assert made.temperature > 5.0 and made.epsilon > 0.9
-    (note,) = made.notes
+    (note,) = made.warnings
     assert note in str(made) and "20 parameters" in note
     assert "sampler='sghmc'" in note and f"temperature {made.temperature:.3g}" in note
-    other = plan_hamiltonian(bounds_of(20), 5000, Budget(1.0, 1e-6))
+    other = SGHMC().plan(bounds_of(20), 5000, Budget(1.0, 1e-6))
     assert f"{other.temperature:.3g}" in note and other.temperature < made.temperature
 
 
@@ -253,7 +277,7 @@ def test_what_never_gets_through_its_burn_in_moves_all_the_same(sampler):
     made = plan(sampler, n=20_000, temperature=1.0)
     assert made.expected_steps > 60 and made.expected_acceptance > 0.15
     assert 0.9 < made.epsilon <= 1.0
-    short, advice = made.notes
+    short, advice = made.warnings
     assert "hardly leaves its start" in short and "cannot move" in advice
 
 
@@ -265,14 +289,14 @@ def test_batches_that_are_too_small_for_their_steps_are_named():
         plan(temperature=1.0, **small)
     made = plan(**small)
     assert made.batch_size == pytest.approx(5)
-    assert "raise batch_size, or lower step_size" in made.notes[-1]
+    assert "raise batch_size, or lower step_size" in made.warnings[-1]
 
 
 # Steps of different lengths
 
 
 @pytest.mark.parametrize("options", VARIED, ids=str)
-@pytest.mark.parametrize("sampler", ["dp_mh", "dp_fast_mh", "penalty"])
+@pytest.mark.parametrize("sampler", [DPMH, DPFastMH, PenaltyMH])
 def test_their_charges_add_up_to_what_is_claimed(sampler, options):
     made = plan(sampler, **options)
     assert made.cost.rho == made.cost.concentrated and made.clock.total <= made.cost.rho
@@ -296,7 +320,7 @@ def test_draws_are_marked_evenly_between_burn_in_and_the_end(options):
 
 def test_without_privacy_steps_are_counted_whatever_their_length():
     for options in VARIED:
-        made = plan("dp_mh", epsilon=math.inf, n_steps=500, **options)
+        made = plan(DPMH, epsilon=math.inf, n_steps=500, **options)
         assert made.n_steps == made.expected_steps == made.clock.total == 500
         assert made.epsilon == math.inf and made.cost.is_nothing
 
@@ -307,41 +331,34 @@ def test_without_privacy_steps_are_counted_whatever_their_length():
 @pytest.mark.parametrize(
     ("sampler", "options", "named"),
     [
-        ("penalty", {"delta": 0.0}, "pure differential privacy"),
-        ("dp_fast_mh_gaussian", {"delta": 0.0}, "delta=0"),
-        ("penalty", {"noise_multiplier": 0.0}, "noise_multiplier"),
-        ("penalty", {"noise_multiplier": math.inf}, "noise_multiplier"),
-        ("dp_mh", {"noise_multiplier": 3.0}, "noise_multiplier=3.0"),
-        ("dp_mh", {"batch_size": 10}, "batch_size=10"),
-        ("dp_fast_mh", {"batch_size": 0}, "batch_size=0"),
-        ("dp_fast_mh", {"batch_size": 200_000}, "batch_size=200000"),
-        ("dp_fast_mh", {"batch_size": 50, "max_batch_size": 40}, "batch_size=50"),
-        ("dp_fast_mh", {"max_batch_size": 0}, "max_batch_size"),
-        ("penalty", {"max_batch_size": 10}, "max_batch_size=10"),
-        ("dp_fast_mh", {"friction": 0.5}, "friction=0.5"),
-        ("dp_fast_mh", {"step_decay": 0.3}, "step_decay=0.3"),
-        ("dp_fast_mh", {"init": "ops"}, "init='ops'"),
-        ("dp_fast_mh", {"proposal": "square"}, "'square'"),
-        ("dp_fast_mh", {"n_effective": 0}, "n_effective"),
-        ("dp_fast_mh", {"step_size": -1.0}, "step_size"),
-        ("dp_fast_mh", {"step_size": math.inf}, "step_size"),
-        ("dp_fast_mh", {"burn_in": 1.0}, "burn_in"),
-        ("dp_fast_mh", {"temperature": 0.5}, "temperature"),
-        ("dp_mh", {"n_steps": 0}, "n_steps"),
-        ("dp_mh", {"n_draws": 0}, "n_draws"),
-        ("dp_mh", {"n": 0}, "n_samples"),
-        ("dp_mh", {"relation": "swap"}, "neighboring_relation"),
-        ("dp_mh", {"epsilon": -1.0}, "epsilon"),
-        ("dp_mh", {"delta": 1.0}, "delta"),
-        ("gibbs", {}, "'gibbs'"),
-        ("dp_fast_mh_gaussian", {"adapt_step_size": True}, "different lengths"),
-        ("dp_fast_mh_gaussian", {"proposal": "gaussian"}, "proposal"),
-        ("dp_fast_mh", {"delta": 0.0, "proposal": "gaussian"}, "delta=0"),
-        ("dp_mh", {"adapt_step_size": True, "delta": 0.0}, "delta=0.*adapt_step_size"),
-        ("dp_fast_mh", {"n_steps": 100, "adapt_step_size": True}, "n_steps=100"),
-        ("penalty", {"noise_multiplier": 2.0, "n_steps": 1000}, "n_steps=1000, noise_multiplier=2"),
+        (PenaltyMH, {"delta": 0.0}, "pure differential privacy"),
+        (DPFastMHGaussian, {"delta": 0.0}, "delta=0"),
+        (PenaltyMH, {"noise_multiplier": 0.0}, "noise_multiplier"),
+        (PenaltyMH, {"noise_multiplier": math.inf}, "noise_multiplier"),
+        (DPFastMH, {"batch_size": 0}, "batch_size"),
+        (DPFastMH, {"batch_size": 200_000}, "batch_size=200000"),
+        (DPFastMH, {"batch_size": 50, "max_batch_size": 40}, "batch_size=50"),
+        (DPFastMH, {"max_batch_size": 0}, "max_batch_size"),
+        (DPFastMH, {"proposal": "square"}, "'square'"),
+        (DPFastMH, {"n_effective": 0}, "n_effective"),
+        (DPFastMH, {"step_size": -1.0}, "step_size"),
+        (DPFastMH, {"step_size": math.inf}, "step_size"),
+        (DPFastMH, {"burn_in": 1.0}, "burn_in"),
+        (DPFastMH, {"temperature": 0.5}, "temperature"),
+        (DPMH, {"n_steps": 0}, "n_steps"),
+        (DPMH, {"n_draws": 0}, "n_draws"),
+        (DPMH, {"n": 0}, "n_samples"),
+        (DPMH, {"relation": "swap"}, "neighboring_relation"),
+        (DPMH, {"epsilon": -1.0}, "epsilon"),
+        (DPMH, {"delta": 1.0}, "delta"),
+        (DPFastMHGaussian, {"adapt_step_size": True}, "different lengths"),
+        (DPFastMHGaussian, {"proposal": "gaussian"}, "proposal"),
+        (DPFastMH, {"delta": 0.0, "proposal": "gaussian"}, "delta=0"),
+        (DPMH, {"adapt_step_size": True, "delta": 0.0}, "delta=0.*adapt_step_size"),
+        (DPFastMH, {"n_steps": 100, "adapt_step_size": True}, "n_steps=100"),
+        (PenaltyMH, {"noise_multiplier": 2.0, "n_steps": 1000}, "n_steps=1000, noise_multiplier=2"),
         (
-            "dp_fast_mh",
+            DPFastMH,
             {"n_steps": 10**6, "step_size": 0.5, "temperature": 1.0},
             "n_steps=1e.06, step_size=0.5, temperature=1 costs at most epsilon=1.*raise epsilon",
         ),
@@ -352,20 +369,14 @@ def test_what_cannot_hold_is_refused_by_name(sampler, options, named):
         plan(sampler, **options)
 
 
-def test_options_of_random_walks_are_refused_elsewhere():
-    for options in ({"proposal": "gaussian"}, {"adapt_step_size": True}, {"n_effective": 5}):
-        with pytest.raises(ValueError, match="Metropolis' family"):
-            plan_hamiltonian(bounds_of(3), 1000, Budget(1.0, 1e-6), SamplerOptions(**options))
-
-
-@pytest.mark.parametrize("deviation", [0.1, 1.0, 3.0, 8.0])
-def test_acceptance_against_quadrature(deviation):
-    def mean(rule):
-        def integrand(z):
-            return norm.pdf(z) * rule(deviation * z - deviation**2 / 2)
-
-        return quad(integrand, -12, 12 + deviation, points=[deviation / 2], limit=200)[0]
-
-    assert barker_acceptance(deviation) == pytest.approx(mean(expit), rel=1e-6)
-    accepted = mean(lambda x: np.exp(np.minimum(x, 0.0)))
-    assert metropolis_acceptance(deviation) == pytest.approx(accepted, rel=1e-6)
+@pytest.mark.parametrize(
+    ("sampler", "names"),
+    [
+        (DPMH, {"noise_multiplier", "batch_size", "max_batch_size"}),
+        (DPFastMH, {"noise_multiplier", "friction", "step_decay", "init"}),
+        (PenaltyMH, {"batch_size", "max_batch_size"}),
+        (SGHMC, {"proposal", "adapt_step_size", "n_effective"}),
+    ],
+)
+def test_what_a_sampler_has_no_use_for_is_no_option_of_it(sampler, names):
+    assert names.isdisjoint(sampler().get_params())
