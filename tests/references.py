@@ -7,6 +7,13 @@ import numpy as np
 from skdpbayes.targets import add_gradient, implements, n_examples, record
 
 
+def planned(kind, bounds, n_samples, budget, **options):
+    """Plan by a class of samplers: its own options, and the numbers that are every plan's."""
+    names = "temperature", "n_steps", "n_draws"
+    fixed = {name: options.pop(name) for name in names if name in options}
+    return kind(**options).plan(bounds, n_samples, budget, **fixed)
+
+
 class Tilt(NamedTuple):
     """ell_i = -z_i . theta: with a Gaussian prior the posterior is Gaussian, and known.
 

@@ -5,32 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import (
-    Budget,
-    PrivacyCost,
-    SamplerOptions,
-    plan_last_state,
-    plan_network,
-)
+from references import planned
+from skdpbayes.privacy import Budget, PrivacyCost
 from skdpbayes.privacy.cost import SampledGaussian
-from skdpbayes.samplers import sample
+from skdpbayes.samplers import OPS, SGHMC, SGLD, SGNHT, sample
 from skdpbayes.targets import mlp_bounds
 from skdpbayes.targets.mlp import make_mlp
 
 BOUNDS = mlp_bounds((20, 16, 3), clip_norm=1.5, prior_precision=1.0)
-SAMPLERS = ["sgld", "sghmc", "sgnht"]
+SAMPLERS = [SGLD, SGHMC, SGNHT]
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
 
-def plan(sampler="sghmc", epsilon=2.0, n=10_000, relation="replace_one", bounds=BOUNDS, **options):
-    budget = Budget(epsilon, 1e-5, relation)
-    return plan_network(bounds, n, budget, SamplerOptions(**options), sampler=sampler)
+def plan(sampler=SGHMC, epsilon=2.0, n=10_000, relation="replace_one", bounds=BOUNDS, **options):
+    options = {"batch_size": None, **options} if sampler is not OPS else options
+    return planned(sampler, bounds, n, Budget(epsilon, 1e-5, relation), **options)
 
 
 def actual_multiplier(made):
     """Noise of a step over what one record can move it by, from the recursions themselves."""
     moved = made.bounds.gradient_bound / made.sampling_rate
-    if made.sampler == "sgld":
+    if made.name == "sgld":
         return math.sqrt(2.0 * made.step_size * made.temperature) / (made.step_size * moved)
     noise = math.sqrt(2.0 * made.gradient_step * made.friction * made.temperature)
     return noise / (made.gradient_step * moved)
@@ -40,7 +35,7 @@ def actual_multiplier(made):
 @pytest.mark.parametrize("batch_size", [None, 1000])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_plan_costs_what_its_noise_does_and_spends_the_budget(sampler, batch_size, relation):
-    for options in ({}, {"n_steps": 250}, {"friction": 0.5} if sampler != "sgld" else {}):
+    for options in ({}, {"n_steps": 250}, {"friction": 0.5} if sampler is not SGLD else {}):
         made = plan(sampler, relation=relation, batch_size=batch_size, **options)
         noise, steps = made.noise_multiplier, made.n_steps
         if batch_size is None:
@@ -60,7 +55,7 @@ def test_steps_are_the_longest_of_use(sampler):
     noisy, calm = plan(sampler, epsilon=0.3), plan(sampler, epsilon=50.0)
     assert noisy.temperature == pytest.approx(1.0)
     assert calm.temperature < 0.5
-    reach = 20.0 if sampler == "sgld" else 40.0
+    reach = 20.0 if sampler is SGLD else 40.0
     longest = reach / (10_000 * BOUNDS.gradient_bound)
     assert calm.step_size == pytest.approx(longest)
     assert noisy.step_size < 0.5 * longest
@@ -76,7 +71,7 @@ def test_a_strong_prior_shortens_steps(sampler):
         for n in (5, 10_000):
             bounds = mlp_bounds((20, 16, 3), clip_norm=0.01, prior_precision=30.0)
             made = plan(sampler, epsilon=500.0, n=n, bounds=bounds, temperature=temperature)
-            step = made.step_size if sampler == "sgld" else made.gradient_step
+            step = made.step_size if sampler is SGLD else made.gradient_step
             assert step * made.temperature * 30.0 <= 1.0 + 1e-9
 
 
@@ -106,6 +101,16 @@ def test_a_fixed_step_decides_on_the_temperature():
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
+def test_batches_of_large_tables_are_4096_unless_the_full_table_is_asked_for(sampler):
+    bounds, budget = mlp_bounds((10, 128, 2), 1.0, 1.0), Budget(1.0, 1e-5)
+    assert sampler().plan(bounds, 60_000, budget).sampling_rate == pytest.approx(4096 / 60_000)
+    assert sampler().plan(bounds, 4000, budget).sampling_rate == 1
+    assert sampler(batch_size=None).plan(bounds, 60_000, budget).sampling_rate == 1
+    fewer = sampler(batch_size=100).plan(bounds, 60_000, budget)
+    assert fewer.sampling_rate == pytest.approx(1 / 600)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_without_privacy_the_temperature_is_one(sampler):
     made = plan(sampler, epsilon=math.inf, batch_size=100)
     assert made.temperature == 1.0
@@ -115,10 +120,11 @@ def test_without_privacy_the_temperature_is_one(sampler):
 @pytest.mark.parametrize(
     "options, named",
     [
-        ({"sampler": "ops"}, "sampler"),
+        ({"sampler": OPS}, "convex"),
+        ({"sampler": SGLD, "release": "last_iterate"}, "convex"),
+        ({"init": "ops"}, "convex"),
+        ({"init_share": 0.5}, "init_share"),
         ({"step_decay": 0.3}, "step_decay"),
-        ({"init": "ops"}, "init"),
-        ({"sampler": "sgld", "friction": 0.1}, "friction"),
         ({"step_size": -1.0}, "step_size"),
         ({"step_size": math.inf}, "step_size"),
         ({"step_size": 1.0, "n": 300}, "diverge"),
@@ -127,8 +133,6 @@ def test_without_privacy_the_temperature_is_one(sampler):
         ({"temperature": 0.5}, "temperature"),
         ({"n_steps": 10, "n_draws": 20}, "n_steps"),
         ({"batch_size": 20_000}, "batch_size"),
-        ({"n_effective": 10}, "n_effective"),
-        ({"initial_scale": 0.1}, "initial_scale"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"epsilon": 1e-9}, "budget is too small"),
     ],
@@ -145,16 +149,13 @@ def test_enormous_budgets_are_planned_at_once():
     assert made.epsilon < 1e3
 
 
-def test_hidden_states_are_refused():
+def test_a_plan_that_hides_iterates_of_another_target_is_refused():
     """The loss is not convex, and gradients are clipped one by one."""
     budget = Budget(1.0, 1e-5)
-    with pytest.raises(ValueError, match="convex"):
-        plan_last_state(BOUNDS, 100, budget)
-    # Nor does a plan that was made for another target help.
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 20)), rng.integers(3, size=100)
     target = make_mlp(X, y, 4.0, (20, 16, 3), "tanh", 1.5, 1.0, np.zeros(BOUNDS.n_parameters))
-    pretended = plan_last_state(BOUNDS._replace(convex=True), 100, budget)
+    pretended = OPS().plan(BOUNDS._replace(convex=True, clipped=False), 100, budget)
     with pytest.raises(ValueError, match="clip"):
         sample(target, pretended)
 
@@ -164,3 +165,8 @@ def test_the_printed_plan_says_what_is_done():
     for part in ("sghmc", "noise multiplier", "friction", "500 records expected", "temperature"):
         assert part in text
     assert "relax" not in text
+    for sampler in SAMPLERS:
+        made = plan(sampler)
+        # No public number says how fast a network relaxes, or how hot a thermostat's noise would be.
+        assert math.isnan(made.relaxations) and made.warnings == ()
+        assert "noise temperature" not in str(made)

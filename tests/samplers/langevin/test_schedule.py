@@ -1,6 +1,5 @@
-"""Plans: exact costs, ceilings that hold, rules that do what they say."""
+"""Schedules of paths: exact costs, ceilings that hold, rules that do what they say."""
 
-import inspect
 import math
 import time
 
@@ -9,26 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpbayes.privacy import Budget, SamplerOptions, default_delta, plan_langevin
-from skdpbayes.privacy.calibration import levels as noise_levels
-from skdpbayes.privacy.calibration import power_sum, steps_for
+from references import planned
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.samplers import SGLD
+from skdpbayes.samplers.langevin.all_iterates import levels as noise_levels
+from skdpbayes.samplers.langevin.schedule import power_sum, steps_for
 from skdpbayes.targets import TargetBounds
 
 BOUNDS = TargetBounds(93, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.16, 0.16))
 
 
 def plan(epsilon=1.0, delta=1e-5, relation="replace_one", n=24_420, bounds=BOUNDS, **options):
-    return plan_langevin(bounds, n, Budget(epsilon, delta, relation), SamplerOptions(**options))
-
-
-def test_a_plan_sees_public_quantities_only():
-    assert list(inspect.signature(plan_langevin).parameters) == [
-        "bounds",
-        "n_samples",
-        "budget",
-        "options",
-    ]
+    return planned(SGLD, bounds, n, Budget(epsilon, delta, relation), **options)
 
 
 @pytest.mark.parametrize("relation, factor", [("replace_one", 2.0), ("add_or_remove_one", 1.0)])
@@ -128,12 +120,12 @@ def test_replace_one_needs_twice_the_temperature_of_add_or_remove_one():
     ],
 )
 def test_poisson_plans_stay_within_the_budget_and_use_it(relation, options):
-    started = time.perf_counter()
+    started = time.process_time()
     made = plan(relation=relation, **options)
     assert made.epsilon <= 1.0
     if (made.temperature > 1 and made.relaxations < 0.999) or "temperature" not in options:
         assert made.epsilon > 0.995 or made.temperature == 1.0
-    assert time.perf_counter() - started < 30, "calibration takes a second or two, not minutes"
+    assert time.process_time() - started < 15, "root finding takes a second or two, not minutes"
     if made.sampling_rate < 1:
         noise = math.sqrt(2 * made.step_size * made.temperature)
         per_record = made.step_size / made.sampling_rate * BOUNDS.gradient_bound
@@ -145,11 +137,11 @@ def test_poisson_plans_stay_within_the_budget_and_use_it(relation, options):
 
 
 def test_small_batches_of_large_tables_are_planned_quickly():
-    started = time.perf_counter()
+    started = time.process_time()
     made = plan(n=10**6, batch_size=256)
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 15
     assert made.n_steps == 300_000 and made.epsilon <= 1.0
-    assert "heat" in made.notes[0]
+    assert "heat" in made.warnings[0]
     with pytest.raises(ValueError, match="batch_size"):
         plan(n=10**6, batch_size=256, n_steps=10**7)
 
@@ -175,9 +167,9 @@ def test_power_sums(steps, decay):
 def test_repeated_questions_are_answered_from_memory():
     options = {"batch_size": 300, "n_steps": 5000}
     first = plan(**options)
-    started = time.perf_counter()
+    started = time.process_time()
     assert plan(**options) is first
-    assert time.perf_counter() - started < 0.05
+    assert time.process_time() - started < 0.05
 
 
 @pytest.mark.parametrize(
@@ -232,13 +224,13 @@ def test_a_fixed_low_temperature_shortens_the_chain_and_says_so():
     made = plan(temperature=2.0)
     assert made.relaxations < 0.5
     assert made.epsilon == pytest.approx(1.0, abs=1e-6)
-    assert "relaxes" in made.notes[0]
+    assert "relaxes" in made.warnings[0]
 
 
 def test_hot_batches_are_announced():
-    assert plan(batch_size=256).notes == ()
+    assert plan(batch_size=256).warnings == ()
     assert plan(batch_size=256).subsampling_temperature <= 0.51 * plan().temperature
-    assert "heat" in plan(batch_size=256, n_steps=2000).notes[-1]
+    assert "heat" in plan(batch_size=256, n_steps=2000).warnings[-1]
 
 
 def test_a_plan_prints_what_it_does():
@@ -246,10 +238,6 @@ def test_a_plan_prints_what_it_does():
     for word in ("epsilon", "delta", "replace-one", "temperature", "3,000", "500 records", "MiB"):
         assert word in text
     assert "asked for at most 1" in text
-
-
-def test_default_delta():
-    assert default_delta(100) == 1e-5 and default_delta(10**7) == 1e-8
 
 
 def test_without_privacy_poisson_batches_claim_nothing_where_the_noise_is_small():
