@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skdpbayes.targets import logistic_bounds, logistic_prior_precision, make_logistic
 
@@ -17,6 +18,8 @@ def make_target():
 
     def build(X, y, norm=1.0, prior_scale=2.5, intercept_scaling=0.0, n_classes=2):
         constant = intercept_scaling
+        # Other orders of memory would be compiled for anew; estimators pass this one.
+        X = X if sp.issparse(X) else np.ascontiguousarray(X)
         precision = logistic_prior_precision(
             X.shape[1], n_classes, prior_scale, prior_scale, constant
         )

@@ -47,6 +47,21 @@ def grid_moments(log_density, axes):
     return mean, (points - mean).T @ (weight[:, None] * (points - mean))
 
 
+def moments(log_density, reach, dimension):
+    """Mean and covariance of a density within ``reach`` of zero, on grids that close in on it.
+
+    Of a smooth density sums over a grid are exact to all digits once its spacing is below the deviation.
+    """
+    n_points = 61
+    centre, half = np.zeros(dimension), np.full(dimension, float(reach))
+    for _ in range(5):
+        axes = [np.linspace(c - h, c + h, n_points) for c, h in zip(centre, half, strict=True)]
+        centre, covariance = grid_moments(log_density, axes)
+        spacing = 2 * half / (n_points - 1)
+        half = 10 * np.maximum(np.sqrt(np.diag(covariance)), spacing / 2)
+    return centre, covariance
+
+
 def log_posterior(points, X, y, prior_scale, temperature=1.0):
     """Logistic regression's log posterior at given points, up to a constant."""
     z = points @ X.T
@@ -54,11 +69,12 @@ def log_posterior(points, X, y, prior_scale, temperature=1.0):
     return likelihood / temperature - 0.5 * np.sum((points / prior_scale) ** 2, axis=1)
 
 
-def logistic_moments(X, y, prior_scale, temperature=1.0, reach=9.0):
+def logistic_moments(X, y, prior_scale, temperature=1.0, reach=None):
     """Mean and covariance of logistic regression with one or two parameters, by quadrature."""
-    axis = np.linspace(-reach, reach, 601 if X.shape[1] == 2 else 6001)
-    return grid_moments(
-        lambda points: log_posterior(points, X, y, prior_scale, temperature), [axis] * X.shape[1]
+    return moments(
+        lambda points: log_posterior(points, X, y, prior_scale, temperature),
+        8.0 * np.max(prior_scale) if reach is None else reach,
+        X.shape[1],
     )
 
 

@@ -1,12 +1,14 @@
-"""The sampler is chosen from public sizes, and never one that an option does not go with."""
+"""The sampler is chosen from public sizes."""
 
 import math
 
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, SamplerOptions, plan_automatic
+from references import planned
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.samplers import SGFS, SGHMC, Auto
 from skdpbayes.targets import TargetBounds
 
 BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0)
@@ -14,7 +16,7 @@ BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0)
 
 def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **options):
     budget = Budget(epsilon, 1e-5, relation)
-    return plan_automatic(bounds, n, budget, SamplerOptions(**options)).sampler
+    return planned(Auto, bounds, n, budget, **options).name
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
@@ -28,16 +30,8 @@ def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
     assert choose(math.floor(0.9 * edge), epsilon, bounds) == "sghmc"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"step_size": 1e-7}, {"step_decay": 0.3}, {"init": "ops"}, {"epsilon": math.inf}],
-)
-def test_what_does_not_go_with_fisher_scoring_is_left_to_the_other(options):
-    assert choose() == "sgfs"
-    assert choose(**options) == "sghmc"
-
-
 def test_where_little_is_tempered_there_is_nothing_to_gain():
+    assert choose(epsilon=math.inf) == "sghmc"
     assert choose(epsilon=1.0) == "sgfs"
     assert choose(epsilon=10.0) == "sghmc"
     assert choose(bounds=BOUNDS._replace(prior_precision=(100.0, 100.0))) == "sghmc"
@@ -52,14 +46,15 @@ def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
 
 @pytest.mark.parametrize("options", [{"batch_size": 1000}, {"temperature": 20.0}, {"n_draws": 500}])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_other_options_are_passed_on(options, relation):
-    plan = plan_automatic(BOUNDS, 100_000, Budget(1.0, 1e-5, relation), SamplerOptions(**options))
-    assert plan.sampler == "sgfs" and plan.epsilon <= 1.0
-    assert plan.n_draws == options.get("n_draws", 100)
+@pytest.mark.parametrize("n, chosen", [(100_000, SGFS), (1000, SGHMC)])
+def test_options_are_passed_on(options, relation, n, chosen):
+    budget = Budget(1.0, 1e-5, relation)
+    plan = planned(Auto, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
+    assert plan == planned(chosen, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
+    assert type(plan.sampler) is chosen and plan.epsilon <= 1.0
 
 
 def test_it_is_the_default():
     clf = DPBayesianLogisticRegression()
-    assert clf.privacy_plan(100_000, 20).sampler == "sgfs"
-    assert clf.privacy_plan(200, 20).sampler == "sghmc"
-    assert clf.set_params(release="last").privacy_plan(1000, 20).sampler == "ops"
+    assert clf.privacy_plan(100_000, 20).name == "sgfs"
+    assert clf.privacy_plan(200, 20).name == "sghmc"

@@ -7,14 +7,16 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from references import logistic_moments, standard_error
+from references import logistic_moments, planned, standard_error
 from scipy.special import expit
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, SamplerOptions, audit_separation, plan_fisher
+from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.privacy.cost import gaussian_mu
-from skdpbayes.samplers import carry_out
-from skdpbayes.samplers.fisher import release_moment
+from skdpbayes.samplers import SGFS, SGHMC
+from skdpbayes.samplers._protocol import carry_out
+from skdpbayes.samplers.fisher.core import release_moment
+from skdpbayes.samplers.fisher.plan import complete
 from skdpbayes.targets import (
     TargetBounds,
     clip_transformed,
@@ -52,7 +54,7 @@ def test_the_sensitivity_of_the_second_moment_by_brute_force(relation):
         rows = np.column_stack([points, np.full(len(points), constant)])
         bound = np.hypot(2.0, constant)
         bounds = TargetBounds(3, bound, bound**2 / 4, (1.0, 1.0), row_norm=bound)
-        plan = plan_fisher(bounds, 100, Budget(1.0, 1e-5, relation))
+        plan = SGFS().plan(bounds, 100, Budget(1.0, 1e-5, relation))
         products = rows[:, :, None] * rows[:, None, :]
         # Entries off the diagonal have half the variance and stand for two: the Frobenius norm.
         if relation == "replace_one":
@@ -69,12 +71,12 @@ def test_the_sensitivity_of_the_second_moment_by_brute_force(relation):
 def test_the_noise_is_symmetric_and_has_half_the_variance_off_the_diagonal():
     generator = np.random.default_rng(0)
     exact = np.array([[5.0, 1.0, 0.2], [1.0, 3.0, -2.0], [0.2, -2.0, 8.0]])
-    drawn = np.array([release_moment(exact, 4.0, generator) for _ in range(20_000)])
+    drawn = np.array([release_moment(exact, 4.0, generator) for _ in range(6000)])
     assert np.array_equal(drawn, drawn.transpose(0, 2, 1))
-    assert np.allclose(drawn.mean(axis=0), exact, atol=4 * 4 / np.sqrt(20_000))
+    assert np.allclose(drawn.mean(axis=0), exact, atol=4 * 4 / np.sqrt(6000))
     expected = 16 * (0.5 + 0.5 * np.eye(3))
-    assert np.allclose(drawn.var(axis=0), expected, rtol=0.05)
-    assert abs(np.corrcoef(drawn[:, 0, 1], drawn[:, 0, 2])[0, 1]) < 0.03
+    assert np.allclose(drawn.var(axis=0), expected, rtol=0.08)
+    assert abs(np.corrcoef(drawn[:, 0, 1], drawn[:, 0, 2])[0, 1]) < 0.055
 
 
 def test_an_attack_on_the_matrix_reaches_its_share_and_not_more():
@@ -84,17 +86,17 @@ def test_an_attack_on_the_matrix_reaches_its_share_and_not_more():
     y = np.zeros(21, dtype=int)
     targets = [logistic(X, y, norm=1.0)[0] for X in (first, second)]
     bounds = logistic(first, y, norm=1.0)[1]
-    plan = plan_fisher(bounds, 21, Budget(3.0, 1e-5))
+    plan = SGFS().plan(bounds, 21, Budget(20.0, 1e-5))
     generator = np.random.default_rng(1)
     scores = [
         [
             np.subtract(*np.diag(release_moment(second_moment(t), plan.moment_noise, generator)))
-            for _ in range(20_000)
+            for _ in range(4000)
         ]
         for t in targets
     ]
     result = audit_separation(*scores)
-    mu = math.sqrt(plan.share) * gaussian_mu(3.0, 1e-5)
+    mu = math.sqrt(plan.share) * gaussian_mu(20.0, 1e-5)
     assert result.mu - 3.5 * result.standard_error <= mu
     assert result.mu > 0.95 * mu
 
@@ -177,10 +179,10 @@ def test_whatever_matrix_is_released_no_step_has_less_noise_than_was_paid_for(
 ):
     rng = np.random.default_rng(seed)
     n = int(10 ** rng.uniform(1, 6))
-    plan = plan_fisher(BOUNDS, n, Budget(epsilon, 1e-5, relation))
+    plan = SGFS().plan(BOUNDS, n, Budget(epsilon, 1e-5, relation))
     root = rng.normal(size=(10, 10)) * 10 ** rng.uniform(-2, 2, 10)
     matrix = root @ root.T * 10 ** rng.uniform(-3, 3) + rng.normal() * np.eye(10)
-    path, transform, norm = plan.complete(0.5 * (matrix + matrix.T))
+    path, transform, norm = complete(plan, 0.5 * (matrix + matrix.T), SGHMC())
     noise = math.sqrt(2 * path.gradient_step * path.friction * path.temperature)
     # One record's contribution to the gradient in whitened coordinates.
     assert path.gradient_step * norm / noise <= 1 / plan.noise_multiplier
@@ -193,7 +195,7 @@ def test_whatever_matrix_is_released_no_step_has_less_noise_than_was_paid_for(
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("options", [{}, {"batch_size": 1000}, {"n_steps": 500, "n_draws": 7}])
 def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
-    plan = plan_fisher(BOUNDS, 20_000, Budget(1.0, 1e-5, relation), SamplerOptions(**options))
+    plan = planned(SGFS, BOUNDS, 20_000, Budget(1.0, 1e-5, relation), **options)
     assert 0.995 < plan.epsilon <= 1.0
     of_matrix = math.sqrt(plan.share) * gaussian_mu(1.0, 1e-5)
     if plan.sampling_rate < 1:
@@ -209,16 +211,13 @@ def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
 @pytest.mark.parametrize(
     "options, bounds, named",
     [
-        ({"step_size": 1e-3}, BOUNDS, "step_size"),
-        ({"step_decay": 0.3}, BOUNDS, "step_decay"),
-        ({"init": "ops"}, BOUNDS, "init"),
         ({"n_steps": 10}, BOUNDS, "n_steps"),
         ({}, BOUNDS._replace(row_norm=None), "row_norm"),
     ],
 )
 def test_what_cannot_be_fixed_beforehand_is_refused(options, bounds, named):
     with pytest.raises(ValueError, match=named):
-        plan_fisher(bounds, 1000, Budget(1.0, 1e-5), SamplerOptions(**options))
+        planned(SGFS, bounds, 1000, Budget(1.0, 1e-5), **options)
 
 
 # The draws
@@ -229,11 +228,9 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
     n = 300
     X, y = correlated(n)
     if constant:
-        X = X[:, :1]
+        X = np.ascontiguousarray(X[:, :1])
     target, bounds = logistic(X, y, constant=constant)
-    plan = plan_fisher(
-        bounds, n, Budget(np.inf, 1e-5), SamplerOptions(n_steps=100_000, n_draws=30_000)
-    )
+    plan = SGFS().plan(bounds, n, Budget(np.inf, 1e-5), n_steps=100_000, n_draws=30_000)
     released = carry_out(target, plan, 0, 0)
     rows = np.column_stack([X, np.full(n, constant)]) if constant else X
     assert np.allclose(released.other["second_moment"], rows.T @ rows)
@@ -254,8 +251,8 @@ def test_the_estimator_publishes_the_matrix_it_has_paid_for():
     X = rng.normal(size=(5000, 4))
     y = (X[:, 0] > 0).astype(int)
     clf = DPBayesianLogisticRegression(5.0, sampler="sgfs", random_state=0).fit(X, y)
-    assert clf.second_moment_.shape == (5, 5)
-    assert np.array_equal(clf.second_moment_, clf.second_moment_.T)
+    assert clf.released_.second_moment.shape == (5, 5)
+    assert np.array_equal(clf.released_.second_moment, clf.released_.second_moment.T)
     assert 0.99 < clf.spent_epsilon_ <= 5.0
     assert clf.temperature_ >= 1 and clf.n_iter_ >= 300
     assert clf.score(X, y) > 0.9

@@ -1,5 +1,6 @@
 """Plans that release last iterates only: what they cost, what they refuse, and how they are made."""
 
+import itertools
 import math
 
 import numpy as np
@@ -144,14 +145,14 @@ def test_full_batch_plans_stay_within_the_budget(
     assert made.n_draws == n_draws <= made.n_steps
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 50, 99, 100])
-@pytest.mark.parametrize("decay", [0.0, 0.3])
-@pytest.mark.parametrize("n_steps", [None, 230])
+# Single records at decreasing steps need more steps than can be accounted for; see below.
+CYCLES = set(itertools.product([1, 7, 50, 99, 100], [0.0, 0.3], [None, 230])) - {(1, 0.3, None)}
+
+
+@pytest.mark.parametrize("batch_size, decay, n_steps", sorted(CYCLES, key=str))
 def test_cyclic_batches_are_accounted_for_the_worst_position(batch_size, decay, n_steps):
     n = 100
     bounds = BOUNDS._replace(n_parameters=3, prior_precision=(2.0, 3.0))
-    if (batch_size, decay, n_steps) == (1, 0.3, None):
-        pytest.skip("needs more steps than can be accounted for")
     made = plan(n=n, bounds=bounds, batch_size=batch_size, step_decay=decay, n_steps=n_steps)
     assert made.n_batches == math.ceil(n / batch_size)
     exact = hidden_state_mu_cyclic(*segment(made), made.n_batches).max()
