@@ -28,11 +28,12 @@ from sklearn.model_selection import train_test_split
 
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.linear_model import DPBayesianLogisticRegression
+from skdpbayes.samplers import OPS, SGHMC, Auto
 
 DELTA = 1e-5
 EPSILONS = (3.0, 1.0, 0.3, 0.1)
 # What is released: a path from zero, one posterior sample alone, a path from such a sample.
-RELEASES = {"": {}, "one draw, ": {"sampler": "ops"}, "path from a draw, ": {"init": "ops"}}
+RELEASES = {"": Auto(), "one draw, ": OPS(), "path from a draw, ": SGHMC(init="ops")}
 BOUNDS = {
     "age": (17, 90),
     "fnlwgt": (1e4, 1.5e6),
@@ -76,15 +77,15 @@ def compare(X, y, constant, n_seeds):
         )
         for C in (1.0, 100.0)
     }
-    for release, options in RELEASES.items():
+    for release, sampler in RELEASES.items():
         for epsilon in EPSILONS:
             models[f"{release}epsilon = {epsilon:g}"] = partial(
                 DPBayesianLogisticRegression,
                 epsilon,
                 DELTA,
+                sampler=sampler,
                 data_norm=1.0,
                 fit_intercept=not constant,
-                **options,
             )
     print(f"{X.shape[1]} columns, {n_seeds} seeds, mean +- standard error")
     print("| | accuracy | log loss | steps | temperature | seconds |")

@@ -1,10 +1,10 @@
-"""Random walks of which only accept bits are paid for: speed, two modes, and 50 parameters.
+"""Random walks, of which only accept/reject decisions are paid for: speed, two modes, and 50 parameters.
 
     python benchmarks/metropolis.py speed
     python benchmarks/metropolis.py modes --output modes.png
     python benchmarks/metropolis.py mnist mnist.npz --output mnist.png
 
-The samplers are those of `skdpbayes.privacy.plan_metropolis`; neighbours replace one row, and every epsilon
+The samplers are those of `skdpbayes.samplers.metropolis`; neighbours replace one row, and every epsilon
 is that of a whole run. What is measured, and how, is said at the top of `metropolis_speed.py`,
 `metropolis_modes.py` and `metropolis_mnist.py`.
 """

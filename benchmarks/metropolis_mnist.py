@@ -78,7 +78,7 @@ def compare(data, samplers, epsilons, n_seeds):
                 model.fit(X, y)
                 seconds.append(time.perf_counter() - start)
                 scores.append(model.score(X_test, y_test))
-                accepted.append(getattr(model, "acceptance_rate_", math.nan))
+                accepted.append(model.released_.get("acceptance_rate", math.nan))
             results[sampler][epsilon] = scores
             planned = getattr(model.plan_, "expected_acceptance", math.nan)
             spread = np.std(scores, ddof=n_seeds > 1)

@@ -17,7 +17,7 @@ records and a = c M / 500 for steps of length M, their noise has the deviation s
     on the table:  Delta = 2 a,                       sigma = sqrt(2 log(1.25 / 1e-5)) / 0.05
 
 and they leave it out where Delta is below epsilon' (0.05 on the table). Left out, a step that one table is
-certain to accept and its neighbour is not has no finite epsilon when it is refused, and neither has the run.
+certain to accept and its neighbour is not has no finite epsilon when it is rejected, and neither has the run.
 The table says what the steps amount to if noise is never left out, exactly. Their steps are Gaussian, 0.06 in
 each direction; here all have the length 0.06.
 """
@@ -30,16 +30,10 @@ from pathlib import Path
 import numpy as np
 from figures import plot_against_epsilon
 
-from skdpbayes.privacy import (
-    Budget,
-    PoissonGaussian,
-    PrivacyCost,
-    SamplerOptions,
-    plan_langevin,
-    plan_metropolis,
-)
+from skdpbayes.privacy import Budget, PoissonGaussian, PrivacyCost
 from skdpbayes.privacy.cost import gaussian_mu
-from skdpbayes.samplers import carry_out
+from skdpbayes.samplers import SGLD, DPFastMHGaussian, PenaltyMH, resolve_sampler
+from skdpbayes.samplers._protocol import carry_out
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 import two_modes
@@ -56,16 +50,15 @@ PUBLISHED_DISTANCE, PUBLISHED_LAMBDA, LARGEST_BATCH = 0.06, 10.0, 60
 def make_plan(sampler, epsilon, temperature):
     """Plan a run that uses up the budget, or all the steps that are allowed."""
     if sampler != "sgld":
-        return two_modes.make_plan(epsilon, sampler, temperature)
+        return two_modes.make_plan(epsilon, type(resolve_sampler(sampler)), temperature)
     budget = Budget(epsilon, DELTA)
-    options = SamplerOptions(temperature, n_draws=two_modes.N_DRAWS)
-    plan = plan_langevin(BOUNDS, N, budget, options)
+    fixed = {"temperature": temperature, "n_draws": two_modes.N_DRAWS}
+    plan = SGLD().plan(BOUNDS, N, budget, **fixed)
     if plan.epsilon > 0.99 * epsilon:
         return plan
     affordable = plan.n_steps * (gaussian_mu(epsilon, DELTA) / plan.cost.mu) ** 2
     n_steps = int(min(two_modes.MOST_STEPS, affordable))
-    longer = options._replace(step_size=plan.step_size, n_steps=n_steps)
-    return plan_langevin(BOUNDS, N, budget, longer)
+    return SGLD(step_size=plan.step_size).plan(BOUNDS, N, budget, n_steps=n_steps, **fixed)
 
 
 def judge(target, plan, posterior, n_seeds):
@@ -81,11 +74,9 @@ def judge(target, plan, posterior, n_seeds):
 
 def warm_up(target, samplers):
     """Compile what is timed afterwards."""
-    options = SamplerOptions(two_modes.TEMPERATURE, n_steps=20, n_draws=2)
-    for sampler in samplers:
-        named = {} if sampler == "sgld" else {"sampler": sampler}
-        planner = plan_langevin if sampler == "sgld" else plan_metropolis
-        carry_out(target, planner(BOUNDS, N, Budget(1.0, DELTA), options, **named), 0, 0)
+    fixed = {"temperature": two_modes.TEMPERATURE, "n_steps": 20, "n_draws": 2}
+    for sampler in map(resolve_sampler, samplers):
+        carry_out(target, sampler.plan(BOUNDS, N, Budget(1.0, DELTA), **fixed), 0, 0)
 
 
 def exact_divergence(posterior, n_repeats=20):
@@ -155,26 +146,33 @@ def published_costs():
     )
 
 
-def published_plan(sampler):
-    """Plan the published steps, with the published noise, in this package."""
+def published_samplers():
+    """Return the published steps in this package: {what they read: sampler}."""
     on_batch, _, on_table = published_noise()
-    options = SamplerOptions(
-        PUBLISHED_TEMPERATURE,
-        PUBLISHED_DISTANCE,
-        n_steps=PUBLISHED_STEPS,
-        n_draws=two_modes.N_DRAWS,
-        noise_multiplier=on_table,
-    )
-    if sampler == "dp_fast_mh_gaussian":
-        in_batch = N * BOUNDS.gradient_bound * PUBLISHED_DISTANCE / PUBLISHED_TEMPERATURE
-        options = options._replace(
+    in_batch = N * BOUNDS.gradient_bound * PUBLISHED_DISTANCE / PUBLISHED_TEMPERATURE
+    return {
+        "on batches": DPFastMHGaussian(
+            step_size=PUBLISHED_DISTANCE,
             noise_multiplier=on_batch,
             max_batch_size=LARGEST_BATCH,
             batch_size=math.ceil(in_batch * (1 + math.sqrt(0.5))),
-        )
+        ),
+        "on the table": PenaltyMH(step_size=PUBLISHED_DISTANCE, noise_multiplier=on_table),
+    }
+
+
+def published_plan(sampler):
+    """Plan so many steps as were published."""
     # A budget that such steps stay within; what they cost is then computed exactly.
     ample = 1.05 * max(cost.epsilon(DELTA) for cost in published_costs())
-    return plan_metropolis(BOUNDS, N, Budget(ample, DELTA), options, sampler=sampler)
+    return sampler.plan(
+        BOUNDS,
+        N,
+        Budget(ample, DELTA),
+        temperature=PUBLISHED_TEMPERATURE,
+        n_steps=PUBLISHED_STEPS,
+        n_draws=two_modes.N_DRAWS,
+    )
 
 
 def compare_published(target, n_seeds):
@@ -197,7 +195,7 @@ def compare_published(target, n_seeds):
     print(
         f"| temperature {PUBLISHED_TEMPERATURE:g} | {_HEADS} |\n|{' --- |' * (2 + _HEADS.count('|'))}"
     )
-    for sampler, what in (("dp_fast_mh_gaussian", "on batches"), ("penalty", "on the table")):
+    for what, sampler in published_samplers().items():
         plan = published_plan(sampler)
         judged = judge(target, plan, posterior, n_seeds)
         name = f"published noise {what}"

@@ -1,4 +1,4 @@
-"""How fast random walks with accept bits are: kernels, samplers, batch sizes. See `benchmarks/metropolis.py`.
+"""How fast random walks are: kernels, samplers, batch sizes. See `benchmarks/metropolis.py`.
 
 Logistic regression with three coefficients, rows in the unit ball, epsilon = 1 in all, delta = 1e-6.
 
@@ -21,15 +21,16 @@ import numpy as np
 from scipy.special import expit
 from speed import show_ratio, show_times, take_turns
 
-from skdpbayes.privacy import Budget, SamplerOptions, plan_metropolis
-from skdpbayes.samplers import carry_out, sample
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH, sample
+from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.targets import logistic_bounds, logistic_prior_precision, make_logistic
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)
     import arviz
 
-SAMPLERS = ("dp_fast_mh", "dp_mh", "penalty", "dp_fast_mh_gaussian")
+SAMPLERS = (DPFastMH(), DPMH(), PenaltyMH(), DPFastMHGaussian())
 BUDGET = Budget(1.0, 1e-6)
 TRUTH = np.array([3.0, -2.0, 1.0])
 PRECISION = logistic_prior_precision(TRUTH.size, 2, 2.5, 1.25, 0.0)
@@ -82,10 +83,10 @@ def compare_steps(n_rounds, n_steps):
     """Time steps of one distance by three kernels, in turns."""
     X, y = make_table(KERNEL_TABLE)
     target = make_target(X, y)
-    plan = plan_metropolis(BOUNDS, len(X), BUDGET, SamplerOptions(n_steps=n_steps))
+    plan = DPFastMH().plan(BOUNDS, len(X), BUDGET, n_steps=n_steps)
     steps = {"batch": n_steps, "table": n_steps // 20, "numpy": n_steps // 20}
-    options = SamplerOptions(plan.temperature, plan.step_size, n_steps=steps["table"], n_draws=10)
-    whole = plan_metropolis(BOUNDS, len(X), BUDGET, options, sampler="dp_mh")
+    fixed = {"temperature": plan.temperature, "n_steps": steps["table"], "n_draws": 10}
+    whole = DPMH(step_size=plan.step_size).plan(BOUNDS, len(X), BUDGET, **fixed)
     generator = np.random.default_rng(0)
     contestants = {
         "batch": lambda: sample(target, plan),
@@ -131,8 +132,7 @@ def warm_up():
     """Compile what is timed afterwards."""
     target = make_target(*make_table(1000))
     for sampler in SAMPLERS:
-        options = SamplerOptions(n_steps=50)
-        carry_out(target, plan_metropolis(BOUNDS, 1000, BUDGET, options, sampler=sampler), 0, 0)
+        carry_out(target, sampler.plan(BOUNDS, 1000, BUDGET, n_steps=50), 0, 0)
 
 
 _HEADS = (
@@ -159,12 +159,11 @@ def _show_chain(name, plan, measured):
 def compare_samplers(sizes, n_seeds):
     """Print a row for every size of the table and every sampler."""
     _start_table("rows, sampler")
-    options = SamplerOptions(n_draws=N_DRAWS)
     for n_samples in sizes:
         target = make_target(*make_table(n_samples))
         for sampler in SAMPLERS:
-            plan = plan_metropolis(BOUNDS, n_samples, BUDGET, options, sampler=sampler)
-            name = f"{n_samples:,} {sampler}, temperature {plan.temperature:.3g}"
+            plan = sampler.plan(BOUNDS, n_samples, BUDGET, n_draws=N_DRAWS)
+            name = f"{n_samples:,} {plan.name}, temperature {plan.temperature:.3g}"
             _show_chain(name, plan, measure(target, plan, n_seeds if n_samples < SIZES[-1] else 1))
 
 
@@ -172,14 +171,12 @@ def compare_batches(n_samples, n_seeds):
     """Print a row for every batch size, at the distance of the plan's own rule."""
     _start_table("batch")
     target = make_target(*make_table(n_samples))
-    options = SamplerOptions(n_draws=N_DRAWS)
-    own = plan_metropolis(BOUNDS, n_samples, BUDGET, options)
-    options = options._replace(step_size=own.step_size)
+    own = DPFastMH().plan(BOUNDS, n_samples, BUDGET, n_draws=N_DRAWS)
     for factor in FACTORS:
         batch_size = math.ceil(factor * own.batch_size)
         try:
-            sized = options._replace(batch_size=batch_size)
-            plan = plan_metropolis(BOUNDS, n_samples, BUDGET, sized)
+            sized = DPFastMH(step_size=own.step_size, batch_size=batch_size)
+            plan = sized.plan(BOUNDS, n_samples, BUDGET, n_draws=N_DRAWS)
         except ValueError as error:
             print(f"| {factor:g} times the plan's | {error} |")
             continue

@@ -35,7 +35,7 @@ from speed import SETTLE_SECONDS
 
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.random import public_generator
-from skdpbayes.samplers import sample
+from skdpbayes.samplers import SGHMC, SGLD, sample
 from skdpbayes.targets.mlp import make_mlp, random_start
 
 N_ROWS, N_HIDDEN, N_CLASSES = 57_344, 128, 10
@@ -48,7 +48,7 @@ MODES = {"hooks-loader": 0.05, "hooks": 0.05, "ghost": 0.25}
 PEER_SCRIPT = Path(__file__).with_name("network_opacus.py")
 
 
-def planned(sampler, batch_size, n_steps):
+def planned(sampler, n_steps):
     """Return the plan of so many steps."""
     model = DPBayesianMLPClassifier(
         (N_HIDDEN,),
@@ -56,7 +56,6 @@ def planned(sampler, batch_size, n_steps):
         delta=DELTA,
         sampler=sampler,
         clip_norm=CLIP_NORM,
-        batch_size=batch_size,
         n_steps=n_steps,
         n_draws=min(n_steps // 4, 100),
         neighboring_relation="add_or_remove_one",
@@ -65,11 +64,11 @@ def planned(sampler, batch_size, n_steps):
     return model.privacy_plan(N_ROWS, 169, N_CLASSES)
 
 
-def our_step(target, sampler, batch_size):
+def our_step(target, sampler):
     """Return a function that takes so many steps and returns the seconds of one."""
 
     def run(n_steps):
-        plan = planned(sampler, batch_size, n_steps)
+        plan = planned(sampler, n_steps)
         start = time.perf_counter()
         sample(target, plan)
         return (time.perf_counter() - start) / n_steps
@@ -142,7 +141,7 @@ def main():
     sizes = X.shape[1], N_HIDDEN, N_CLASSES
     start = random_start(sizes, public_generator(0))
     target = make_mlp(X, y, 1.0, sizes, "tanh", CLIP_NORM, 1.0, start)
-    noise = [planned("sghmc", size, PLANNED_STEPS).noise_multiplier for size in STEPS]
+    noise = [planned(SGHMC(batch_size=size), PLANNED_STEPS).noise_multiplier for size in STEPS]
     setting = {
         "X": X,
         "y": y,
@@ -160,8 +159,8 @@ def main():
     with peer(arguments.opacus_python, setting) as run:
         for batch_size, n_steps in STEPS.items():
             contestants = {
-                f"ours, {sampler}": our_step(target, sampler, batch_size)
-                for sampler in ("sghmc", "sgld")
+                f"ours, {kind.name}": our_step(target, kind(batch_size=batch_size))
+                for kind in (SGHMC, SGLD)
             }
             for mode in MODES:
                 for threads in (n_threads,) if mode == "hooks-loader" else (n_threads, 1):

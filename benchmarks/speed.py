@@ -26,12 +26,11 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from scipy.special import expit
 
-from skdpbayes.privacy import SamplerOptions, plan_langevin
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import n_chunks
-from skdpbayes.privacy.plan import Budget
-from skdpbayes.samplers import sample
-from skdpbayes.samplers._gradients import gradient_sum
-from skdpbayes.samplers._interface import CompiledCore
+from skdpbayes.samplers import SGLD, sample
+from skdpbayes.samplers._machinery.compiled import CompiledCore
+from skdpbayes.samplers._machinery.gradients import gradient_sum
 from skdpbayes.targets import (
     logistic_bounds,
     logistic_prior_precision,
@@ -182,8 +181,8 @@ def compare_steps(n_rounds, n_steps):
     """Time minibatch SGLD from start to end, compiled beforehand."""
     X, y = make_table(*SMALL_TABLE)
     target, bounds = make_target(X, y)
-    options = SamplerOptions(batch_size=BATCH_SIZE, n_steps=n_steps)
-    plan = plan_langevin(bounds, len(X), Budget(1.0, 1e-6), options)
+    sampler = SGLD(batch_size=BATCH_SIZE)
+    plan = sampler.plan(bounds, len(X), Budget(1.0, 1e-6), n_steps=n_steps)
     single, _ = make_target(X.astype(np.float32), y)
     contestants = {
         "skdpbayes, float64, Poisson batches": lambda: sample(target, plan),

@@ -1,4 +1,4 @@
-"""One posterior sample: releasing the last state of a chain, and nothing of the way to it.
+"""One posterior sample: releasing the last iterate of a chain, and nothing of the way to it.
 
 With `sampler="ops"` a fit releases a single draw. It costs no more than an exact posterior sample
 would, however long the chain runs. To see its law, this script fits the same synthetic table many

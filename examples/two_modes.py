@@ -1,4 +1,4 @@
-"""Two modes: a target of one's own, sampled by accept bits, which are all that depends on the records.
+"""Two modes: a target of one's own, and a random walk that pays for its accept/reject decisions alone.
 
     x_i ~ N(theta_1, 2) / 2 + N(theta_1 + theta_2, 2) / 2,    theta_1 ~ N(0, 10),    theta_2 ~ N(0, 1),
 
@@ -33,8 +33,8 @@ import matplotlib
 import numpy as np
 
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.privacy import Budget, SamplerOptions, plan_metropolis
-from skdpbayes.samplers import sample
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import DPFastMH, sample
 from skdpbayes.targets import (
     TargetBounds,
     example_gradient,
@@ -162,15 +162,14 @@ def symmetric_kl(draws, posterior):
     return float(((p - q) * np.log(p / q)).sum() / p.sum() / 2.0)
 
 
-def make_plan(epsilon, sampler="dp_fast_mh", temperature=TEMPERATURE):
+def make_plan(epsilon, kind=DPFastMH, temperature=TEMPERATURE):
     """Plan as many steps as the budget affords, or `MOST_STEPS`; their size follows the plan's own rule."""
-    budget = Budget(epsilon, DELTA)
-    options = SamplerOptions(temperature, n_draws=N_DRAWS, n_effective=N_EFFECTIVE)
-    plan = plan_metropolis(BOUNDS, N_RECORDS, budget, options, sampler=sampler)
+    sampler, budget = kind(n_effective=N_EFFECTIVE), Budget(epsilon, DELTA)
+    fixed = {"temperature": temperature, "n_draws": N_DRAWS}
+    plan = sampler.plan(BOUNDS, N_RECORDS, budget, **fixed)
     if plan.n_steps <= MOST_STEPS:
         return plan
-    options = options._replace(n_steps=MOST_STEPS)
-    return plan_metropolis(BOUNDS, N_RECORDS, budget, options, sampler=sampler)
+    return sampler.plan(BOUNDS, N_RECORDS, budget, n_steps=MOST_STEPS, **fixed)
 
 
 def plot(draws, posterior, title, path):
