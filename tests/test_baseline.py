@@ -23,6 +23,7 @@ from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import (
+    DPMH,
     OPS,
     SGFS,
     SGHMC,
@@ -32,7 +33,6 @@ from skdpbayes.samplers import (
     BayesByBackprop,
     DPFastMH,
     DPFastMHGaussian,
-    DPMH,
     PenaltyMH,
 )
 from skdpbayes.targets import TargetBounds

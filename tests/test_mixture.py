@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+from skdpbayes.privacy.mixture import MIXTURE_SAMPLERS
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
@@ -19,7 +20,6 @@ from skdpbayes import _mixture_density
 from skdpbayes.mixture import DPGaussianMixturePosterior, MixtureDraws
 from skdpbayes.preprocessing import RowNormClipper
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.privacy.mixture import MIXTURE_SAMPLERS
 
 KINDS = ["spherical", "diag", "tied", "full"]
 rng = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
+from skdpbayes.targets._clipping import clip_rows
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(50, 3)) * [1.0, 10.0, 100.0]

@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-
 from skdpbayes._relabelling import relabel, reorder
 
 S, K, D = 60, 4, 3

@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from references import planned
 
 from skdpbayes import DPBayesianLogisticRegression
-from references import planned
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC, Auto

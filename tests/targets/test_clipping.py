@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes.targets._clipping import NORMS, clip_rows
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import RowNormClipper, row_scales
 from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.targets._clipping import NORMS, clip_rows
 
 LARGEST, SUBNORMAL = np.finfo(np.float64).max, 5e-324
 ESTIMATORS = [DPBayesianLogisticRegression, DPBayesianMLPClassifier, DPGaussianMixturePosterior]

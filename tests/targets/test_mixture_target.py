@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from scipy.stats import dirichlet, gamma, multivariate_normal, norm, wishart
-
 from skdpbayes.samplers._interface import CompiledCore, _prior_potential_of
 from skdpbayes.samplers._statistics import StatisticsReleases
+
 from skdpbayes.samplers.mixture import _bound_near, _components, _gradient_bound
 from skdpbayes.targets import add_gradient, loss_differences, n_examples, prior_gradient
 from skdpbayes.targets._rows import read_only

@@ -109,7 +109,7 @@ def test_an_attack_by_rows_that_are_too_long_for_squares_gains_nothing(container
     tables = [np.vstack([common, row]) for row in ([a, a, a, b], [a, -a, b, -a])]
     y = np.zeros(21, dtype=int)
     targets = [logistic(container(table), y, norm=norm)[0] for table in tables]
-    plan = plan_fisher(logistic(tables[0], y, norm=norm)[1], 21, Budget(3.0, 1e-5))
+    plan = SGFS().plan(logistic(tables[0], y, norm=norm)[1], 21, Budget(3.0, 1e-5))
     first, second = (second_moment(target) for target in targets)
     moved = np.linalg.norm(first - second)
     assert moved / norm**2 == pytest.approx(math.sqrt(2.0), rel=1e-12)

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-
 from references import planned
+
 from skdpbayes.privacy import Budget, PrivacyCost
 from skdpbayes.privacy.cost import SampledGaussian
 from skdpbayes.samplers import OPS, SGHMC, SGLD, SGNHT, sample

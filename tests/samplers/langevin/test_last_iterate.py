@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from references import Tilt, logistic_moments
 from scipy.special import expit
+from skdpbayes.samplers._gradients import cyclic_batches, next_batch
 
 from skdpbayes.linear_model import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget, SamplerOptions, plan_langevin, plan_last_state
 from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
 from skdpbayes.samplers import _gradients, _steps, langevin, sample
-from skdpbayes.samplers._gradients import cyclic_batches, next_batch
 from skdpbayes.targets import (
     TargetBounds,
     add_gradient,

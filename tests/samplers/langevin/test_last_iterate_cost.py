@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from references import planned
+
 from skdpbayes.privacy import Budget, hidden_state_mu, hidden_state_mu_cyclic
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.privacy.floating_point import contraction_slack

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from references import planned
+
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.samplers import SGLD

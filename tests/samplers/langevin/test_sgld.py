@@ -260,9 +260,9 @@ def test_states_lie_on_the_lattice(make_target):
 
 def test_poisson_batches_are_independent_coin_flips():
     from numba import njit
+    from skdpbayes.samplers._gradients import poisson_batch
 
     from skdpbayes.random import private_generator
-    from skdpbayes.samplers._gradients import poisson_batch
 
     @njit
     def count(generator, n, rate, repeats):

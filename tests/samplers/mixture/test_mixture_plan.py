@@ -4,11 +4,11 @@ import inspect
 import math
 
 import pytest
+from skdpbayes.privacy.metropolis import METROPOLIS_SAMPLERS
+from skdpbayes.privacy.mixture import MIXTURE_SAMPLERS
 
 from skdpbayes.privacy import Budget, SamplerOptions, plan_mixture
 from skdpbayes.privacy.cost import gaussian_mu
-from skdpbayes.privacy.metropolis import METROPOLIS_SAMPLERS
-from skdpbayes.privacy.mixture import MIXTURE_SAMPLERS
 from skdpbayes.targets.mixture import MixtureModel
 
 MODEL = MixtureModel(3, 4, "diag", 4.0, 1.0, 4.0, 6.0, 0.5)

@@ -8,13 +8,13 @@ import pytest
 from references import effective_size
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
-
-from skdpbayes.privacy import Budget, SamplerOptions, audit_separation, plan_mixture
 from skdpbayes.privacy.mixture import Phase
-from skdpbayes.samplers import sample
 from skdpbayes.samplers._interface import carry_out
 from skdpbayes.samplers._mixture_start import find_start, merged
 from skdpbayes.samplers._statistics import StatisticsReleases
+
+from skdpbayes.privacy import Budget, SamplerOptions, audit_separation, plan_mixture
+from skdpbayes.samplers import sample
 from skdpbayes.targets.mixture import Components, MixtureModel, make_mixture, unpack_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]

@@ -6,10 +6,10 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, special_ortho_group
+from skdpbayes.privacy.mixture_sample import largest_factor, log_density_range
 
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, SamplerOptions, plan_mixture
-from skdpbayes.privacy.mixture_sample import largest_factor, log_density_range
 from skdpbayes.samplers import carry_out
 from skdpbayes.targets import MixtureModel, make_mixture, unpack_mixture
 
