@@ -7,7 +7,6 @@ Components have no names of their own: draws are relabelled after sampling.
 """
 
 from numbers import Integral, Real
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -16,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.mixture_density import (
+    MixtureDraws,
     log_density,
     mean_responsibilities,
     relabelled,
@@ -36,26 +36,6 @@ _COVARIANCE_DIMS = {
     "tied": ("feature", "other_feature"),
     "full": ("component", "feature", "other_feature"),
 }
-
-
-class MixtureDraws(NamedTuple):
-    """Draws of a mixture, with the same labels in all of them.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_draws, n_components)
-        Weights; they sum to one.
-    means : ndarray of shape (n_draws, n_components, n_features)
-        Means.
-    covariances : ndarray
-        Shape (n_draws, n_components) if "spherical" (variances), (n_draws, n_components, n_features) if
-        "diag" (variances), (n_draws, n_features, n_features) if "tied", and (n_draws, n_components,
-        n_features, n_features) if "full".
-    """
-
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
 
 
 class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstimator):

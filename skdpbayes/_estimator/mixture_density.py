@@ -39,6 +39,26 @@ class Mixtures(NamedTuple):
     factors: np.ndarray
 
 
+class MixtureDraws(NamedTuple):
+    """Draws of a mixture, with the same labels in all of them.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_draws, n_components)
+        Weights; they sum to one.
+    means : ndarray of shape (n_draws, n_components, n_features)
+        Means.
+    covariances : ndarray
+        Shape (n_draws, n_components) if "spherical" (variances), (n_draws, n_components, n_features) if
+        "diag" (variances), (n_draws, n_features, n_features) if "tied", and (n_draws, n_components,
+        n_features, n_features) if "full".
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+
 def relabelled(weights, means, factors, covariance_type):
     """Give draws one labelling.
 
