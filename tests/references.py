@@ -87,3 +87,10 @@ def standard_error(values):
 def effective_size(values):
     """Effective sample size of a chain."""
     return values.var() / standard_error(values) ** 2
+
+
+def configured(estimator, **options):
+    """Set an estimator's parameters, and those of its sampler by their own names."""
+    own = estimator.get_params(deep=False)
+    names = {name: name if name in own else f"sampler__{name}" for name in options}
+    return estimator.set_params(**{names[name]: value for name, value in options.items()})

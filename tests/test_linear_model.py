@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from references import configured
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -29,7 +30,7 @@ X3, y3 = make_classification(3000, 6, n_informative=4, n_classes=3, random_state
 
 
 def make(**options):
-    return DPBayesianLogisticRegression(**{"random_state": 0, "sampler": "sgld", **options})
+    return configured(DPBayesianLogisticRegression(random_state=0, sampler="sgld"), **options)
 
 
 @pytest.fixture(scope="module")
@@ -399,7 +400,7 @@ def test_parameters_changed_after_a_fit_do_not_change_its_predictions(binary):
     np.testing.assert_array_equal(changed.predict_proba(X), expected)
 
 
-def test_notes_of_the_plan_are_warnings():
+def test_warnings_of_the_plan_are_given():
     with pytest.warns(ConvergenceWarning, match="relaxes"):
         make(n_steps=150).fit(X, y)
 

@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from references import configured
 from scipy.special import softmax
 from sklearn.datasets import make_moons
 from sklearn.linear_model import LogisticRegression
@@ -22,7 +23,7 @@ QUICK = {"n_steps": 20, "n_draws": 5, "random_state": 0}
 def fit(table=None, labels=None, hidden=(8,), **options):
     X, y = MOONS
     table, labels = X if table is None else table, y if labels is None else labels
-    return DPBayesianMLPClassifier(hidden, **{**QUICK, **options}).fit(table, labels)
+    return configured(DPBayesianMLPClassifier(hidden, **QUICK), **options).fit(table, labels)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
@@ -43,7 +44,7 @@ def test_a_curved_boundary_is_found(sampler, activation):
     assert clf.spent_epsilon_ <= 8.0
     assert clf.score(X, y) > straight + 0.02
     assert clf.posterior_samples_.shape == (100, clf.plan_.bounds.n_parameters)
-    assert clf.plan_.sampler == sampler
+    assert clf.plan_.name == sampler
 
 
 def test_probabilities_are_those_of_the_draws_averaged():
@@ -83,8 +84,8 @@ def test_batches_are_4096_of_larger_tables():
     clf = DPBayesianMLPClassifier()
     assert clf.privacy_plan(60_000, 10).sampling_rate == pytest.approx(4096 / 60_000)
     assert clf.privacy_plan(4000, 10).sampling_rate == 1
-    assert clf.set_params(batch_size=None).privacy_plan(60_000, 10).sampling_rate == 1
-    rate = clf.set_params(batch_size=100).privacy_plan(60_000, 10).sampling_rate
+    assert clf.set_params(sampler__batch_size=None).privacy_plan(60_000, 10).sampling_rate == 1
+    rate = clf.set_params(sampler__batch_size=100).privacy_plan(60_000, 10).sampling_rate
     assert rate == pytest.approx(1 / 600)
 
 
@@ -146,16 +147,16 @@ def test_bayes_by_backprop_gives_any_number_of_draws():
     clf = fit(sampler="bbb")
     draws = clf.sample_posterior(500, random_state=0)
     assert draws.shape == (500, clf.plan_.bounds.n_parameters)
-    z = (draws.mean(axis=0) - clf.variational_mean_) / clf.variational_scale_
+    z = (draws.mean(axis=0) - clf.released_.variational_mean) / clf.released_.variational_scale
     assert np.abs(z).max() < 5.5 / np.sqrt(500)
-    np.testing.assert_allclose(draws.std(axis=0), clf.variational_scale_, rtol=0.2)
+    np.testing.assert_allclose(draws.std(axis=0), clf.released_.variational_scale, rtol=0.2)
 
 
 def test_a_fit_leaves_nothing_of_the_one_before():
     clf = fit(sampler="bbb")
     table = MOONS[0][:10]
     clf.set_params(sampler="sghmc").fit(*MOONS)
-    assert not hasattr(clf, "variational_mean_")
+    assert not clf.released_
     before = clf.predict_proba(table)
     clf.set_params(activation="relu")
     np.testing.assert_array_equal(clf.predict_proba(table), before)
@@ -230,7 +231,7 @@ BAD = [
 @pytest.mark.parametrize("options, named", BAD)
 def test_bad_input_is_named_before_anything_is_read(monkeypatch, options, named):
     monkeypatch.setattr(
-        "skdpbayes.samplers._interface.run", lambda *args: pytest.fail("a sampler read records")
+        "skdpbayes.samplers._protocol.reserve", lambda *args: pytest.fail("a plan was charged")
     )
     with pytest.raises(ValueError, match=named):
         fit(**options)

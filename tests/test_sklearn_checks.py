@@ -8,13 +8,14 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
+from skdpbayes.samplers import SGHMC, SGLD
 
 ESTIMATORS = [
     DPBayesianLogisticRegression(),
-    DPBayesianLogisticRegression(batch_size=5),
+    DPBayesianLogisticRegression(sampler=SGHMC(batch_size=5)),
     DPBayesianLogisticRegression(sampler="ops"),
-    DPBayesianLogisticRegression(release="last", batch_size=5, n_draws=2),
-    DPBayesianLogisticRegression(init="ops"),
+    DPBayesianLogisticRegression(sampler=SGLD(release="last_iterate", batch_size=5), n_draws=2),
+    DPBayesianLogisticRegression(sampler=SGHMC(init="ops")),
     DPBayesianLogisticRegression(sampler="dp_fast_mh"),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),

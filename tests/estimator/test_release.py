@@ -8,13 +8,14 @@ from sklearn.model_selection import GridSearchCV
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.preprocessing import RowNormClipper
 from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers import OPS, SGHMC, SGLD, DPFastMH, PenaltyMH
 
 X, y = make_classification(2000, 6, n_informative=4, n_redundant=0, random_state=0)
 
 
-@pytest.mark.parametrize("options", [{"sampler": "ops"}, {"release": "last", "batch_size": 100}])
-def test_one_draw_predicts_by_itself(options):
-    clf = DPBayesianLogisticRegression(epsilon=2.0, random_state=0, **options).fit(X, y)
+@pytest.mark.parametrize("sampler", [OPS(), SGLD(release="last_iterate", batch_size=100)])
+def test_one_draw_predicts_by_itself(sampler):
+    clf = DPBayesianLogisticRegression(epsilon=2.0, sampler=sampler, random_state=0).fit(X, y)
     assert clf.posterior_samples_.shape == (1, 1, X.shape[1] + 1)
     assert 0.99 < clf.spent_epsilon_ <= 2.0
     clipped = RowNormClipper(clf.data_norm_).fit_transform(X)
@@ -26,7 +27,7 @@ def test_one_draw_predicts_by_itself(options):
         clf.sample_posterior(2)
 
 
-def test_several_classes_and_draws_of_last_states():
+def test_several_classes_and_draws_of_last_iterates():
     labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     clf = DPBayesianLogisticRegression(20.0, sampler="ops", n_draws=5, random_state=0).fit(
         X, labels
@@ -43,7 +44,9 @@ def test_nothing_is_tempered_where_the_posterior_is_private_enough():
 
 
 def test_a_path_from_a_draw_counts_all_its_updates():
-    clf = DPBayesianLogisticRegression(init="ops", init_share=0.4, random_state=0).fit(X, y)
+    clf = DPBayesianLogisticRegression(
+        sampler=SGHMC(init="ops", init_share=0.4), random_state=0
+    ).fit(X, y)
     assert clf.n_iter_ == clf.plan_.n_steps + clf.plan_.start.n_steps
     assert 0.999 < clf.spent_epsilon_ <= 1.0
     assert clf.posterior_samples_.shape[0] == 100
@@ -58,35 +61,22 @@ def test_one_draw_in_a_ledger_and_a_grid_search():
 
 
 @pytest.mark.parametrize(
-    "options",
+    "sampler, delta",
     [
-        {"sampler": "dp_fast_mh"},
-        {"sampler": "dp_fast_mh", "delta": 0.0},
-        {"sampler": "dp_fast_mh", "proposal": "gaussian", "adapt_step_size": True},
-        {"sampler": "penalty", "noise_multiplier": 30.0},
+        (DPFastMH(), None),
+        (DPFastMH(), 0.0),
+        (DPFastMH(proposal="gaussian", adapt_step_size=True), None),
+        (PenaltyMH(noise_multiplier=30.0), None),
     ],
 )
-def test_random_walks_tell_what_they_spent_and_how_often_they_moved(options):
+def test_random_walks_tell_what_they_spent_and_how_often_they_moved(sampler, delta):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(20_000, 2))
     y = (rng.random(20_000) < 1 / (1 + np.exp(-3 * X[:, 0]))).astype(int)
     clf = DPBayesianLogisticRegression(
-        2.0, n_draws=20, data_norm=1.5, random_state=0, **options
+        2.0, delta, sampler=sampler, n_draws=20, data_norm=1.5, random_state=0
     ).fit(X, y)
     assert 0 < clf.spent_epsilon_ <= 2.0 and clf.spent_delta_ == clf.plan_.delta
-    assert 0 < clf.acceptance_rate_ < 1 and 0 < clf.n_iter_ <= clf.plan_.n_steps
+    assert 0 < clf.released_.acceptance_rate < 1 and 0 < clf.n_iter_ <= clf.plan_.n_steps
     assert clf.posterior_samples_.shape == (20, 1, 3) and np.isfinite(clf.posterior_samples_).all()
     assert clf.coef_[0, 0] > clf.coef_[0, 1]
-
-
-def test_a_random_walk_keeps_to_what_is_its_own():
-    X, y = np.eye(4), [0, 1, 0, 1]
-    for options, what in (
-        ({"release": "last"}, "release='last'"),
-        ({"friction": 0.5}, "friction=0.5"),
-        ({"n_effective": -1}, "n_effective"),
-    ):
-        with pytest.raises(ValueError, match=what):
-            DPBayesianLogisticRegression(sampler="dp_mh", **options).fit(X, y)
-    with pytest.raises(ValueError, match="Metropolis' family"):
-        DPBayesianLogisticRegression(sampler="sgld", n_effective=10).fit(X, y)

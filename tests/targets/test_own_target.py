@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import Budget, PrivacyLedger, SamplerOptions, plan_fisher, plan_langevin
-from skdpbayes.samplers import sample
+from skdpbayes.privacy import Budget, PrivacyLedger
+from skdpbayes.samplers import SGFS, SGLD, sample
 from skdpbayes.targets import (
     TargetBounds,
     example_gradient,
@@ -78,16 +78,14 @@ def test_it_is_sampled_by_the_same_plan_and_sampler():
     rng = np.random.default_rng(0)
     points = np.array([0.3, -0.2]) + 0.1 * rng.normal(size=(400, 2))
     target = Location(points, np.ones(2), 1.0)
-    plan = plan_langevin(
-        BOUNDS, 400, Budget(np.inf, 1e-5), SamplerOptions(n_steps=40_000, n_draws=4_000)
-    )
+    plan = SGLD().plan(BOUNDS, 400, Budget(np.inf, 1e-5), n_steps=40_000, n_draws=4_000)
     draws = sample(target, plan, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=0), points.sum(axis=0) / 401, atol=0.005)
     np.testing.assert_allclose(draws.var(axis=0), 1 / 401, rtol=0.12)
 
 
 def test_a_plan_for_another_target_is_refused_before_anything_is_read():
-    plan = plan_langevin(BOUNDS, 5, Budget(1.0, 1e-5))
+    plan = SGLD().plan(BOUNDS, 5, Budget(1.0, 1e-5))
     good = Location(np.zeros((5, 2)), np.ones(2), 1.0)
     for target, what in [
         (good._replace(gradient_bound=2.0), "gradient_bound"),
@@ -101,14 +99,14 @@ def test_a_plan_for_another_target_is_refused_before_anything_is_read():
 
 
 def test_the_number_of_records_is_not_looked_at_under_add_or_remove_one():
-    plan = plan_langevin(BOUNDS, 5, Budget(1.0, 1e-5, "add_or_remove_one"))
+    plan = SGLD().plan(BOUNDS, 5, Budget(1.0, 1e-5, "add_or_remove_one"))
     target = Location(np.zeros((8, 2)), np.ones(2), 1.0)
     assert sample(target, plan, random_state=0).shape == (100, 2)
 
 
 def test_fisher_scoring_of_other_targets_is_refused_before_anything_is_spent():
     target = Location(np.zeros((30, 2)), np.ones(2), 1.0)
-    plan = plan_fisher(BOUNDS._replace(row_norm=1.0), 30, Budget(1.0, 1e-5))
+    plan = SGFS().plan(BOUNDS._replace(row_norm=1.0), 30, Budget(1.0, 1e-5))
     with PrivacyLedger(1.0, 1e-5) as ledger:
         with pytest.raises(ValueError, match="row_norm"):
             sample(target, plan, random_state=0)
