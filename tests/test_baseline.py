@@ -168,9 +168,8 @@ def of_plan(plan, name):
 
 def is_composed(case):
     """Tell whether a plan was found by composing costs of Poisson batches."""
-    private = case["epsilon"] != "inf"
-    cost = case["result"].get("cost", {})
-    return private and ("batch_size" in case["options"] or cost.get("sampled", [0, 0])[0] > 0)
+    by_default = case["model"]["name"] == "network" and case["n_samples"] > 4096
+    return case["epsilon"] != "inf" and ("batch_size" in case["options"] or by_default)
 
 
 def assert_same(found, expected, name, rel=1e-6):

@@ -1,0 +1,190 @@
+"""Sampler objects: options of their own, plans that keep, and any object in any estimator."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianMLPClassifier,
+    DPGaussianMixturePosterior,
+)
+from skdpbayes.preprocessing import BoundedScaler
+from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
+from skdpbayes.samplers import (
+    OPS,
+    SGHMC,
+    SGLD,
+    BayesByBackprop,
+    DPFastMH,
+    Plan,
+    Released,
+    Sampler,
+    resolve_sampler,
+)
+from skdpbayes.targets import TargetBounds, mlp_bounds
+
+NAMES = [
+    "auto",
+    "sgld",
+    "sghmc",
+    "sgnht",
+    "sgfs",
+    "ops",
+    "bbb",
+    "dp_mh",
+    "dp_fast_mh",
+    "penalty",
+    "dp_fast_mh_gaussian",
+]
+BOUNDS = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), convex=True, row_norm=1.0)
+BUDGET = Budget(1.0, 1e-6)
+X, y = make_classification(300, 4, n_redundant=0, random_state=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_stands_for_a_sampler_with_its_defaults(name):
+    sampler = resolve_sampler(name)
+    assert sampler.name == name
+    assert set(type(sampler)._parameter_constraints) == set(sampler.get_params())
+    assert repr(sampler) == f"{type(sampler).__name__}()"
+    for twin in (clone(sampler), copy.deepcopy(sampler), pickle.loads(pickle.dumps(sampler))):
+        assert type(twin) is type(sampler) and twin.get_params() == sampler.get_params()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_plans_print_and_count_their_updates(name):
+    plan = resolve_sampler(name).plan(BOUNDS, 10_000, BUDGET)
+    assert plan.n_updates >= plan.n_steps > 0 and plan.n_parameters == 3
+    assert plan.epsilon <= 1.0 and plan.summary()["sampler"] == plan.name
+    assert str(plan).startswith("Privacy plan\n  sampler")
+    # A temperature that follows from a release is no number yet, and no plan equals nothing.
+    twin = resolve_sampler(name).plan(BOUNDS, 10_000, BUDGET)
+    assert str(twin) == str(plan)
+
+
+@pytest.mark.parametrize("name", ["sgld", "sghmc", "sgnht", "bbb"])
+def test_plans_for_networks_print(name):
+    plan = resolve_sampler(name).plan(mlp_bounds((4, 8, 2), 1.0, 1.0), 6000, Budget(2.0, 1e-5))
+    assert plan.name in str(plan) and plan.warnings == ()
+
+
+def test_a_plan_keeps_the_options_that_it_was_made_with():
+    sampler = SGHMC(friction=0.2)
+    plan = sampler.plan(BOUNDS, 10_000, BUDGET)
+    sampler.set_params(friction=0.9)
+    assert plan.sampler.friction == 0.2
+    assert sampler.plan(BOUNDS, 10_000, BUDGET).friction == 0.9
+    assert SGHMC(friction=0.2).plan(BOUNDS, 10_000, BUDGET) == plan
+
+
+@pytest.mark.parametrize(
+    "sampler, named",
+    [
+        (SGHMC(friction=2.0), "friction"),
+        (SGLD(release="both"), "release"),
+        (SGLD(step_decay=1.0), "step_decay"),
+        (OPS(step_size=-1.0), "step_size"),
+        (DPFastMH(max_batch_size=0), "max_batch_size"),
+        (DPFastMH(proposal="cauchy"), "proposal"),
+        (BayesByBackprop(initial_scale=2.0), "initial_scale"),
+    ],
+)
+def test_an_option_out_of_range_is_named_before_anything_is_charged(sampler, named):
+    with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError, match=named):
+        DPBayesianLogisticRegression(sampler=sampler).fit(X, y)
+    assert ledger.spent_epsilon == 0
+
+
+def test_an_unknown_name_is_answered_with_those_that_are_known():
+    with pytest.raises(ValueError, match="'auto', 'sgld', 'sghmc', 'sgnht', 'sgfs', 'ops', 'bbb'"):
+        DPBayesianLogisticRegression(sampler="gibbs").privacy_plan(100, 2)
+
+
+def test_options_are_set_through_estimators_also_where_the_sampler_is_a_name():
+    clf = DPBayesianLogisticRegression(sampler="sghmc").set_params(sampler__friction=0.2)
+    assert clf.sampler.friction == 0.2 and clf.privacy_plan(5000, 3).friction == 0.2
+    clf.set_params(sampler="sgld", sampler__batch_size=100)
+    assert isinstance(clf.sampler, SGLD) and clf.sampler.batch_size == 100
+    assert clone(clf).sampler.batch_size == 100
+    with pytest.raises(ValueError, match="friction"):
+        clf.set_params(sampler__friction=0.2)
+
+
+def test_grid_searches_over_samplers_and_over_their_options():
+    clf = DPBayesianLogisticRegression(epsilon=5.0, sampler="sghmc", n_steps=150, random_state=0)
+    grid = {"sampler": [SGHMC(friction=0.3), OPS()], "epsilon": [1.0, 5.0]}
+    search = GridSearchCV(clf, grid, cv=2).fit(X, y)
+    assert len(search.cv_results_["params"]) == 4
+    search = GridSearchCV(clf, {"sampler__friction": [0.1, 0.5]}, cv=2).fit(X, y)
+    assert search.best_params_["sampler__friction"] in (0.1, 0.5)
+
+
+def test_nothing_of_another_sampler_stays_after_a_refit():
+    clf = DPBayesianLogisticRegression(5.0, sampler="bbb", n_steps=50, random_state=0).fit(X, y)
+    assert clf.released_.variational_mean.shape == (1, 5)
+    clf.set_params(sampler="sghmc", n_steps=150).fit(X, y)
+    assert dict(clf.released_) == {}
+
+
+class Blurred(Sampler):
+    """Releases the prior's mean with noise: a Gaussian mechanism of a query that reads nothing."""
+
+    name = "blurred"
+
+    def __init__(self, *, width=1.0):
+        self.width = width
+
+    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+        bounds.checked()
+        return Plan(
+            sampler=clone(self),
+            n_samples=n_samples,
+            bounds=bounds,
+            budget=budget.checked(),
+            cost=PrivacyCost(budget.neighboring_relation, mu=budget.mu),
+            temperature=1.0 if temperature is None else temperature,
+            n_steps=1 if n_steps is None else n_steps,
+            n_burn_in=0,
+            n_draws=20 if n_draws is None else n_draws,
+        )
+
+    def run(self, plan, target, generator, verbose):
+        shape = plan.n_draws, plan.n_parameters
+        return Released(0.01 * self.width * generator.standard_normal(shape), plan)
+
+
+def test_an_object_of_ones_own_goes_into_every_estimator():
+    options = {"sampler": Blurred(width=2.0), "epsilon": 1.0, "random_state": 0}
+    clf = make_pipeline(BoundedScaler(-3.0, 3.0), DPBayesianLogisticRegression(**options))
+    clf.fit(X, y).set_params(dpbayesianlogisticregression__sampler__width=3.0).fit(X, y)
+    assert clf[-1].plan_.sampler.width == 3.0 and clf[-1].spent_epsilon_ <= 1.0
+    assert clf.predict_proba(X).shape == (300, 2)
+    network = DPBayesianMLPClassifier((4,), **options).fit(X, y)
+    assert network.posterior_samples_.shape == (20, network.plan_.n_parameters)
+    mixture = DPGaussianMixturePosterior(2, **options).fit(X)
+    assert mixture.plan_.name == "blurred" and 0.999 < mixture.spent_epsilon_ <= 1.0
+    assert mixture.posterior_samples_.weights.shape == (100, 2)
+
+
+class Pure(Blurred):
+    """The same, at a cost that is no Gaussian one."""
+
+    def plan(self, bounds, n_samples, budget, **fixed):
+        plan = super().plan(bounds, n_samples, budget, **fixed)
+        cost = PrivacyCost(budget.neighboring_relation, rho=0.001)
+        return dataclasses.replace(plan, cost=cost)
+
+
+def test_what_composes_otherwise_than_was_paid_for_is_refused_before_a_start_is_released():
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        with pytest.raises(ValueError, match="Gaussian differential privacy"):
+            DPGaussianMixturePosterior(2, sampler=Pure(), random_state=0).fit(X)
+    assert ledger.spent_epsilon == 0

@@ -1,0 +1,97 @@
+"""The house: what plans sees no records, theory knows no algorithm, and imports go one way."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import skdpbayes
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianMLPClassifier,
+    DPGaussianMixturePosterior,
+)
+
+ROOT = Path(skdpbayes.__file__).parent
+# What plans may know of targets: public bounds, sizes and constants.
+PUBLIC = {"TargetBounds", "MixtureModel", "MOMENT_ROWS", "STATISTICS_NORM", "STEEPER"}
+PLANNING = {
+    "_plan.py",
+    "plan.py",
+    "schedule.py",
+    "dynamics.py",
+    "geometry.py",
+    "all_iterates.py",
+    "last_iterate.py",
+    "at_noise.py",
+    "clipped.py",
+    "search.py",
+    "exact.py",
+    "kernel.py",
+    "path.py",
+}
+
+
+def imports_of(path):
+    """Return {(module inside the package, name)} that a file imports, and what it imports from outside."""
+    inside, outside = set(), set()
+    here = ("skdpbayes", *path.relative_to(ROOT).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            outside.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            base = here[: len(here) - node.level + 1]
+            module = ".".join([*base, *filter(None, [node.module])])
+            inside.update((module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            outside.add(node.module.partition(".")[0])
+    return inside, outside
+
+
+def files(folder, pattern="**/*.py"):
+    return sorted((ROOT / folder).glob(pattern))
+
+
+def planning_modules():
+    return [path for path in files("samplers") if path.name in PLANNING]
+
+
+def test_every_planning_module_is_there():
+    assert {path.name for path in planning_modules()} == PLANNING
+
+
+@pytest.mark.parametrize("path", planning_modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_plans_imports_nothing_that_reads_records(path):
+    inside, outside = imports_of(path)
+    assert "numba" not in outside
+    for module, name in inside:
+        if module.startswith("skdpbayes.targets"):
+            assert name in PUBLIC, f"{name} of {module}"
+        elif module.startswith("skdpbayes.samplers"):
+            imported = ROOT.parent.joinpath(*module.split(".")).with_suffix(".py")
+            assert imported.name in PLANNING, module
+        else:
+            assert module.startswith("skdpbayes.privacy"), module
+
+
+@pytest.mark.parametrize(
+    "room, unknown",
+    [
+        ("privacy", ("samplers", "targets", "_estimator", "linear_model", "mixture")),
+        ("targets", ("samplers", "privacy", "_estimator", "linear_model", "mixture")),
+        ("samplers", ("_estimator", "linear_model", "mixture", "neural_network")),
+        ("_estimator", ("linear_model", "neural_network")),
+    ],
+)
+def test_rooms_know_only_what_is_below_them(room, unknown):
+    for path in files(room):
+        for module, _ in imports_of(path)[0]:
+            assert module.split(".")[1] not in unknown, f"{path.name} imports {module}"
+
+
+@pytest.mark.parametrize(
+    "estimator", [DPBayesianLogisticRegression, DPBayesianMLPClassifier, DPGaussianMixturePosterior]
+)
+def test_an_estimator_has_few_parameters(estimator):
+    assert len(inspect.signature(estimator).parameters) <= 18
