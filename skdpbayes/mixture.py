@@ -23,6 +23,7 @@ from ._estimator.mixture_density import (
 )
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, choose_draws
 from ._estimator.validation import validate_table
+from ._silence import silently
 from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
 
@@ -332,6 +333,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         check_is_fitted(self)
         return validate_table(self, X, reset=False, accept_sparse=False)
 
+    @silently()
     def score_samples(self, X):
         """Log of the density, averaged over the draws (the posterior predictive).
 
@@ -362,6 +364,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         """
         return float(self.score_samples(X).mean())
 
+    @silently()
     def predict_proba(self, X):
         """Probabilities of the components, averaged over the draws.
 

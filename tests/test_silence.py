@@ -84,7 +84,7 @@ def test_what_a_fit_says_does_not_depend_on_records(make, container):
         assert shown(make().fit, table, y) == usual, name
 
 
-@pytest.mark.parametrize("make", [logistic, network])
+@pytest.mark.parametrize("make", [logistic, network, mixture])
 def test_predictions_are_silent_and_finite(make):
     clf = make().fit(X, y)
     for row in ODD.values():
