@@ -50,15 +50,15 @@ def grid_moments(log_density, axes):
 def moments(log_density, reach, dimension):
     """Mean and covariance of a density within ``reach`` of zero, on grids that close in on it.
 
-    Of a smooth density sums over a grid are exact to all digits once its spacing is below the deviation.
+    Sums over a grid are exact to many digits once its spacing is well below the deviation.
     """
-    n_points = 61
+    n_points = 41
     centre, half = np.zeros(dimension), np.full(dimension, float(reach))
     for _ in range(5):
         axes = [np.linspace(c - h, c + h, n_points) for c, h in zip(centre, half, strict=True)]
         centre, covariance = grid_moments(log_density, axes)
         spacing = 2 * half / (n_points - 1)
-        half = 10 * np.maximum(np.sqrt(np.diag(covariance)), spacing / 2)
+        half = 7 * np.maximum(np.sqrt(np.diag(covariance)), spacing / 2)
     return centre, covariance
 
 

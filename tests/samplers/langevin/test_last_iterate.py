@@ -5,23 +5,22 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from references import Tilt, logistic_moments
+from references import Tilt, logistic_moments, planned
 from scipy.special import expit
-from skdpbayes.samplers._gradients import cyclic_batches, next_batch
 
 from skdpbayes.linear_model import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, SamplerOptions, plan_langevin, plan_last_state
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
-from skdpbayes.samplers import _gradients, _steps, langevin, sample
-from skdpbayes.targets import (
-    TargetBounds,
-    add_gradient,
-    example_gradient,
-    implements,
-    n_examples,
-)
+from skdpbayes.samplers import OPS, SGLD, sample
+from skdpbayes.samplers._machinery import gradients, lattice
+from skdpbayes.samplers.langevin import overdamped
+from skdpbayes.targets import TargetBounds, add_gradient, example_gradient, implements, n_examples
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
+
+
+def plan_last(bounds, n, budget, **options):
+    return planned(SGLD, bounds, n, budget, release="last_iterate", **options)
 
 
 class ClippedTilt(NamedTuple):
@@ -62,10 +61,17 @@ def _bowl_gradient(target, theta, selection, count, out):
             out[i] += target.curvature[i, j] * theta[j]
 
 
-def tilt(n=40, precision=(1.0, 4.0), seed=0):
-    directions = np.random.default_rng(seed).uniform(-0.5, 0.7, size=(n, 2))
-    bounds = TargetBounds(2, 1.0, 1e-3, (min(precision), max(precision)), convex=True)
-    return Tilt(directions, np.array(precision), 1.0), bounds
+def interpreted(estimate_gradient):
+    """Return the chain's steps as Python runs them, with gradients of one's own."""
+    function = overdamped._advance._fresh.py_func
+    names = {
+        **function.__globals__,
+        "estimate_gradient": estimate_gradient,
+        "prior_gradient": lambda target, theta, out: np.copyto(out, target.prior_precision * theta),
+        "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
+        "noisy_step": lattice.noisy_step.py_func,
+    }
+    return types.FunctionType(function.__code__, names)
 
 
 @pytest.mark.parametrize("epsilon, temperature", [(np.inf, 1.0), (np.inf, 3.0), (40.0, None)])
@@ -75,16 +81,12 @@ def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temp
     X = rng.normal(size=(n, 2))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
-    target, bounds = make_target(X, y, prior_scale=2.0)
-    plan = plan_last_state(
-        bounds,
-        n,
-        Budget(epsilon, 1e-5),
-        SamplerOptions(n_draws=n_draws, temperature=temperature),
-    )
+    target, bounds = make_target(X, y, prior_scale=1.0)
+    budget = Budget(epsilon, 1e-5)
+    plan = OPS().plan(bounds, n, budget, n_draws=n_draws, temperature=temperature)
     draws = sample(target, plan, random_state=1)
     assert (plan.temperature > 5) == (epsilon == 40.0)
-    mean, covariance = logistic_moments(X, y, 2.0, plan.temperature)
+    mean, covariance = logistic_moments(X, y, 1.0, plan.temperature)
     deviations = np.sqrt(np.diag(covariance))
     # Draws are independent but for exp(-relaxations), 5% at most.
     error = 4 * 1.05 / np.sqrt(n_draws)
@@ -95,11 +97,28 @@ def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temp
     assert np.abs(neighbors).max() < 0.05 + 4 / np.sqrt(n_draws)
 
 
+def test_the_released_iterate_has_exactly_the_variance_of_a_quadratic(make_target):
+    """Rows of zeros say nothing: the posterior is the prior, and steps are as long as they may be."""
+    target, bounds = make_target(np.zeros((40, 2)), np.arange(40) % 2, norm=0.05)
+    precision = np.array([1.0, 4.0])
+    target = target._replace(prior_precision=precision)
+    bounds = bounds._replace(prior_precision=(1.0, 4.0))
+    plan = OPS().plan(bounds, 40, NOT_PRIVATE, n_draws=4000, temperature=2.0)
+    assert plan.step_size * 2.0 * precision[1] > 0.45
+    draws = sample(target, plan, random_state=0)
+    error = 4.5 / np.sqrt(plan.n_draws)
+    assert (np.abs(draws.mean(axis=0)) < error * precision**-0.5).all()
+    assert np.allclose(draws.std(axis=0), precision**-0.5, rtol=error)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("batch_size", [None, 7])
-def test_the_released_state_has_exactly_the_law_of_a_quadratic(batch_size):
-    target, bounds = tilt()
-    options = SamplerOptions(n_draws=4000, temperature=2.0, batch_size=batch_size)
-    plan = plan_last_state(bounds, 40, NOT_PRIVATE, options)
+def test_the_released_iterate_has_exactly_the_law_of_a_quadratic(batch_size):
+    directions = np.random.default_rng(0).uniform(-0.5, 0.7, size=(40, 2))
+    target = Tilt(directions, np.array([1.0, 4.0]), 1.0)
+    bounds = TargetBounds(2, 1.0, 1e-3, (1.0, 4.0), convex=True)
+    options = {"n_draws": 4000, "temperature": 2.0, "batch_size": batch_size}
+    plan = plan_last(bounds, 40, NOT_PRIVATE, **options)
     draws = sample(target, plan, random_state=0)
     # exp((sum z . theta) / tau - theta' P theta / 2)
     mean = target.directions.sum(axis=0) / (2.0 * target.prior_precision)
@@ -113,9 +132,9 @@ def test_the_released_state_has_exactly_the_law_of_a_quadratic(batch_size):
 
 def test_one_mechanism_under_two_names(rng):
     X, y = rng.normal(size=(60, 3)), rng.integers(2, size=60)
-    names = {"sampler": "ops"}, {"sampler": "sgld", "release": "last"}
     first, second = (
-        DPBayesianLogisticRegression(random_state=3, **name).fit(X, y) for name in names
+        DPBayesianLogisticRegression(random_state=3, sampler=sampler).fit(X, y)
+        for sampler in ("ops", SGLD(release="last_iterate"))
     )
     assert np.array_equal(first.posterior_samples_, second.posterior_samples_)
     assert first.posterior_samples_.shape == (1, 1, 4)
@@ -124,31 +143,36 @@ def test_one_mechanism_under_two_names(rng):
 
 def test_every_draw_starts_where_the_one_before_was_released(make_target):
     """The first of many draws is the only one of a chain of one segment; the second depends on it."""
-    target, bounds = tilt()
-    options = SamplerOptions(n_draws=3, n_steps=300, temperature=5.0, step_size=0.01)
-    draws = sample(target, plan_last_state(bounds, 40, NOT_PRIVATE, options), random_state=8)
-    alone = options._replace(n_draws=1, n_steps=100)
-    first = sample(target, plan_last_state(bounds, 40, NOT_PRIVATE, alone), random_state=8)
-    assert np.array_equal(draws[:1], first)
+    rows = np.random.default_rng(0).uniform(-0.5, 0.7, size=(40, 2))
+    target, bounds = make_target(rows, np.arange(40) % 2)
+    sampler, fixed = OPS(step_size=0.01), {"temperature": 5.0}
+    plan = sampler.plan(bounds, 40, NOT_PRIVATE, n_draws=3, n_steps=300, **fixed)
+    draws = sample(target, plan, random_state=8)
+    alone = sampler.plan(bounds, 40, NOT_PRIVATE, n_draws=1, n_steps=100, **fixed)
+    assert np.array_equal(draws[:1], sample(target, alone, random_state=8))
     # A single step from a draw moves it by no more than a midpoint of one step's noise.
-    short = options._replace(n_draws=2000, n_steps=2000)
-    chain = sample(target, plan_last_state(bounds, 40, NOT_PRIVATE, short), random_state=8)
+    short = sampler.plan(bounds, 40, NOT_PRIVATE, n_draws=2000, n_steps=2000, **fixed)
+    chain = sample(target, short, random_state=8)
     steps = np.diff(chain, axis=0)
     # theta + (drift + noise) / 2, noise of variance 2 eta tau.
     assert np.allclose(steps.std(axis=0), np.sqrt(2 * 0.01 * 5.0) / 2, rtol=0.06)
 
 
-def test_states_stay_on_the_lattice_and_in_the_box():
-    """A target that pushes far out is stopped at the box, and restarts are on the lattice."""
-    bounds = TargetBounds(2, 1.0, 1e-9, (1e-9, 1e-9), convex=True)
-    target = Tilt(np.full((40, 2), 0.7), np.full(2, 1e-9), 1.0)
-    options = SamplerOptions(n_steps=6000, step_size=1e7, n_draws=3)
-    plan = plan_last_state(bounds, 40, NOT_PRIVATE, options)
+def test_iterates_stay_on_the_lattice_and_in_the_box(make_target, monkeypatch):
+    """A gradient that pushes far out is stopped at the box, and restarts are on the lattice."""
+
+    def pushing(target, generator, theta, rate, batch, parts, parallel, out):
+        out[:] = -40 * 0.7
+
+    monkeypatch.setattr(overdamped, "_advance", interpreted(pushing))
+    rows, labels = np.zeros((40, 2)), np.arange(40) % 2
+    target, bounds = make_target(rows, labels, norm=1e-5, prior_scale=1e-9**-0.5)
+    plan = OPS(step_size=1e7).plan(bounds, 40, NOT_PRIVATE, n_steps=6000, n_draws=3)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     draws = sample(target, plan, random_state=0)
     box, spacing = box_half_width(noise), lattice_spacing(noise)
     drift = plan.step_size * 40 * 0.7
-    # The last state before a draw is at the box; the draw is the midpoint of it and the next.
+    # The last iterate before a draw is at the box; the draw is the midpoint of it and the next.
     assert np.all(
         np.abs(draws - (box + drift / 2)) < 1.01 * 1e-9 * plan.step_size * box + 10 * noise
     )
@@ -159,10 +183,8 @@ def bowl(start, direction=(0.9, 0.436), stiffness=4.0):
     """Stiff in one direction; the step is almost the longest that contracts."""
     curvature = stiffness * np.outer(direction, direction)
     bounds = TargetBounds(2, 1.0, stiffness, (0.01, 0.01), convex=True)
-    options = SamplerOptions(
-        n_steps=1, n_draws=1, temperature=1.0, step_size=1.999 / (stiffness + 0.02)
-    )
-    plan = plan_last_state(bounds, 1, NOT_PRIVATE, options)
+    sampler = OPS(step_size=1.999 / (stiffness + 0.02))
+    plan = sampler.plan(bounds, 1, NOT_PRIVATE, temperature=1.0, n_steps=1, n_draws=1)
     box = box_half_width(np.sqrt(2 * plan.step_size))
     return Bowl(curvature, np.array(start) * box, np.full(2, 0.01), 1.0), plan, box
 
@@ -199,38 +221,20 @@ def test_a_start_is_taken_to_the_lattice_and_into_the_box():
     assert abs(draw[1] - box) < 0.01 * box
 
 
-def test_each_draw_starts_on_the_lattice_with_batches_cut_anew():
+def test_each_draw_starts_on_the_lattice_with_batches_cut_anew(make_target, monkeypatch):
     """Seen from inside: the states at which gradients are asked for, and the records that are read."""
     states, selections = [], []
 
     def noting(target, generator, theta, rate, batch, parts, parallel, out):
         states.append(theta.copy())
-        selections.append(_gradients.next_batch.py_func(generator, batch).copy())
+        selections.append(gradients.next_batch.py_func(generator, batch).copy())
         out[:] = 0.0
 
-    plan = plan_last_state(
-        TargetBounds(2, 1.0, 0.25, (1.0, 1.0), convex=True),
-        60,
-        NOT_PRIVATE,
-        SamplerOptions(n_steps=24, n_draws=3, batch_size=20),
-    )
-    noise = np.sqrt(2 * plan.step_size * plan.temperature)
-    spacing, box = lattice_spacing(noise), box_half_width(noise)
-    target = Tilt(np.zeros((60, 2)), np.ones(2), 1.0)
-    schedule = (plan.step_size, 0.0, plan.temperature, plan.sampling_rate, spacing, box, True)
-    draws = np.empty((3, 2))
-    batches = cyclic_batches(60, plan.n_batches)
-    names = {
-        **langevin._advance._fresh.py_func.__globals__,
-        "estimate_gradient": noting,
-        "prior_gradient": lambda target, theta, out: np.copyto(out, theta),
-        "cut_anew": lambda batch: batch.turn.fill(-1),
-        "noisy_step": _steps.noisy_step.py_func,
-    }
-    advance = types.FunctionType(langevin._advance._fresh.py_func.__code__, names)
-    generator = np.random.default_rng(0)
-    fixed = (plan.kept_steps(), draws, batches, np.empty((1, 2)), False)
-    advance(target, generator, np.zeros(2), schedule, 0, 24, *fixed)
+    monkeypatch.setattr(overdamped, "_advance", interpreted(noting))
+    target, bounds = make_target(np.zeros((60, 2)), np.arange(60) % 2, prior_scale=1.0)
+    plan = plan_last(bounds, 60, NOT_PRIVATE, n_steps=24, n_draws=3, batch_size=20)
+    spacing = lattice_spacing(np.sqrt(2 * plan.step_size * plan.temperature))
+    draws = sample(target, plan, random_state=0)
     assert all(np.array_equal(s / spacing, np.rint(s / spacing)) for s in states)
     assert np.any(draws / spacing != np.rint(draws / spacing))
     for first in range(0, 24, 8):
@@ -241,35 +245,16 @@ def test_each_draw_starts_on_the_lattice_with_batches_cut_anew():
     assert not np.array_equal(selections[0], selections[8])
 
 
-def test_batches_take_turns_in_an_order_that_sees_no_record():
-    generator = np.random.default_rng(0)
-    batches = cyclic_batches(103, 10)
-    taken = [next_batch(generator, batches).copy() for _ in range(20)]
-    for first, again in zip(taken[:10], taken[10:], strict=True):
-        assert np.array_equal(first, again)
-    sizes = np.diff(batches.ends, prepend=0)
-    assert sizes.sum() == 103 and set(sizes) == {10, 11}
-    assert np.array_equal(np.sort(batches.order), np.arange(103))
-    assert np.array_equal(np.concatenate(taken[:10]), batches.order)
-    assert all((np.diff(part) > 0).all() for part in taken), "within a batch the table's order"
-    # Every record is as often in the first batch as in any other.
-    counts = np.zeros(103)
-    for _ in range(2000):
-        counts[next_batch(generator, cyclic_batches(103, 10))] += 1
-    assert np.abs(counts / 2000 - 10 / 103).max() < 5 * np.sqrt(0.1 * 0.9 / 2000)
-
-
 def test_cyclic_batches_on_a_sorted_table(make_target):
     rng = np.random.default_rng(5)
     n = 300
     X = rng.uniform(-1, 1, size=(n, 1))
     y = (rng.random(n) < expit(2 * X[:, 0])).astype(int)
     order = np.argsort(y)
-    target, bounds = make_target(X[order], y[order], prior_scale=2.0)
-    options = SamplerOptions(n_draws=800, batch_size=60, temperature=10.0)
-    plan = plan_last_state(bounds, n, NOT_PRIVATE, options)
+    target, bounds = make_target(X[order], y[order], prior_scale=1.0)
+    plan = plan_last(bounds, n, NOT_PRIVATE, n_draws=800, batch_size=60, temperature=10.0)
     draws = sample(target, plan, random_state=1)[:, 0]
-    mean, variance = (moment.item() for moment in logistic_moments(X, y, 2.0, 10.0))
+    mean, variance = (moment.item() for moment in logistic_moments(X, y, 1.0, 10.0))
     deviation = np.sqrt(variance)
     heat = plan.subsampling_temperature / plan.temperature
     assert heat < 0.06
@@ -286,10 +271,9 @@ def test_a_path_may_start_at_a_draw(make_target):
     target, bounds = make_target(X, y, prior_scale=2.0)
     firsts = {"zeros": [], "ops": []}
     for init in firsts:
-        options = SamplerOptions(
-            init=init, n_steps=1, n_draws=1, burn_in=0.0, step_size=1e-5, temperature=50.0
-        )
-        plan = plan_langevin(bounds, n, Budget(50.0, 1e-5), options)
+        sampler = SGLD(init=init, burn_in=0.0, step_size=1e-5)
+        fixed = {"n_steps": 1, "n_draws": 1, "temperature": 50.0}
+        plan = sampler.plan(bounds, n, Budget(50.0, 1e-5), **fixed)
         for seed in range(60):
             firsts[init].append(sample(target, plan, random_state=seed)[0, 0])
     mean, variance = (moment.item() for moment in logistic_moments(X, y, 2.0, 50.0))
@@ -300,16 +284,12 @@ def test_a_path_may_start_at_a_draw(make_target):
 
 
 def test_gradients_that_are_clipped_one_by_one_are_refused():
-    _, bounds = tilt()
+    bounds = TargetBounds(2, 1.0, 1e-3, (1.0, 4.0), convex=True)
     target = ClippedTilt(np.ones((40, 2)), np.array([1.0, 4.0]), 1.0)
-    for plan in (
-        plan_last_state(bounds, 40, Budget(1.0, 1e-5)),
-        plan_langevin(bounds, 40, Budget(1.0, 1e-5), SamplerOptions(init="ops")),
-    ):
+    for sampler in (OPS(), SGLD(init="ops")):
         with pytest.raises(ValueError, match="add_gradient"):
-            sample(target, plan, random_state=0)
-    path = plan_langevin(bounds, 40, Budget(1.0, 1e-5))
-    assert sample(target, path, random_state=0).shape == (100, 2)
+            sample(target, sampler.plan(bounds, 40, Budget(1.0, 1e-5)), random_state=0)
+    SGLD().check(SGLD().plan(bounds, 40, Budget(1.0, 1e-5)), target)
 
 
 def test_targets_rougher_than_the_plan_assumes_are_refused(make_target):
@@ -317,4 +297,4 @@ def test_targets_rougher_than_the_plan_assumes_are_refused(make_target):
     target, bounds = make_target(rng.normal(size=(40, 2)), rng.integers(2, size=40))
     smooth = bounds._replace(smoothness=bounds.smoothness / 2)
     with pytest.raises(ValueError, match="smoothness"):
-        sample(target, plan_last_state(smooth, 40, Budget(1.0, 1e-5)), random_state=0)
+        sample(target, OPS().plan(smooth, 40, Budget(1.0, 1e-5)), random_state=0)

@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
-from references import effective_size, grid_moments, log_posterior
+from references import effective_size, log_posterior, logistic_moments, moments, planned
 from scipy.special import expit
 
-from skdpbayes.privacy import Budget, SamplerOptions, plan_langevin
-from skdpbayes.samplers import sample
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import SGLD, sample
 from skdpbayes.targets import TargetBounds
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 
 
 def draw(target, bounds, n, n_steps, n_draws, seed=0, **options):
-    options = SamplerOptions(n_steps=n_steps, n_draws=n_draws, **options)
-    plan = plan_langevin(bounds, n, NOT_PRIVATE, options)
+    plan = planned(SGLD, bounds, n, NOT_PRIVATE, n_steps=n_steps, n_draws=n_draws, **options)
     return sample(target, plan, random_state=seed), plan
 
 
@@ -35,10 +34,8 @@ def test_one_parameter_against_quadrature(make_target, n):
     X = rng.choice([-1.0, 1.0], size=(n, 1))
     y = (rng.random(n) < expit(1.5 * X[:, 0])).astype(int)
     target, bounds = make_target(X, y)
-    draws, _ = draw(target, bounds, n, 300_000, 60_000)
-    mean, covariance = grid_moments(
-        lambda p: log_posterior(p, X, y, 2.5), [np.linspace(-15, 15, 20001)]
-    )
+    draws, _ = draw(target, bounds, n, 150_000, 50_000)
+    mean, covariance = logistic_moments(X, y, 2.5)
     assert_moments(draws, mean, covariance)
 
 
@@ -51,14 +48,11 @@ def test_two_parameters_against_quadrature(make_target, temperature):
     y = (rng.random(n) < expit(X[:, 0] - 0.5)).astype(int)
     # A coefficient, and an intercept sampled through a constant column of size 2.
     target, bounds = make_target(X, y, norm=2.0, prior_scale=1.5, intercept_scaling=2.0)
-    draws, plan = draw(target, bounds, n, 300_000, 60_000, temperature=temperature)
+    draws, plan = draw(target, bounds, n, 150_000, 50_000, temperature=temperature)
     assert plan.temperature == temperature
     draws[:, 1] *= 2.0
     rows = np.column_stack([X, np.ones(n)])
-    grid = np.linspace(-6, 6, 601)
-    mean, covariance = grid_moments(
-        lambda p: log_posterior(p, rows, y, 1.5, temperature), [grid, grid]
-    )
+    mean, covariance = logistic_moments(rows, y, 1.5, temperature)
     assert_moments(draws, mean, covariance)
 
 
@@ -86,43 +80,32 @@ def importance_reference(X, y, prior_scale, size=200_000):
     return mean, (points - mean).T @ (weight[:, None] * (points - mean))
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_ten_parameters_against_an_independent_reference(make_target, sparse):
-    import scipy.sparse as sp
-
+def test_ten_parameters_against_an_independent_reference(make_target):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(200, 10)) @ np.diag(np.linspace(0.7, 1.3, 10))
     y = (rng.random(200) < expit(X @ np.linspace(-1, 1, 10))).astype(int)
     norm = np.linalg.norm(X, axis=1).max()
     mean, covariance = importance_reference(X, y, 0.5)
-    table = sp.csr_matrix(X) if sparse else X
-    target, bounds = make_target(table, y, norm=norm, prior_scale=0.5)
-    draws, _ = draw(target, bounds, 200, 200_000, 20_000)
+    target, bounds = make_target(X, y, norm=norm, prior_scale=0.5)
+    draws, _ = draw(target, bounds, 200, 150_000, 20_000)
     assert_moments(draws, mean, covariance)
 
 
 def test_softmax_against_an_independent_reference(make_target):
     """Three classes with one feature: pairwise differences and the null direction."""
     rng = np.random.default_rng(6)
-    n = 120
+    n = 40
     X = np.clip(rng.normal(size=(n, 1)), -2, 2)
     y = rng.integers(3, size=n)
     target, bounds = make_target(X, y, norm=2.0, prior_scale=0.5, n_classes=3)
-    draws, _ = draw(target, bounds, n, 200_000, 50_000)
-    axis = np.linspace(-2.5, 2.5, 81)
+    draws, _ = draw(target, bounds, n, 60_000, 20_000)
 
     def density(points):
         z = points[:, None, :] * X[None, :, :]
         fit = (z[:, np.arange(n), y] - np.logaddexp.reduce(z, axis=2)).sum(axis=1)
         return fit - 0.5 * np.sum((points / 0.5) ** 2, axis=1)
 
-    chunks = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
-    log_weight = np.concatenate([density(c) for c in np.array_split(chunks, 200)])
-    weight = np.exp(log_weight - log_weight.max())
-    weight /= weight.sum()
-    mean = weight @ chunks
-    covariance = (chunks - mean).T @ (weight[:, None] * (chunks - mean))
-    assert_moments(draws, mean, covariance)
+    assert_moments(draws, *moments(density, 4.0, 3))
 
 
 @pytest.mark.parametrize("mistake", ["prior", "likelihood", "noise"])
@@ -130,9 +113,7 @@ def test_the_comparison_notices_a_factor_of_two(make_target, mistake):
     rng = np.random.default_rng(8)
     X = rng.choice([-1.0, 1.0], size=(30, 1)) * 0.7
     y = rng.integers(2, size=30)
-    mean, covariance = grid_moments(
-        lambda p: log_posterior(p, X, y, 0.8), [np.linspace(-8, 8, 8001)]
-    )
+    mean, covariance = logistic_moments(X, y, 0.8)
     target, bounds = make_target(X, y, prior_scale=0.8)
     options = {}
     if mistake == "prior":
@@ -140,8 +121,9 @@ def test_the_comparison_notices_a_factor_of_two(make_target, mistake):
         bounds = bounds._replace(prior_precision=tuple(2.0 * p for p in bounds.prior_precision))
     elif mistake == "likelihood":
         target = target._replace(scale=2.0 * target.scale)
+        target.scale.setflags(write=False)
         bounds = bounds._replace(smoothness=4 * bounds.smoothness)
-    draws, _ = draw(target, bounds, 30, 300_000, 50_000, **options)
+    draws, _ = draw(target, bounds, 30, 150_000, 50_000, **options)
     if mistake == "noise":
         draws = mean + (draws - mean) * np.sqrt(2.0)
     with pytest.raises(AssertionError):
@@ -154,7 +136,7 @@ def test_midpoints_have_the_exact_variance_of_a_quadratic_potential(make_target,
     target, _ = make_target(np.zeros((4, 1)), np.array([0, 1, 0, 1]))
     bounds = TargetBounds(1, 1.0, 1e-9, (1.0, 100.0))
     target = target._replace(prior_precision=np.array([curvature]))
-    draws, plan = draw(target, bounds, 4, 600_000, 200_000, step_size=0.01, seed=4)
+    draws, plan = draw(target, bounds, 4, 600_000, 150_000, step_size=0.01, seed=4)
     assert plan.step_size == 0.01
     size = effective_size(draws[:, 0])
     error = 4.0 * np.sqrt(2.0 / size)
@@ -167,17 +149,14 @@ def test_decreasing_steps_keep_the_law(make_target):
     X = rng.choice([-1.0, 1.0], size=(40, 1))
     y = rng.integers(2, size=40)
     target, bounds = make_target(X, y)
-    draws, _ = draw(target, bounds, 40, 300_000, 50_000, step_decay=1 / 3)
-    mean, covariance = grid_moments(
-        lambda p: log_posterior(p, X, y, 2.5), [np.linspace(-10, 10, 8001)]
-    )
+    draws, _ = draw(target, bounds, 40, 150_000, 50_000, step_decay=1 / 3)
+    mean, covariance = logistic_moments(X, y, 2.5)
     assert_moments(draws, mean, covariance)
 
 
 def test_draws_are_evenly_spaced_in_diffusion_time():
     bounds = TargetBounds(3, 1.0, 0.25, (1.0, 1.0))
-    options = SamplerOptions(n_steps=40_000, n_draws=200, step_decay=1 / 3)
-    plan = plan_langevin(bounds, 1000, Budget(1.0, 1e-5), options)
+    plan = SGLD(step_decay=1 / 3).plan(bounds, 1000, Budget(1.0, 1e-5), n_steps=40_000, n_draws=200)
     kept = plan.kept_steps()
     assert kept.size == 200 and kept[0] >= plan.n_burn_in
     assert (np.diff(kept) > 0).all() and kept[-1] == plan.n_steps - 1
@@ -193,10 +172,8 @@ def test_poisson_batches_heat_the_chain_by_at_most_the_stated_bound(make_target)
     X = rng.choice([-1.0, 1.0], size=(n, 1))
     y = rng.integers(2, size=n)
     target, bounds = make_target(X, y, prior_scale=0.2)
-    mean, covariance = grid_moments(
-        lambda p: log_posterior(p, X, y, 0.2), [np.linspace(-2, 2, 8001)]
-    )
-    draws, plan = draw(target, bounds, n, 400_000, 50_000, batch_size=50, step_size=2e-3)
+    mean, covariance = logistic_moments(X, y, 0.2)
+    draws, plan = draw(target, bounds, n, 200_000, 50_000, batch_size=50, step_size=2e-3)
     heated = draws.var() / covariance[0, 0]
     assert draws.mean() == pytest.approx(mean[0], abs=0.1 * np.sqrt(covariance[0, 0]))
     # Every gradient is p - y with p near 1/2: a quarter of the bound's squared norm.
@@ -212,14 +189,10 @@ def test_one_core_and_two_give_the_same_draws(make_target):
     X = rng.normal(size=(20_000, 30))
     y = rng.integers(2, size=20_000)
     target, bounds = make_target(X, y, norm=5.0)
-    plans = [
-        plan_langevin(bounds, 20_000, Budget(1.0, 1e-5), SamplerOptions(n_steps=140)),
-        plan_langevin(
-            bounds, 20_000, Budget(1.0, 1e-5), SamplerOptions(n_steps=140, batch_size=15_000)
-        ),
-    ]
     threads = numba.get_num_threads()
-    for plan in plans:
+    for batch_size in (None, 15_000):
+        sampler = SGLD(batch_size=batch_size)
+        plan = sampler.plan(bounds, 20_000, Budget(1.0, 1e-5), n_steps=140)
         both = sample(target, plan, random_state=7)
         try:
             numba.set_num_threads(1)
@@ -232,7 +205,7 @@ def test_one_core_and_two_give_the_same_draws(make_target):
 
 def test_fresh_randomness_without_a_seed(make_target):
     target, bounds = make_target(np.ones((200, 1)), np.arange(200) % 2)
-    plan = plan_langevin(bounds, 200, Budget(1.0, 1e-5))
+    plan = SGLD().plan(bounds, 200, Budget(1.0, 1e-5))
     assert not np.array_equal(sample(target, plan), sample(target, plan))
 
 
@@ -243,8 +216,7 @@ def test_states_lie_on_the_lattice(make_target):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     target, bounds = make_target(X, rng.integers(2, size=500))
-    options = SamplerOptions(n_steps=400, n_draws=400, burn_in=0.0)
-    plan = plan_langevin(bounds, 500, Budget(1.0, 1e-5), options)
+    plan = SGLD(burn_in=0.0).plan(bounds, 500, Budget(1.0, 1e-5), n_steps=400, n_draws=400)
     midpoints = sample(target, plan, random_state=0)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     spacing = lattice_spacing(noise)
@@ -256,36 +228,3 @@ def test_states_lie_on_the_lattice(make_target):
     for midpoint in midpoints:
         states = 2 * midpoint - states
         np.testing.assert_array_equal(states / spacing, np.rint(states / spacing))
-
-
-def test_poisson_batches_are_independent_coin_flips():
-    from numba import njit
-    from skdpbayes.samplers._gradients import poisson_batch
-
-    from skdpbayes.random import private_generator
-
-    @njit
-    def count(generator, n, rate, repeats):
-        batch = np.empty(n, np.int64)
-        hits = np.zeros(n)
-        pairs = np.zeros(n)
-        sizes = np.zeros(repeats)
-        for r in range(repeats):
-            size = poisson_batch(generator, n, rate, batch)
-            sizes[r] = size
-            for i in range(size):
-                hits[batch[i]] += 1
-                if i > 0 and batch[i] == batch[i - 1] + 1:
-                    pairs[batch[i]] += 1
-        return hits, pairs, sizes
-
-    n, repeats = 40, 200_000
-    for rate in (0.02, 0.5, 0.97):
-        hits, pairs, sizes = count(private_generator(3), n, rate, repeats)
-        error = 4.5 * np.sqrt(rate * (1 - rate) / repeats)
-        assert np.abs(hits / repeats - rate).max() < error
-        error = 4.5 * np.sqrt(rate**2 * (1 - rate**2) / repeats)
-        assert np.abs(pairs[1:] / repeats - rate**2).max() < error
-        assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.02)
-    hits, _, sizes = count(private_generator(3), n, 1.0, 10)
-    assert (hits == 10).all()

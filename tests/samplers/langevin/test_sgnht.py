@@ -4,21 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from references import logistic_moments, standard_error
+from references import logistic_moments, planned, standard_error
 from scipy.special import expit
 
-from skdpbayes.privacy import (
-    Budget,
-    SamplerOptions,
-    plan_hamiltonian,
-    plan_langevin,
-    plan_thermostat,
-)
-from skdpbayes.samplers import sample
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import SGHMC, SGLD, SGNHT, sample
 from skdpbayes.targets import TargetBounds
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)
+
+
+def plan(relation="replace_one", epsilon=1.0, kind=SGNHT, **options):
+    return planned(kind, BOUNDS, 24_420, Budget(epsilon, 1e-5, relation), **options)
 
 
 def binary(n, d, seed=0):
@@ -33,9 +31,8 @@ def test_the_law_against_quadrature(make_target, temperature):
     n = 300
     X, y = binary(n, 2)
     target, bounds = make_target(X, y, prior_scale=2.0)
-    options = SamplerOptions(n_steps=150_000, n_draws=40_000, temperature=temperature)
-    plan = plan_thermostat(bounds, n, NOT_PRIVATE, options)
-    draws = sample(target, plan, random_state=0)
+    long = {"n_steps": 100_000, "n_draws": 40_000, "temperature": temperature}
+    draws = sample(target, SGNHT().plan(bounds, n, NOT_PRIVATE, **long), random_state=0)
     mean, covariance = logistic_moments(X, y, 2.0, temperature)
     deviation = np.sqrt(np.diag(covariance))
     assert (abs(draws.mean(axis=0) - mean) < 4 * standard_error(draws) + 0.05 * deviation).all()
@@ -49,25 +46,23 @@ def test_draws_keep_their_temperature_where_batches_heat_others(make_target):
     n, d = 2000, 6
     X, y = binary(n, d)
     target, bounds = make_target(X, y, prior_scale=2.0)
-    options = SamplerOptions(n_steps=30_000, n_draws=10_000, step_size=3e-3, batch_size=40)
-    reference = SamplerOptions(n_steps=30_000, n_draws=10_000)
-    exact = sample(target, plan_hamiltonian(bounds, n, NOT_PRIVATE, reference), random_state=0).var(
-        axis=0
-    )
+    long, batches = {"n_steps": 30_000, "n_draws": 10_000}, {"step_size": 3e-3, "batch_size": 40}
+    reference = SGHMC().plan(bounds, n, NOT_PRIVATE, n_steps=10_000, n_draws=5000)
+    exact = sample(target, reference, random_state=0).var(axis=0)
     heat = {}
-    for name, planner in (("sgld", plan_langevin), ("sgnht", plan_thermostat)):
-        plan = planner(bounds, n, NOT_PRIVATE, options)
-        draws = sample(target, plan, random_state=1)
-        heat[name] = (draws.var(axis=0) / exact).mean()
+    for kind in (SGLD, SGNHT):
+        made = kind(**batches).plan(bounds, n, NOT_PRIVATE, **long)
+        draws = sample(target, made, random_state=1)
+        heat[made.name] = (draws.var(axis=0) / exact).mean()
     # The bound is for records that all disagree as much as they can; these agree with each other more.
-    assert plan.subsampling_temperature > 5
+    assert made.subsampling_temperature > 5
     assert heat["sgld"] > 2.0
     assert heat["sgnht"] == pytest.approx(1.0, abs=0.15)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_the_cost_is_that_of_the_noise_whatever_the_thermostat_does(relation):
-    made = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5, relation))
+    made = plan(relation)
     s = 2.0 if relation == "replace_one" else 1.0
     noise = math.sqrt(2 * made.gradient_step * made.friction * made.temperature)
     exact = math.sqrt(made.n_steps) * made.gradient_step * s / noise
@@ -76,25 +71,25 @@ def test_the_cost_is_that_of_the_noise_whatever_the_thermostat_does(relation):
 
 
 def test_the_temperature_is_one_and_the_noise_is_reported_by_itself():
-    made = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5))
+    made = plan()
     assert made.temperature == 1.0
     # SGHMC that relaxes once in T steps has friction 16 / T, at the same share of the gradient.
     usual = math.sqrt(16 * made.gradient_step * 0.16)
     assert made.noise_temperature == pytest.approx(made.friction / usual)
     assert made.noise_temperature > 20
     assert "noise temperature" in str(made)
-    assert any("sghmc" in note for note in made.notes)
+    assert any("sghmc" in text for text in made.warnings)
     assert made.relaxations < 0.01
-    free = plan_thermostat(BOUNDS, 24_420, Budget(200.0, 1e-5))
-    assert free.notes == () and free.noise_temperature == pytest.approx(1.0, rel=0.01)
-    hot = plan_thermostat(BOUNDS, 24_420, Budget(1.0, 1e-5), SamplerOptions(temperature=14.0))
+    free = plan(epsilon=200.0)
+    assert free.warnings == () and free.noise_temperature == pytest.approx(1.0, rel=0.01)
+    hot = plan(temperature=14.0)
     assert hot.temperature == 14.0 and hot.relaxations == pytest.approx(1.0, rel=1e-6)
 
 
 def test_stiff_steps_stay_stable():
     for epsilon in (0.1, 1.0, 10.0, math.inf):
         for options in ({}, {"n_steps": 2000}, {"batch_size": 1000}):
-            made = plan_thermostat(BOUNDS, 24_420, Budget(epsilon, 1e-5), SamplerOptions(**options))
+            made = plan(epsilon=epsilon, **options)
             stiffest = 24_420 * 0.25 + made.temperature * 0.16
             assert made.gradient_step <= 1 / stiffest * (1 + 1e-9)
             assert 0 < made.friction <= 0.5 or made.noise_temperature < 1.01
@@ -102,13 +97,10 @@ def test_stiff_steps_stay_stable():
 
 
 def test_heat_is_announced_only_where_the_thermostat_cannot_take_it_out():
-    def notes(**options):
-        options = SamplerOptions(temperature=14.0, batch_size=1000, n_steps=1000, **options)
-        return plan_thermostat(BOUNDS, 24_420, Budget(2.0, 1e-5), options).notes
+    def warnings(kind=SGNHT, **options):
+        hot = {"temperature": 14.0, "batch_size": 1000, "n_steps": 1000}
+        return plan(epsilon=2.0, kind=kind, **hot, **options).warnings
 
-    plain = SamplerOptions(temperature=14.0, batch_size=1000, n_steps=1000)
-    assert any(
-        "heat" in n for n in plan_hamiltonian(BOUNDS, 24_420, Budget(2.0, 1e-5), plain).notes
-    )
-    assert not any("heat" in note for note in notes())
-    assert any("thermostat" in note for note in notes(friction=0.5))
+    assert any("heat" in text for text in warnings(SGHMC))
+    assert not any("heat" in text for text in warnings())
+    assert any("thermostat" in text for text in warnings(friction=0.5))

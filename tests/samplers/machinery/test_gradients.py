@@ -1,0 +1,54 @@
+"""Batches: independent coin flips along a path, and turns in a random order where it is hidden."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from skdpbayes.random import private_generator
+from skdpbayes.samplers._machinery.gradients import cyclic_batches, next_batch, poisson_batch
+
+
+def test_poisson_batches_are_independent_coin_flips():
+    @njit
+    def count(generator, n, rate, repeats):
+        batch = np.empty(n, np.int64)
+        hits = np.zeros(n)
+        pairs = np.zeros(n)
+        sizes = np.zeros(repeats)
+        for r in range(repeats):
+            size = poisson_batch(generator, n, rate, batch)
+            sizes[r] = size
+            for i in range(size):
+                hits[batch[i]] += 1
+                if i > 0 and batch[i] == batch[i - 1] + 1:
+                    pairs[batch[i]] += 1
+        return hits, pairs, sizes
+
+    n, repeats = 40, 200_000
+    for rate in (0.02, 0.5, 0.97):
+        hits, pairs, sizes = count(private_generator(3), n, rate, repeats)
+        error = 4.5 * np.sqrt(rate * (1 - rate) / repeats)
+        assert np.abs(hits / repeats - rate).max() < error
+        error = 4.5 * np.sqrt(rate**2 * (1 - rate**2) / repeats)
+        assert np.abs(pairs[1:] / repeats - rate**2).max() < error
+        assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.02)
+    hits, _, sizes = count(private_generator(3), n, 1.0, 10)
+    assert (hits == 10).all()
+
+
+def test_batches_take_turns_in_an_order_that_sees_no_record():
+    generator, next_one = np.random.default_rng(0), next_batch.py_func
+    batches = cyclic_batches(103, 10)
+    taken = [next_one(generator, batches).copy() for _ in range(20)]
+    for first, again in zip(taken[:10], taken[10:], strict=True):
+        assert np.array_equal(first, again)
+    sizes = np.diff(batches.ends, prepend=0)
+    assert sizes.sum() == 103 and set(sizes) == {10, 11}
+    assert np.array_equal(np.sort(batches.order), np.arange(103))
+    assert np.array_equal(np.concatenate(taken[:10]), batches.order)
+    assert all((np.diff(part) > 0).all() for part in taken), "within a batch the table's order"
+    # Every record is as often in the first batch as in any other.
+    counts = np.zeros(103)
+    for _ in range(2000):
+        counts[next_one(generator, cyclic_batches(103, 10))] += 1
+    assert np.abs(counts / 2000 - 10 / 103).max() < 5 * np.sqrt(0.1 * 0.9 / 2000)
