@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy.special import log_softmax
-from skdpbayes.samplers._gradients import estimate_gradient, gradient_sum, shuffle
 
+from skdpbayes.samplers._machinery.gradients import estimate_gradient, gradient_sum, shuffle
 from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
 from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.targets.mlp import (

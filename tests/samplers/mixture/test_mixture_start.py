@@ -1,0 +1,300 @@
+"""The private start of a mixture: what it finds, in how many passes, and an attack on what it releases."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+
+from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.samplers import SGLD
+from skdpbayes.samplers.mixture import MixtureSampler
+from skdpbayes.samplers.mixture.plan import Phase
+from skdpbayes.samplers.mixture.start import find_start, merged
+from skdpbayes.samplers.mixture.statistics import StatisticsReleases
+from skdpbayes.targets.mixture import Components, MixtureModel, make_mixture
+
+KINDS = ["spherical", "diag", "tied", "full"]
+
+
+def plan_of(model, n, epsilon, delta=1e-6, relation="replace_one"):
+    return MixtureSampler(SGLD()).plan(model, n, Budget(epsilon, delta, relation))
+
+
+# Merging and splitting
+
+
+def totals(weights, means, variances):
+    """Weight, mean and variance of a whole mixture."""
+    mean = weights @ means
+    return weights.sum(), mean, weights @ (variances + means**2) - mean**2
+
+
+def assert_same_totals(first, second):
+    for one, other in zip(totals(*first), totals(*second), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_halves_of_a_gaussian_are_merged_before_small_components_that_are_apart():
+    weights = np.array([0.02, 0.48, 0.02, 0.48])
+    means = np.array([[0.0, 0.6], [0.08, 0.0], [0.0, -0.6], [-0.08, 0.0]])
+    variances = np.full((4, 2), 0.01)
+    variances[[1, 3], 0] = 0.0036
+    whole = merged(weights, means, variances, 3)
+    assert_same_totals(whole, (weights, means, variances))
+    order = np.argsort(whole[0])
+    np.testing.assert_allclose(whole[0][order], [0.02, 0.02, 0.96])
+    np.testing.assert_allclose(whole[1][order[2]], [0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(whole[2][order[2]], [0.01, 0.01], atol=1e-12)
+    np.testing.assert_allclose(np.sort(whole[1][order[:2], 1]), [-0.6, 0.6])
+
+
+def test_equal_components_are_merged_first_whatever_they_weigh():
+    weights = np.array([0.4, 0.4, 0.1, 0.1])
+    means = np.array([[-0.3], [-0.3], [0.3], [0.5]])
+    whole = merged(weights, means, np.full((4, 1), 0.004), 3)
+    np.testing.assert_allclose(np.sort(whole[0]), [0.1, 0.1, 0.8])
+
+
+def test_the_widest_is_split_where_there_are_too_few():
+    weights, means = np.array([0.7, 0.3]), np.array([[0.0, 0.0], [0.5, 0.1]])
+    variances = np.array([[0.01, 0.02], [0.05, 0.01]])
+    made = merged(weights, means, variances, 3)
+    assert_same_totals(made, (weights, means, variances))
+    order = np.argsort(made[0])
+    np.testing.assert_allclose(made[0][order], [0.15, 0.15, 0.7])
+    offset = 0.8 * math.sqrt(0.05)
+    halves = made[1][order[:2]]
+    np.testing.assert_allclose(np.sort(halves[:, 0]), [0.5 - offset, 0.5 + offset])
+    np.testing.assert_allclose(halves[:, 1], 0.1)
+
+
+def test_merging_and_splitting_keep_the_whole(rng):
+    for n_parts, n_components in ((1, 5), (3, 3), (4, 7), (12, 3), (9, 1)):
+        parts = (
+            rng.dirichlet(np.ones(n_parts)),
+            rng.normal(size=(n_parts, 3)) / 3.0,
+            rng.uniform(0.001, 0.1, size=(n_parts, 3)),
+        )
+        made = merged(*parts, n_components)
+        assert made[0].shape == (n_components,)
+        assert made[1].shape == made[2].shape == (n_components, 3)
+        assert (made[0] > 0).all() and (made[2] > 0).all()
+        assert_same_totals(made, parts)
+
+
+# The start
+
+
+class Recording:
+    """All that the start may use of a table; keeps what was asked for and what was released."""
+
+    def __init__(self, table, n, seed=0):
+        self._releases = StatisticsReleases(table, n, np.random.default_rng(seed))
+        self.calls = []
+
+    def release(self, components, noise_scale):
+        found = self._releases.release(components, noise_scale)
+        self.calls.append((components, noise_scale, found))
+        return found
+
+
+def noise_of(phases):
+    return [phase.noise_scale for phase in phases for _ in range(phase.n_passes)]
+
+
+def mean_log_density(rows, weights, means, covariances):
+    joint = [
+        np.log(w) + multivariate_normal(m, c).logpdf(rows)
+        for w, m, c in zip(weights, means, covariances, strict=True)
+    ]
+    return logsumexp(joint, axis=0).mean()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_the_start_finds_blobs_of_unequal_weights(kind, seed):
+    rng = np.random.default_rng(seed)
+    weights = np.array([0.8, 0.15, 0.05])
+    means = np.array([[1.5, 0.0, 0.0], [-1.0, 1.2, 0.0], [-1.0, -1.2, 0.5]])
+    rows = means[rng.choice(3, size=20_000, p=weights)] + 0.25 * rng.normal(size=(20_000, 3))
+    model = MixtureModel(3, 3, kind, 4.0, 1.0, 4.0, 5.0, 0.1)
+    plan = plan_of(model, 20_000, np.inf)
+    releases = Recording(make_mixture(rows, model), 20_000)
+    start = find_start(model, plan.phases, releases, 20_000)
+    assert [call[1] for call in releases.calls] == noise_of(plan.phases)
+    if kind == "diag":
+        covariances = [np.diag(f**-2.0) for f in start.factors]
+    else:
+        covariances = [np.linalg.inv(f @ f.T) for f in start.factors]
+    found = np.exp(start.log_weights), 4.0 * start.means, 16.0 * np.array(covariances)
+    truth = mean_log_density(rows, weights, means, [0.25**2 * np.eye(3)] * 3)
+    assert mean_log_density(rows, *found) > truth - 0.02
+
+
+def cigars(rng, n):
+    """Rows of two narrow Gaussians across the axes, and what they are."""
+    weights, means = np.array([0.6, 0.4]), np.array([[-1.5, 0.0], [1.5, 0.0]])
+    covariances = 0.3 * np.array([[[1.0, 0.95], [0.95, 1.0]], [[1.0, -0.95], [-0.95, 1.0]]])
+    labels = rng.choice(2, size=n, p=weights)
+    factors = np.linalg.cholesky(covariances)
+    rows = (
+        means[labels]
+        + np.einsum("kij,nj->nki", factors, rng.normal(size=(n, 2)))[np.arange(n), labels]
+    )
+    return rows, (weights, means, covariances)
+
+
+@pytest.mark.parametrize("epsilon", [3.0, np.inf])
+def test_the_start_finds_directions_narrower_than_any_column(epsilon):
+    """Eigenvalues of the covariances are a fortieth of the variances of columns."""
+    rng = np.random.default_rng(0)
+    rows, truth = cigars(rng, 100_000)
+    model = MixtureModel(2, 2, "full", 4.0, 1.0, 4.0, 4.0, 0.8)
+    plan = plan_of(model, len(rows), epsilon)
+    releases = StatisticsReleases(make_mixture(rows, model), len(rows), rng)
+    start = find_start(model, plan.phases, releases, len(rows))
+    covariances = 16.0 * np.array([np.linalg.inv(f @ f.T) for f in start.factors])
+    found = np.exp(start.log_weights), 4.0 * start.means, covariances
+    allowed = 0.02 if np.isinf(epsilon) else 0.12  # Noise is as large as those eigenvalues.
+    assert mean_log_density(rows, *found) > mean_log_density(rows, *truth) - allowed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_start_bears_noise_as_large_as_the_variances_of_cells(seed):
+    """Variances of cells, and one column's pooled variance, are lost in noise here: others stand in."""
+    rng = np.random.default_rng(seed)
+    d, k, n, norm = 10, 5, 60_000, 12.5
+    means = 6.0 * np.sqrt(0.5) * np.eye(k, d) * rng.choice([-1.2, 1.2], size=(k, 1))
+    deviations = rng.uniform(0.7, 1.3, size=(k, d))
+    labels = rng.integers(k, size=n)
+    rows = means[labels] + deviations[labels] * rng.normal(size=(n, d))
+    model = MixtureModel(k, d, "diag", norm, 1.0, norm, 1.0, 1.6)
+    plan = plan_of(model, n, 1.0)
+    releases = StatisticsReleases(make_mixture(rows, model), n, rng)
+    start = find_start(model, plan.phases, releases, n)
+    found = (
+        np.exp(start.log_weights),
+        norm * start.means,
+        [np.diag(norm**2 * f**-2.0) for f in start.factors],
+    )
+    truth = mean_log_density(rows, np.full(k, 0.2), means, [np.diag(s**2) for s in deviations])
+    assert mean_log_density(rows, *found) > truth - 0.05 * d
+
+
+def degenerate_tables(n, d):
+    rng = np.random.default_rng(0)
+    yield np.zeros((n, d))
+    yield np.full((n, d), 0.7)
+    yield np.full((n, d), 1e9)
+    yield np.outer(np.arange(n) % 2 - 0.5, np.ones(d))
+    yield rng.normal(size=(n, d))
+
+
+@pytest.mark.parametrize("noise", ["none", "planned", "overwhelming"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_start_takes_as_many_passes_whatever_the_table(kind, noise):
+    """And always returns a mixture: also of three rows, or of equal ones, for eight components."""
+    most = 8 if kind == "full" else 3
+    for n, n_components, d in ((3, most, 2), (40, 2, 1), (40, 1, 3)):
+        model = MixtureModel(n_components, d, kind, 2.0, 1.0, 2.0, d + 2.0, 0.2)
+        epsilon = np.inf if noise == "none" else 1.0
+        phases = plan_of(model, n, epsilon, 1e-5).phases
+        if noise == "overwhelming":
+            phases = tuple(Phase(p.name, p.n_passes, 1e8) for p in phases)
+        for seed, rows in enumerate(degenerate_tables(n, d)):
+            releases = Recording(make_mixture(rows, model), n, seed)
+            passes = []
+            start = find_start(model, phases, releases, n, partial(passes.append, 1))
+            assert [call[1] for call in releases.calls] == noise_of(phases)
+            assert len(passes) == len(releases.calls)
+            assert all(np.isfinite(part).all() for part in start)
+            assert start.means.shape == (n_components, d)
+            weights = np.exp(start.log_weights)
+            assert weights.sum() == pytest.approx(1.0)
+            assert (weights > 0).all()
+            assert (np.linalg.norm(start.means, axis=1) <= 1 + 1e-9).all()
+            if model.is_triangular:
+                assert (start.factors == np.tril(start.factors)).all()
+                diagonals = np.diagonal(start.factors, axis1=1, axis2=2)
+            else:
+                diagonals = start.factors
+            # Rows are in the unit ball, where no variance is above 1.
+            assert (diagonals >= 1 - 1e-9).all()
+
+
+def test_what_is_released_is_noisy_as_stated(rng):
+    """Entries off the diagonal count twice, and have half the variance."""
+    model = MixtureModel(2, 2, "full", 1.0, 1.0, 1.0, 4.0, 0.1)
+    rows = rng.normal(size=(30, 2)) / 3.0
+    releases = StatisticsReleases(make_mixture(rows, model), 30, rng)
+    components = Components(
+        np.log([0.3, 0.7]), np.array([[0.1, 0.2], [-0.3, 0.0]]), np.array([2 * np.eye(2)] * 2)
+    )
+    exact = releases.release(components, 0.0)
+    noisy = [releases.release(components, 1.7) for _ in range(4000)]
+    for part in range(3):
+        errors = np.array([found[part] for found in noisy]) - exact[part]
+        expected = np.full(exact[part].shape, 1.7)
+        if part == 2:
+            expected[:, [0, 1], [1, 0]] /= math.sqrt(2.0)
+            np.testing.assert_array_equal(errors, errors.transpose(0, 1, 3, 2))
+        np.testing.assert_allclose(errors.std(axis=0), expected, rtol=0.06)
+        assert (np.abs(errors.mean(axis=0)) < 4.5 * expected / math.sqrt(4000)).all()
+
+
+# An attack on the start
+
+N_ROWS, REPETITIONS = 20, 80
+
+
+def log_ratio(calls, tables):
+    """Log likelihood ratio of all that was released, to one who knows both tables."""
+    exact = [StatisticsReleases(table, N_ROWS, np.random.default_rng(0)) for table in tables]
+    total = 0.0
+    for components, noise, found in calls:
+        squares = []
+        for releases in exact:
+            parts = releases.release(components, 0.0)
+            # Symmetric entries appear twice, with half the variance each: as one of that variance.
+            squares.append(sum(((a - b) ** 2).sum() for a, b in zip(found, parts, strict=True)))
+        total += (squares[1] - squares[0]) / (2.0 * noise**2)
+    return total
+
+
+def attack(model, phases, tables):
+    scores = []
+    for which, table in enumerate(tables):
+        of_table = []
+        for r in range(REPETITIONS):
+            releases = Recording(table, N_ROWS, 2 * r + which)
+            find_start(model, phases, releases, N_ROWS)
+            of_table.append(log_ratio(releases.calls, tables))
+        scores.append(of_table)
+    return audit_separation(*scores)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_an_attack_on_the_start_stays_within_the_claim(kind, relation):
+    model = MixtureModel(2, 2, kind, 1.0, 1.0, 1.0, 4.0, 0.1)
+    plan = plan_of(model, N_ROWS, 20.0, 1e-3, relation)
+    # A few passes of each phase, at the plan's own noise.
+    phases = tuple(
+        Phase(p.name, passes, p.noise_scale)
+        for p, passes in zip(plan.phases, (6, 3, 5), strict=True)
+    )
+    sensitivity = math.sqrt(6.0 if relation == "replace_one" else 3.0)
+    claim = math.sqrt(sum(p.n_passes * (sensitivity / p.noise_scale) ** 2 for p in phases))
+    common = 0.9 * np.outer(np.arange(N_ROWS - 1) % 2 * 2.0 - 1.0, [1.0, 0.0])
+    x = np.array([[1.0, 0.0]])
+    other = np.vstack([common, -x]) if relation == "replace_one" else common
+    tables = [make_mixture(rows, model) for rows in (np.vstack([common, x]), other)]
+    result = attack(model, phases, tables)
+    assert result.mu - 3.5 * result.standard_error <= claim, "the claim is broken"
+    assert result.mu >= 0.2 * claim, "the claim is loose, or the noise is too large"
+    halved = tuple(Phase(p.name, p.n_passes, p.noise_scale / 2.0) for p in phases)
+    broken = attack(model, halved, tables)
+    assert broken.mu - 3.5 * broken.standard_error > claim, "the attack has no power"
