@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.linear_model import DPBayesianLogisticRegression
+from skdpbayes.samplers import Auto
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -68,8 +69,9 @@ def main():
     truth = np.append(COEFFICIENTS, INTERCEPT)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
     for epsilon, offset in ((1.0, 0.15), (np.inf, -0.15)):
-        model = DPBayesianLogisticRegression(epsilon, burn_in=0.5, n_draws=400, random_state=0)
-        model.fit(X, y)
+        model = DPBayesianLogisticRegression(
+            epsilon, sampler=Auto(burn_in=0.5), n_draws=400, random_state=0
+        ).fit(X, y)
         draws = model.sample_posterior()[:, 0]
         print(
             f"{LABELS[epsilon]}: spent {model.spent_epsilon_:.4g} at delta "
