@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
+from skdpbayes.samplers import SGFS, SGHMC, Released
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(64, 3))
@@ -96,10 +97,12 @@ def test_predictions_are_silent_and_finite(make):
 @pytest.fixture
 def no_sampler(monkeypatch):
     """What labels do to validation can be seen without a chain."""
-    monkeypatch.setattr(
-        "skdpbayes.samplers._interface.run",
-        lambda plan, *_: np.zeros((plan.n_draws, plan.bounds.n_parameters)),
-    )
+
+    def run(sampler, plan, *_):
+        return Released(np.zeros((plan.n_draws, plan.n_parameters)), plan)
+
+    for sampler in (SGFS, SGHMC):
+        monkeypatch.setattr(sampler, "run", run)
 
 
 @pytest.mark.parametrize("make", [DPBayesianLogisticRegression, DPBayesianMLPClassifier])

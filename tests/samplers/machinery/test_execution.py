@@ -186,13 +186,14 @@ def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
 
 
 def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
-    from skdpbayes.samplers import _interface
+    from skdpbayes.samplers._machinery import compiled
 
     def no_locator(*args, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: function
 
-    monkeypatch.setattr(_interface, "njit", no_locator)
-    core = _interface.CompiledCore(lambda target: target + 1)
+    monkeypatch.setattr(compiled, "njit", no_locator)
+    monkeypatch.setattr("skdpbayes._compiled.njit", no_locator)
+    core = compiled.CompiledCore(lambda target: target + 1)
     assert core(1) == 2
