@@ -12,7 +12,6 @@ from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.mixture import MixtureSampler
 from skdpbayes.targets.mixture import MixtureModel, make_mixture, unpack_mixture
 
-KINDS = ["spherical", "diag", "tied", "full"]
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 
 
@@ -39,7 +38,14 @@ def gridded_moments(x, temperature=1.0):
     return moments
 
 
-@pytest.mark.parametrize("sampler, n_steps", [(SGLD, 100_000), (SGHMC, 50_000), (SGNHT, 50_000)])
+@pytest.mark.parametrize(
+    "sampler, n_steps",
+    [
+        (SGHMC, 50_000),
+        pytest.param(SGLD, 100_000, marks=pytest.mark.nightly),
+        pytest.param(SGNHT, 50_000, marks=pytest.mark.nightly),
+    ],
+)
 def test_two_means_against_a_grid(sampler, n_steps):
     """Weights and variances are pinned by their prior, which leaves the two means free."""
     rng = np.random.default_rng(1)
@@ -82,8 +88,16 @@ def blob_plan(kind, sampler, n=10_000):
     return model, MixtureSampler(sampler()).plan(model, n, budget, n_steps=150, n_draws=50)
 
 
-@pytest.mark.parametrize("sampler", [SGLD, SGHMC, SGNHT])
-@pytest.mark.parametrize("kind", KINDS)
+FITS = [("spherical", SGLD), ("tied", SGLD)]
+FITS += [(kind, sampler) for kind in ("diag", "full") for sampler in (SGLD, SGHMC, SGNHT)]
+FITS += [
+    pytest.param(kind, sampler, marks=pytest.mark.nightly)
+    for kind in ("spherical", "tied")
+    for sampler in (SGHMC, SGNHT)
+]
+
+
+@pytest.mark.parametrize("kind, sampler", FITS)
 def test_blobs_are_fitted_at_the_plans_cost(kind, sampler):
     truth, table = blobs()
     model, plan = blob_plan(kind, sampler)
@@ -138,8 +152,15 @@ def draws_of(rows, sampler, temperature):
     ]
 
 
-@pytest.mark.parametrize("sampler", [DPMH, DPFastMH])
-@pytest.mark.parametrize("temperature", [1.0, 4.0])
+@pytest.mark.parametrize(
+    "sampler, temperature",
+    [
+        (DPMH, 4.0),
+        (DPFastMH, 1.0),
+        pytest.param(DPMH, 1.0, marks=pytest.mark.nightly),
+        pytest.param(DPFastMH, 4.0, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_walk_has_the_posterior_of_components_that_are_far_apart(rows, sampler, temperature):
     """Labels are known there: means are normal, weights Beta, precisions Gamma, of n / tau rows."""
     weights, means, factors = draws_of(rows, sampler, temperature)
@@ -162,7 +183,7 @@ def test_a_walk_has_the_posterior_of_components_that_are_far_apart(rows, sampler
     assert weights[:, 0].std() == pytest.approx(0.5 / math.sqrt(n + 2.0), rel=0.2)
 
 
-@pytest.mark.parametrize("kind", ["diag", "full"])
+@pytest.mark.parametrize("kind", ["diag", pytest.param("full", marks=pytest.mark.nightly)])
 def test_a_walk_spends_what_its_plan_says_and_stays_near_the_start(rng, kind):
     model = MixtureModel(2, 4, kind, 3.0, 1.0, 3.0, 6.0, 0.5)
     n = 20_000
