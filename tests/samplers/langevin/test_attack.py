@@ -7,15 +7,13 @@ every iterate that is released, and takes the likelihood ratio, which is the opt
 import numpy as np
 import pytest
 from attacks import audit_path, path_of
-from references import Tilt, planned
 from scipy.special import expit
 
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian, audit_separation
 from skdpbayes.privacy.cost import gaussian_epsilon
-from skdpbayes.samplers import OPS, SGHMC, SGLD, sample
+from skdpbayes.samplers import OPS, SGLD, sample
 from skdpbayes.samplers._machinery import gradients as machinery
 from skdpbayes.samplers.langevin import overdamped
-from skdpbayes.targets import TargetBounds
 
 DELTA = 1e-5
 NOT_PRIVATE = Budget(np.inf, DELTA)
