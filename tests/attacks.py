@@ -1,4 +1,4 @@
-"""Attacks on released paths: the likelihood ratio of every step, for one who knows all but which table it was.
+"""Attacks on released paths: the likelihood ratio of every step, for one who knows all but the table.
 
 A long path is many trials: each of its pieces has its share of the cost.
 """

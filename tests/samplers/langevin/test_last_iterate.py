@@ -17,6 +17,8 @@ from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds, add_gradient, example_gradient, implements, n_examples
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
+# As Python runs them.
+STEPS = overdamped._advance._fresh.py_func
 
 
 def plan_last(bounds, n, budget, **options):
@@ -63,15 +65,14 @@ def _bowl_gradient(target, theta, selection, count, out):
 
 def interpreted(estimate_gradient):
     """Return the chain's steps as Python runs them, with gradients of one's own."""
-    function = overdamped._advance._fresh.py_func
     names = {
-        **function.__globals__,
+        **STEPS.__globals__,
         "estimate_gradient": estimate_gradient,
         "prior_gradient": lambda target, theta, out: np.copyto(out, target.prior_precision * theta),
         "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
         "noisy_step": lattice.noisy_step.py_func,
     }
-    return types.FunctionType(function.__code__, names)
+    return types.FunctionType(STEPS.__code__, names)
 
 
 @pytest.mark.parametrize("epsilon, temperature", [(np.inf, 1.0), (np.inf, 3.0), (40.0, None)])

@@ -87,7 +87,7 @@ def test_ten_parameters_against_an_independent_reference(make_target):
     norm = np.linalg.norm(X, axis=1).max()
     mean, covariance = importance_reference(X, y, 0.5)
     target, bounds = make_target(X, y, norm=norm, prior_scale=0.5)
-    draws, _ = draw(target, bounds, 200, 150_000, 20_000)
+    draws, _ = draw(target, bounds, 200, 200_000, 20_000)
     assert_moments(draws, mean, covariance)
 
 
