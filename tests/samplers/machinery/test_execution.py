@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -13,11 +14,16 @@ import pytest
 from joblib import Parallel, delayed
 from sklearn.datasets import make_classification
 
+import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import _execution
+from skdpbayes.samplers import SGFS, SGHMC, SGLD
+from skdpbayes.samplers._machinery import compiled, execution
+from skdpbayes.samplers.langevin import overdamped
 
+# Of the sources that are tested, for processes that are started from elsewhere.
+HERE = {**os.environ, "PYTHONPATH": str(Path(skdpbayes.__file__).parents[1])}
 # Large enough for the gradient to run on several cores.
 X, y = make_classification(8000, 60, n_informative=8, random_state=0)
 
@@ -33,12 +39,12 @@ def expected():
 
 
 def test_the_table_is_large_enough_to_test_threads():
-    assert X.size > _execution._WORTH_THREADS
+    assert X.size > execution._WORTH_THREADS
 
 
 def test_python_threads_at_once(expected):
     with ThreadPoolExecutor(4) as pool:
-        for coef in pool.map(lambda _: fit(), range(8)):
+        for coef in pool.map(lambda _: fit(), range(4)):
             np.testing.assert_array_equal(coef, expected)
 
 
@@ -70,10 +76,10 @@ def test_workqueue_layer_survives_threads(tmp_path):
         "    return clf.fit(X, y).coef_\n"
         "first = fit(0)\n"
         "with ThreadPoolExecutor(4) as pool:\n"
-        "    assert all(np.array_equal(c, first) for c in pool.map(fit, range(8)))\n"
+        "    assert all(np.array_equal(c, first) for c in pool.map(fit, range(4)))\n"
         "print('survived')\n"
     )
-    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue", "PYTHONWARNINGS": "ignore"}
+    environment = {**HERE, "NUMBA_THREADING_LAYER": "workqueue", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=600
     )
@@ -81,9 +87,9 @@ def test_workqueue_layer_survives_threads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"sampler": "sgld"}, {"sampler": "sgfs"}, {"sampler": "sghmc", "init": "ops"}]
+    "sampler", [SGLD(), SGFS(), SGHMC(init="ops")], ids=["sgld", "sgfs", "sghmc"]
 )
-def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, options):
+def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, sampler):
     calls = []
 
     def interrupted_soon(advance, *args):
@@ -93,12 +99,12 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, options)
                 raise KeyboardInterrupt
             advance(first, stop, parallel)
 
-        return _execution.run_in_blocks(advance_or_stop, *args)
+        return execution.run_in_blocks(advance_or_stop, *args)
 
-    for room in ("langevin", "hamiltonian"):
-        monkeypatch.setattr(f"skdpbayes.samplers.{room}.run_in_blocks", interrupted_soon)
-    monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 0.01)
-    clf = DPBayesianLogisticRegression(n_steps=20_000, random_state=0, **options)
+    for core in ("overdamped", "underdamped"):
+        monkeypatch.setattr(f"skdpbayes.samplers.langevin.{core}.run_in_blocks", interrupted_soon)
+    monkeypatch.setattr(execution, "_BLOCK_SECONDS", 0.01)
+    clf = DPBayesianLogisticRegression(sampler=sampler, n_steps=20_000, random_state=0)
     with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
         with pytest.warns(PrivacyWarning, match=r"whole plan is spent.*epsilon = 1"):
             with pytest.raises(KeyboardInterrupt):
@@ -106,18 +112,18 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, options)
     assert ledger.spent_epsilon == pytest.approx(1.0, abs=1e-6)
     assert not hasattr(clf, "coef_")
     assert max(calls) < 20_000 / 10, "blocks are short, so that Ctrl-C is answered"
-    assert _execution._threads_in_use.acquire(blocking=False), "the lock is free again"
-    _execution._threads_in_use.release()
+    assert execution._threads_in_use.acquire(blocking=False), "the lock is free again"
+    execution._threads_in_use.release()
 
 
 def test_blocks_change_nothing(monkeypatch, expected):
-    monkeypatch.setattr(_execution, "_BLOCK_SECONDS", 1e-9)
+    monkeypatch.setattr(execution, "_BLOCK_SECONDS", 1e-9)
     np.testing.assert_array_equal(fit(), expected)
 
 
 @pytest.mark.parametrize("faster", [True, False])
 def test_the_faster_of_one_core_and_several_is_taken(faster):
-    pace, steps, taken = _execution._Pace(True), 0, {True: 0, False: 0}
+    pace, steps, taken = execution._Pace(True), 0, {True: 0, False: 0}
     for _ in range(60):
         size = pace.steps()
         taken[pace.parallel] += size
@@ -125,7 +131,7 @@ def test_the_faster_of_one_core_and_several_is_taken(faster):
         steps += size
     assert taken[faster] > 0.95 * steps
     assert taken[not faster] > 0, "the other is tried again now and then"
-    alone = _execution._Pace(False)
+    alone = execution._Pace(False)
     for _ in range(30):
         assert alone.parallel is False
         alone.took(alone.steps(), 0.1)
@@ -142,29 +148,38 @@ def test_progress_is_shown_with_and_without_tqdm(monkeypatch, capsys):
 
 
 def test_only_one_thread_at_a_time_uses_several_cores():
-    big = 10 * _execution._WORTH_THREADS
+    big = 10 * execution._WORTH_THREADS
     answers = {}
-    with _execution.cores(big) as first:
+    with execution.cores(big) as first:
         thread = threading.Thread(target=lambda: answers.update(other=_enter(big)))
         thread.start()
         thread.join()
-        with _execution.cores(big) as nested:
+        with execution.cores(big) as nested:
             answers["nested"] = nested
     assert answers == {"other": False, "nested": False}
     assert first == (numba.get_num_threads() > 1)
 
 
 def _enter(work):
-    with _execution.cores(work) as parallel:
+    with execution.cores(work) as parallel:
         return parallel
 
 
+def test_compiled_cores_are_kept_on_disk():
+    DPBayesianLogisticRegression(sampler="sgld", n_steps=140, random_state=0).fit(X[:300], y[:300])
+    core = overdamped._advance._cached
+    assert core.stats.cache_hits or core.stats.cache_misses
+    context = core.targetdescr.target_context
+    assert all(core._cache.load_overload(s, context) is not None for s in core.signatures)
+
+
+@pytest.mark.nightly
 def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
     script = tmp_path / "fit.py"
     script.write_text(
         "from sklearn.datasets import make_classification\n"
         "from skdpbayes import DPBayesianLogisticRegression\n"
-        "from skdpbayes.samplers.langevin import _advance\n"
+        "from skdpbayes.samplers.langevin.overdamped import _advance\n"
         "X, y = make_classification(300, 4, random_state=0)\n"
         "DPBayesianLogisticRegression(sampler='sgld').fit(X, y)\n"
         "stats = getattr(_advance._cached, 'stats', None)\n"
@@ -172,7 +187,7 @@ def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
     )
 
     def run(folder):
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+        environment = {**HERE, "NUMBA_CACHE_DIR": str(folder)}
         done = subprocess.run(
             [sys.executable, str(script)], env=environment, capture_output=True, text=True
         )
@@ -186,14 +201,13 @@ def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
 
 
 def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
-    from skdpbayes.samplers._machinery import compiled
-
     def no_locator(*args, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: function
 
-    monkeypatch.setattr(compiled, "njit", no_locator)
     monkeypatch.setattr("skdpbayes._compiled.njit", no_locator)
+    monkeypatch.setattr(compiled, "njit", no_locator)
     core = compiled.CompiledCore(lambda target: target + 1)
     assert core(1) == 2
+    assert core._cached(1) == 2

@@ -24,14 +24,14 @@ def test_poisson_batches_are_independent_coin_flips():
                     pairs[batch[i]] += 1
         return hits, pairs, sizes
 
-    n, repeats = 40, 200_000
+    n, repeats = 40, 50_000
     for rate in (0.02, 0.5, 0.97):
         hits, pairs, sizes = count(private_generator(3), n, rate, repeats)
         error = 4.5 * np.sqrt(rate * (1 - rate) / repeats)
         assert np.abs(hits / repeats - rate).max() < error
         error = 4.5 * np.sqrt(rate**2 * (1 - rate**2) / repeats)
         assert np.abs(pairs[1:] / repeats - rate**2).max() < error
-        assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.02)
+        assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.04)
     hits, _, sizes = count(private_generator(3), n, 1.0, 10)
     assert (hits == 10).all()
 
