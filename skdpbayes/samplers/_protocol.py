@@ -26,7 +26,7 @@ from .._silence import silently
 from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..random import private_generator
-from ._machinery.compiled import count_examples
+from ._machinery.linking import count_examples
 from ._plan import Plan
 
 AUTO = StrOptions({"auto"})

@@ -14,6 +14,8 @@ from functools import cache
 import numba
 from threadpoolctl import ThreadpoolController
 
+from .linking import several_cores
+
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000
 _BLOCK_SECONDS = 0.2
@@ -57,7 +59,7 @@ def _layer_is_thread_safe():
 
 
 def run_in_blocks(advance, plan, work, verbose, label):
-    """Run ``advance(first, stop, parallel)`` over all steps of a plan.
+    """Run ``advance(first, stop, loop)`` over all steps of a plan.
 
     Returns to Python several times a second, so that progress shows and Ctrl-C is answered. How
     many steps that are, and on how many cores, depends on the machine and changes no result.
@@ -65,7 +67,8 @@ def run_in_blocks(advance, plan, work, verbose, label):
     Parameters
     ----------
     advance : callable
-        Performs the steps ``first`` to ``stop - 1``; true if there is nothing left to do.
+        Performs the steps ``first`` to ``stop - 1``; true if there is nothing left to do. ``loop`` is the
+        address of the loop over several cores, or zero for one.
     plan : Plan
         Says how many steps.
     work : float
@@ -84,7 +87,7 @@ def run_in_blocks(advance, plan, work, verbose, label):
             while first < plan.n_steps:
                 stop = min(first + pace.steps(), plan.n_steps)
                 started = time.perf_counter()
-                over = advance(first, stop, pace.parallel)
+                over = advance(first, stop, several_cores() if pace.parallel else 0)
                 pace.took(stop - first, time.perf_counter() - started)
                 first = plan.n_steps if over else stop
                 if progress:

@@ -12,35 +12,158 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange, types
+from numba import njit, typeof, types
 from numba.extending import overload
 
-from ...targets import add_gradient, n_examples, selected_from
+from ...targets import add_gradient, implements, n_examples, prior_gradient, selected_from
 from ...targets._interface import ALIGNMENT, in_random_order, is_in_random_order
+from .linking import Entry, address_of, at, do_parts, laid_out
 
 
-def _sum_parts(target, theta, selection, count, parts):
+class GradientOracle(NamedTuple):
+    """A target's gradients, and what its prior adds, as cores know them: see `gradient_oracle`.
+
+    Attributes
+    ----------
+    memory : ndarray of uint8
+        The target, as compiled code has it; keeps it alive.
+    target : int
+        Its address.
+    of_rows, of_members, prior : int
+        Addresses of entries; of the first two the one that is not needed is zero.
+    n_examples : int
+    """
+
+    memory: np.ndarray
+    target: int
+    of_rows: int
+    of_members: int
+    prior: int
+    n_examples: int
+
+
+class _Rows(NamedTuple):
+    theta: np.ndarray
+    count: int
+    parts: np.ndarray
+
+
+class _Members(NamedTuple):
+    theta: np.ndarray
+    members: np.ndarray
+    count: int
+    parts: np.ndarray
+
+
+class _Prior(NamedTuple):
+    theta: np.ndarray
+    out: np.ndarray
+
+
+_VECTOR, _MATRIX, _NUMBERS = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+
+
+def _add_part(target, theta, selection, count, parts, part):
     unit = ALIGNMENT if in_random_order(target) else 1
     units = (count + unit - 1) // unit
-    for part in prange(parts.shape[0]):
-        parts[part, :] = 0.0
-        start = min(count, units * part // parts.shape[0] * unit)
-        size = min(count, units * (part + 1) // parts.shape[0] * unit) - start
-        add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
+    for j in range(theta.size):
+        parts[part, j] = 0.0
+    start = min(count, units * part // parts.shape[0] * unit)
+    size = min(count, units * (part + 1) // parts.shape[0] * unit) - start
+    add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
 
 
-_sum_in_order = njit(error_model="numpy")(_sum_parts)
-_sum_at_once = njit(error_model="numpy", parallel=True)(_sum_parts)
+_add_part = njit(error_model="numpy", inline="always")(_add_part)
+
+
+@Entry(_Rows, [_VECTOR, types.int64, _MATRIX])
+def _of_rows(target, job, part):
+    job = at(job)
+    _add_part(at(target), job.theta, 0, job.count, job.parts, part)
+    return 1
+
+
+@Entry(_Members, [_VECTOR, _NUMBERS, types.int64, _MATRIX])
+def _of_members(target, job, part):
+    job = at(job)
+    _add_part(at(target), job.theta, job.members, job.count, job.parts, part)
+    return 1
+
+
+@Entry(_Prior, [_VECTOR, _VECTOR])
+def _prior(target, job, part):
+    job = at(job)
+    prior_gradient(at(target), job.theta, job.out)
+    return 1
+
+
+def gradient_oracle(target, rate=1.0, n_batches=None):
+    """Return what a core needs for a target's gradients.
+
+    Parameters
+    ----------
+    target : NamedTuple
+    rate : float, default=1.0
+        At which records are in a Poisson batch; 1 is for the full table.
+    n_batches : int or None, default=None
+        For batches that take turns, into how many the table is cut.
+
+    Returns
+    -------
+    oracle : GradientOracle
+        For cores in the place of the target.
+    batch : None, ndarray, InRandomOrder or CyclicBatches
+        For `estimate_gradient`.
+    """
+    memory, n = laid_out(target)
+    if n_batches is not None:
+        batch = cyclic_batches(n, n_batches)
+    elif is_in_random_order(typeof(target)):
+        batch = InRandomOrder(np.empty(n, np.int64))
+    else:
+        batch = np.empty(n, np.int64) if rate < 1 else None
+    by_rows = batch is None
+    oracle = GradientOracle(
+        memory,
+        memory.ctypes.data,
+        _of_rows.address(target) if by_rows else 0,
+        0 if by_rows else _of_members.address(target),
+        _prior.address(target),
+        n,
+    )
+    return oracle, batch
+
+
+def start_of(target, plan):
+    """Return where a chain starts: at the target's own start, which is public, or at zero."""
+    start = getattr(target, "start", None)
+    return np.zeros(plan.bounds.n_parameters) if start is None else np.array(start, dtype=float)
+
+
+@implements(n_examples, GradientOracle)
+def _count(oracle):
+    return oracle.n_examples
+
+
+@implements(prior_gradient, GradientOracle)
+def _prior_of_oracle(oracle, theta, out):
+    do_parts(oracle.prior, oracle.target, address_of(_Prior(theta, out)), 1, 0)
 
 
 @njit(error_model="numpy")
-def gradient_sum(target, theta, selection, count, parts, parallel, out):
-    """Write the sum of the selected records' gradients to ``out``."""
-    if parallel:
-        _sum_at_once(target, theta, selection, count, parts)
+def gradient_sum(oracle, theta, members, count, parts, loop, out):
+    """Write the sum of records' gradients to ``out``, on several cores if ``loop`` is an address.
+
+    The records are the first ``count`` of those whose numbers are in ``members``; None is for the table's.
+    """
+    if members is None:
+        job = address_of(_Rows(theta, count, parts))
+        do_parts(oracle.of_rows, oracle.target, job, parts.shape[0], loop)
     else:
-        _sum_in_order(target, theta, selection, count, parts)
-    out[:] = 0.0
+        job = address_of(_Members(theta, members, count, parts))
+        do_parts(oracle.of_members, oracle.target, job, parts.shape[0], loop)
+    for j in range(out.size):
+        out[j] = 0.0
     for part in range(parts.shape[0]):
         for j in range(out.size):
             out[j] += parts[part, j]
@@ -68,6 +191,12 @@ def shuffle(generator, batch, count):
     for i in range(count - 1, 0, -1):
         j = int(generator.random() * (i + 1))
         batch[i], batch[j] = batch[j], batch[i]
+
+
+class InRandomOrder(NamedTuple):
+    """The full table or Poisson batches, in random order: room for the numbers of their records."""
+
+    members: np.ndarray
 
 
 class CyclicBatches(NamedTuple):
@@ -107,7 +236,7 @@ def cut_anew(batch):
 
 @overload(cut_anew)
 def _cut_anew(batch):
-    if isinstance(batch, types.BaseNamedTuple):
+    if isinstance(batch, types.BaseNamedTuple) and batch.instance_class is CyclicBatches:
 
         def forget(batch):
             batch.turn[0] = -1
@@ -116,47 +245,45 @@ def _cut_anew(batch):
     return lambda batch: None
 
 
-def estimate_gradient(target, generator, theta, rate, batch, parts, parallel, out):
+def estimate_gradient(oracle, generator, theta, rate, batch, parts, loop, out):
     """Write the gradient of the negative log likelihood to ``out`` (generic, compiled).
 
-    Over the full table if ``batch`` is None, over the next batch if it is `CyclicBatches`; else
-    ``batch`` is scratch space for a Poisson batch.
+    ``batch`` is what `gradient_oracle` returned with the oracle, ``loop`` as in `gradient_sum`.
     """
     raise NotImplementedError("estimate_gradient is a generic of compiled code.")
 
 
 @overload(estimate_gradient, jit_options={"error_model": "numpy"})
-def _estimate_gradient(target, generator, theta, rate, batch, parts, parallel, out):
-    def full(target, generator, theta, rate, batch, parts, parallel, out):
-        gradient_sum(target, theta, 0, n_examples(target), parts, parallel, out)
+def _estimate_gradient(oracle, generator, theta, rate, batch, parts, loop, out):
+    def full(oracle, generator, theta, rate, batch, parts, loop, out):
+        gradient_sum(oracle, theta, None, oracle.n_examples, parts, loop, out)
 
-    def poisson(target, generator, theta, rate, batch, parts, parallel, out):
-        count = poisson_batch(generator, n_examples(target), rate, batch)
-        gradient_sum(target, theta, batch, count, parts, parallel, out)
+    def poisson(oracle, generator, theta, rate, batch, parts, loop, out):
+        count = poisson_batch(generator, oracle.n_examples, rate, batch)
+        gradient_sum(oracle, theta, batch, count, parts, loop, out)
         for j in range(out.size):
             out[j] /= rate
 
-    def shuffled_full(target, generator, theta, rate, batch, parts, parallel, out):
-        order = np.arange(n_examples(target))
-        shuffle(generator, order, order.size)
-        gradient_sum(target, theta, order, order.size, parts, parallel, out)
-
-    def shuffled_poisson(target, generator, theta, rate, batch, parts, parallel, out):
-        count = poisson_batch(generator, n_examples(target), rate, batch)
-        shuffle(generator, batch, count)
-        gradient_sum(target, theta, batch, count, parts, parallel, out)
+    def shuffled(oracle, generator, theta, rate, batch, parts, loop, out):
+        members, count = batch.members, oracle.n_examples
+        if rate < 1.0:
+            count = poisson_batch(generator, count, rate, members)
+        else:
+            for i in range(count):
+                members[i] = i
+        shuffle(generator, members, count)
+        gradient_sum(oracle, theta, members, count, parts, loop, out)
         for j in range(out.size):
             out[j] /= rate
 
-    def cyclic(target, generator, theta, rate, batch, parts, parallel, out):
+    def cyclic(oracle, generator, theta, rate, batch, parts, loop, out):
         selected = next_batch(generator, batch)
-        gradient_sum(target, theta, selected, selected.size, parts, parallel, out)
+        gradient_sum(oracle, theta, selected, selected.size, parts, loop, out)
         for j in range(out.size):
             out[j] /= rate
 
-    shuffled = is_in_random_order(target)
     if isinstance(batch, types.NoneType):
-        return shuffled_full if shuffled else full
+        return full
     if isinstance(batch, types.BaseNamedTuple):
-        return cyclic
-    return shuffled_poisson if shuffled else poisson
+        return cyclic if batch.instance_class is CyclicBatches else shuffled
+    return poisson

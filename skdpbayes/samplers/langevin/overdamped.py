@@ -20,10 +20,10 @@ import numpy as np
 
 from ...privacy.floating_point import box_half_width, lattice_spacing, n_chunks
 from ...targets import prior_gradient
-from .._machinery.compiled import CompiledCore, count_examples, start_of
 from .._machinery.execution import run_in_blocks
-from .._machinery.gradients import cut_anew, cyclic_batches, estimate_gradient
+from .._machinery.gradients import cut_anew, estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step
+from .._machinery.linking import CompiledCore
 
 
 class Steps(NamedTuple):
@@ -39,7 +39,7 @@ class Steps(NamedTuple):
 
 
 @CompiledCore
-def _advance(target, generator, theta, steps, first, stop, kept, draws, batch, parts, parallel):
+def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, parts, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta``, and fill in their draws."""
     gradient = np.empty(theta.size)
     prior = np.empty(theta.size)
@@ -48,8 +48,8 @@ def _advance(target, generator, theta, steps, first, stop, kept, draws, batch, p
     while draw < kept.size and kept[draw] < first:
         draw += 1
     for k in range(first, stop):
-        estimate_gradient(target, generator, theta, steps.rate, batch, parts, parallel, gradient)
-        prior_gradient(target, theta, prior)
+        estimate_gradient(oracle, generator, theta, steps.rate, batch, parts, loop, gradient)
+        prior_gradient(oracle, theta, prior)
         begun = kept[draw - 1] + 1 if steps.anew and draw > 0 else 0
         step = steps.size * (k - begun + 1.0) ** -steps.decay
         for j in range(theta.size):
@@ -93,10 +93,12 @@ def run_overdamped(plan, target, generator, verbose, start=None):
     )
     records = plan.sampling_rate * plan.n_samples
     parts = np.empty((n_chunks(records), theta.size))
-    fixed = (plan.kept_steps(), draws, _batches(plan, target), parts)
+    n_batches = plan.n_batches if plan.hides_path and plan.sampling_rate < 1 else None
+    oracle, batch = gradient_oracle(target, plan.sampling_rate, n_batches)
+    fixed = (plan.kept_steps(), draws, batch, parts)
     run_in_blocks(
-        lambda first, stop, parallel: _advance(
-            target, generator, theta, steps, first, stop, *fixed, parallel
+        lambda first, stop, loop: _advance(
+            oracle, generator, theta, steps, first, stop, *fixed, loop
         ),
         plan,
         records * theta.size,
@@ -104,10 +106,3 @@ def run_overdamped(plan, target, generator, verbose, start=None):
         plan.name.upper(),
     )
     return draws
-
-
-def _batches(plan, target):
-    if plan.sampling_rate == 1:
-        return None
-    n = count_examples(target)
-    return cyclic_batches(n, plan.n_batches) if plan.hides_path else np.empty(n, np.int64)

@@ -23,10 +23,10 @@ import numpy as np
 
 from ...privacy.floating_point import lattice_spacing, n_chunks
 from ...targets import prior_gradient
-from .._machinery.compiled import CompiledCore, count_examples, start_of
 from .._machinery.execution import run_in_blocks
-from .._machinery.gradients import estimate_gradient
+from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step, to_coordinates, to_parameters
+from .._machinery.linking import CompiledCore
 
 
 class Steps(NamedTuple):
@@ -51,7 +51,7 @@ class Motion(NamedTuple):
 
 @CompiledCore
 def _advance(
-    target, generator, motion, steps, first, stop, kept, draws, batch, parts, transform, parallel
+    oracle, generator, motion, steps, first, stop, kept, draws, batch, parts, transform, loop
 ):
     """Perform the steps ``first`` to ``stop - 1`` on ``motion``, and fill in their draws."""
     place, velocity, friction = motion.place, motion.velocity, motion.friction
@@ -62,8 +62,8 @@ def _advance(
         draw += 1
     for k in range(first, stop):
         to_parameters(transform, place, theta)
-        estimate_gradient(target, generator, theta, steps.rate, batch, parts, parallel, gradient)
-        prior_gradient(target, theta, prior)
+        estimate_gradient(oracle, generator, theta, steps.rate, batch, parts, loop, gradient)
+        prior_gradient(oracle, theta, prior)
         for j in range(theta.size):
             gradient[j] += steps.temperature * prior[j]
         to_coordinates(transform, gradient, pull)
@@ -102,7 +102,7 @@ def run_underdamped(plan, target, generator, verbose, start=None, transform=None
     )
     draws = np.empty((plan.n_draws, place.size))
     records = plan.sampling_rate * plan.n_samples
-    batch = np.empty(count_examples(target), np.int64) if plan.sampling_rate < 1 else None
+    oracle, batch = gradient_oracle(target, plan.sampling_rate)
     parts = np.empty((n_chunks(records), place.size))
     # At rest a chain would take a while to warm up.
     velocity = np.sqrt(plan.gradient_step * plan.temperature) * generator.standard_normal(
@@ -111,8 +111,8 @@ def run_underdamped(plan, target, generator, verbose, start=None, transform=None
     motion = Motion(place, velocity, np.array([plan.friction]))
     fixed = (plan.kept_steps(), draws, batch, parts, transform)
     run_in_blocks(
-        lambda first, stop, parallel: _advance(
-            target, generator, motion, steps, first, stop, *fixed, parallel
+        lambda first, stop, loop: _advance(
+            oracle, generator, motion, steps, first, stop, *fixed, loop
         ),
         plan,
         records * place.size,

@@ -21,12 +21,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from ...privacy.floating_point import n_chunks
 from ...targets import loss_differences, n_examples, prior_potential
-from .._machinery.compiled import CompiledCore
 from .._machinery.execution import run_in_blocks
+from .._machinery.linking import CompiledCore
+from .._machinery.losses import CHUNK, confined, log_ratio_of_all, loss_oracle
 from .._protocol import Released
 from .plan import LARGEST_CHANGE
 
@@ -34,75 +35,30 @@ from .plan import LARGEST_CHANGE
 _SPENT, _DRAWN, _ACCEPTED, _STEPS, _SCALE, _OVER = range(6)
 # Beyond this log-odds a bit is as good as certain; its probability stays far above what is rounded.
 _CERTAIN = 40.0
-_CHUNK = 256
 # Steps before which decisions hardly change the distance, on which the number of steps depends.
 _PATIENCE = 300.0
 
 
 @njit(error_model="numpy")
-def confined(value, bound):
-    """Return the value, not beyond the bound on either side; 0 for what is not a number."""
-    if value != value:
-        return 0.0
-    return min(max(value, -bound), bound)
-
-
-@njit(error_model="numpy")
-def _sum_chunk(target, theta, proposal, temperature, bound, start, stop):
-    differences = np.empty(_CHUNK)
-    total = 0.0
-    for first in range(start, stop, _CHUNK):
-        size = min(_CHUNK, stop - first)
-        loss_differences(target, theta, proposal, first, size, differences)
-        for i in range(size):
-            total += confined(differences[i] / temperature, bound)
-    return total
-
-
-def _sum_parts(target, theta, proposal, temperature, bound, parts):
-    n = n_examples(target)
-    for part in prange(parts.size):
-        start, stop = n * part // parts.size, n * (part + 1) // parts.size
-        parts[part] = _sum_chunk(target, theta, proposal, temperature, bound, start, stop)
-
-
-_sum_in_order = njit(error_model="numpy")(_sum_parts)
-_sum_at_once = njit(error_model="numpy", parallel=True)(_sum_parts)
-
-
-@njit(error_model="numpy")
-def log_ratio_of_all(target, theta, proposal, temperature, bound, parts, parallel):
-    """Return ``sum_i u_i`` over the whole table."""
-    if parallel:
-        _sum_at_once(target, theta, proposal, temperature, bound, parts)
-    else:
-        _sum_in_order(target, theta, proposal, temperature, bound, parts)
-    total = 0.0
-    for part in range(parts.size):
-        total += parts[part]
-    return total
-
-
-@njit(error_model="numpy")
-def log_ratio_of_batch(target, generator, theta, proposal, temperature, bound, ratio):
+def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, ratio):
     """Return ``sum_i s_i t_i`` over a Poisson batch, which is all that is read.
 
     Records are drawn at the largest rate that any can have, and thinned to their own.
     """
-    n = n_examples(target)
+    n = n_examples(oracle)
     shape = bound * (1.0 + 2.0 / ratio)
     count = generator.poisson(n * 0.5 * (shape + bound))
-    batch = np.empty(_CHUNK, np.int64)
-    differences, thinning = np.empty(_CHUNK), np.empty(_CHUNK)
+    batch = np.empty(CHUNK, np.int64)
+    differences, thinning = np.empty(CHUNK), np.empty(CHUNK)
     total = 0.0
-    for first in range(0, count, _CHUNK):
-        size = min(_CHUNK, count - first)
+    for first in range(0, count, CHUNK):
+        size = min(CHUNK, count - first)
         for i in range(size):
             # The digits before the point choose a record, those behind it decide on thinning.
             drawn = n * generator.random()
             batch[i] = min(int(drawn), n - 1)
             thinning[i] = (drawn - batch[i]) * (shape + bound)
-        loss_differences(target, theta, proposal, batch, size, differences)
+        loss_differences(oracle, theta, proposal, batch, size, differences)
         product = 1.0
         for i in range(size):
             u = confined(differences[i] / temperature, bound)
@@ -171,12 +127,10 @@ class Walk(NamedTuple):
 
 
 @CompiledCore
-def _advance(
-    target, generator, theta, state, walk, clock, first, stop, marks, draws, parts, parallel
-):
+def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, draws, parts, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta`` and on the chain's record."""
     proposal = np.empty(theta.size)
-    potential = prior_potential(target, theta)
+    potential = prior_potential(oracle, theta)
     for _ in range(first, stop):
         if state[_OVER] > 0.0:
             break
@@ -190,15 +144,15 @@ def _advance(
         state[_SPENT] += charge
         state[_STEPS] += 1.0
         bound = walk.lipschitz * distance / walk.temperature
-        proposed = prior_potential(target, proposal)
+        proposed = prior_potential(oracle, proposal)
         log_ratio = potential - proposed if proposed < np.inf else -np.inf
         if proposed < np.inf and walk.batch_ratio > 0.0:
             log_ratio += log_ratio_of_batch(
-                target, generator, theta, proposal, walk.temperature, bound, walk.batch_ratio
+                oracle, generator, theta, proposal, walk.temperature, bound, walk.batch_ratio
             )
         elif proposed < np.inf:
             log_ratio += log_ratio_of_all(
-                target, theta, proposal, walk.temperature, bound, parts, parallel
+                oracle, theta, proposal, walk.temperature, bound, parts, loop
             )
         accepted = is_accepted(generator, log_ratio, walk.barker, walk.noise_variance)
         if accepted:
@@ -232,11 +186,12 @@ def run_metropolis(plan, target, generator, verbose):
         gaussian=plan.proposal == "gaussian",
     )
     draws = np.empty((plan.n_draws, theta.size))
+    oracle = loss_oracle(target, plan.batch_ratio > 0)
     fixed = (plan.draw_marks(), draws, np.empty(n_chunks(plan.n_samples)))
     work = plan.sampling_rate * plan.n_samples * theta.size if plan.batch_ratio == 0 else 0.0
     run_in_blocks(
-        lambda first, stop, parallel: _advance(
-            target, generator, theta, state, walk, plan.clock, first, stop, *fixed, parallel
+        lambda first, stop, loop: _advance(
+            oracle, generator, theta, state, walk, plan.clock, first, stop, *fixed, loop
         ),
         plan,
         2.0 * work,

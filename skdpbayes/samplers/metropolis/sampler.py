@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ...privacy.accept_bits import LARGEST_BATCH_RATIO
 from ...targets import has_losses
-from .._machinery.compiled import prior_potential_of
+from .._machinery.losses import potential_at
 from .._protocol import (
     AUTO,
     CONSTRAINTS,
@@ -120,7 +120,7 @@ class RandomWalk(Sampler):
                 f"sampler={self.name!r} compares losses, and {type(target).__name__} has none: implement "
                 "example_loss for it, or plan another sampler."
             )
-        if not prior_potential_of(target, np.zeros(plan.n_parameters)) < np.inf:
+        if not potential_at(target, np.zeros(plan.n_parameters)) < np.inf:
             raise ValueError("the chain starts at zero, where the prior density must not be zero.")
 
     def run(self, plan, target, generator, verbose):

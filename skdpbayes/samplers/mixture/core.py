@@ -18,8 +18,8 @@ from ...targets.mixture import (
     shrinking,
     steepness_of,
 )
-from .._machinery.compiled import CompiledCore
 from .._machinery.execution import progress_bar
+from .._machinery.linking import CompiledCore
 from .path import complete_path
 from .start import find_start
 from .statistics import StatisticsReleases

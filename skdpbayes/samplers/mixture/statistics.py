@@ -14,8 +14,8 @@ from numba import njit, prange
 from ...privacy.floating_point import lattice_spacing, n_chunks
 from ...targets import n_examples
 from ...targets.mixture import add_statistics, statistics_size
-from .._machinery.compiled import CompiledCore
 from .._machinery.execution import cores
+from .._machinery.linking import CompiledCore
 
 
 class Statistics(NamedTuple):

@@ -27,10 +27,10 @@ import numpy as np
 from numba import njit
 
 from ...privacy.floating_point import lattice_spacing, n_chunks
-from .._machinery.compiled import CompiledCore, count_examples, start_of
 from .._machinery.execution import run_in_blocks
-from .._machinery.gradients import estimate_gradient
+from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step
+from .._machinery.linking import CompiledCore
 from .._protocol import Released
 
 # Adam's: how much of its averages of gradients and of their squares a step keeps. Gradients of ``r`` shrink
@@ -95,7 +95,7 @@ def adam_step(gradient, size, k, state):
 
 
 @CompiledCore
-def _advance(target, generator, state, prior_scale, steps, first, stop, batch, parts, parallel):
+def _advance(oracle, generator, state, prior_scale, steps, first, stop, batch, parts, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``state``."""
     length = prior_scale.size
     theta, draw, estimate = np.empty(length), np.empty(length), np.empty(length)
@@ -105,7 +105,7 @@ def _advance(target, generator, state, prior_scale, steps, first, stop, batch, p
             draw[j] = generator.standard_normal()
             width = math.exp(state.values[1, j])
             theta[j] = prior_scale[j] * (state.values[0, j] + width * draw[j])
-        estimate_gradient(target, generator, theta, steps.rate, batch, parts, parallel, estimate)
+        estimate_gradient(oracle, generator, theta, steps.rate, batch, parts, loop, estimate)
         if steps.noise > 0.0:
             noisy_step(estimate, -1.0, steps.noise, steps.spacing, generator, state.released)
         else:
@@ -153,12 +153,12 @@ class VariationalFit:
         records = plan.sampling_rate * plan.n_samples
         self.work = records * length
         self.parts = np.empty((n_chunks(records), length))
-        self.batch = np.empty(count_examples(target), np.int64) if plan.sampling_rate < 1 else None
+        self.oracle, self.batch = gradient_oracle(target, plan.sampling_rate)
 
-    def advance(self, first, stop, parallel):
+    def advance(self, first, stop, loop):
         """Perform the steps ``first`` to ``stop - 1``."""
         _advance(
-            self.target,
+            self.oracle,
             self.generator,
             self.state,
             self.prior_scale,
@@ -167,7 +167,7 @@ class VariationalFit:
             stop,
             self.batch,
             self.parts,
-            parallel,
+            loop,
         )
 
     def fitted(self):

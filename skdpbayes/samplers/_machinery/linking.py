@@ -1,0 +1,237 @@
+"""Cores, and functions of a target that are compiled once and reached by their addresses.
+
+    1 = entry(address of the target, address of the job, number of a part)
+
+numba compiles whatever a function calls into it once more: a core that called a gradient by name would hold
+a copy of it, another for several cores, and would be compiled anew for every kind of target. An entry is
+compiled once for a kind of target, and cores call it through a pointer without knowing that kind. A job is
+a named tuple of numbers and arrays, those that results go to among them. Its parts are shared out
+among several cores by one loop, compiled once for all entries.
+
+Addresses own nothing. The memory of `laid_out` keeps a target alive, and a job is its caller's.
+"""
+
+import ctypes
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, njit, prange, typeof, types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+from ..._compiled import compiled
+from ...targets import n_examples
+
+_PACKAGE = __name__.partition(".")[0]
+_WORD = ir.IntType(64)
+
+
+@cache
+def _fingerprint():
+    """Return a hash of the sources that end up in compiled cores."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[2]
+    for folder in ("samplers", "targets"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_ours(target):
+    return type(target).__module__.partition(".")[0] == _PACKAGE
+
+
+class CompiledCore:
+    """A compiled function of a target: cached on disk for this package's targets only.
+
+    numba looks at a core's own file to tell whether its cache is stale, and not at the files of what
+    the core calls. A cached core is therefore filed under a hash of all sources. A target of the
+    user's may change without this package noticing, so it is compiled once per process.
+
+    Parameters
+    ----------
+    function : callable
+        Its first argument is a target.
+    """
+
+    def __init__(self, function):
+        self._fresh = njit(error_model="numpy", nogil=True)(function)
+        function.__qualname__ += f"_{_fingerprint()}"
+        self._cached = compiled(function)
+
+    def __call__(self, target, *args):
+        return (self._cached if _is_ours(target) else self._fresh)(target, *args)
+
+
+class Entry:
+    """A function of a target, reached by its address; cached as a `CompiledCore` is.
+
+    Parameters
+    ----------
+    job : type
+        A ``NamedTuple`` class.
+    kinds : list
+        numba's types of its fields.
+
+    Notes
+    -----
+    It decorates a function of pointers to target and job, for `at`, and of the number of a part. The function
+    returns 1: it is what tells that nothing was raised.
+    """
+
+    jobs = {}
+
+    def __init__(self, job, kinds):
+        self._job = types.BaseTuple.from_types(kinds, job)
+        self.jobs[job] = self._job
+        self._compiled = {}
+
+    def __call__(self, function):
+        function.__qualname__ += f"_{_fingerprint()}"
+        self._function = function
+        return self
+
+    def address(self, target):
+        """Return where it is found for targets of this kind; compiles it if need be."""
+        kind = typeof(target)
+        if kind not in self._compiled:
+            pointers = types.CPointer(kind), types.CPointer(self._job)
+            signature = types.int64(*pointers, types.int64)
+            made = _compiled_callback(signature, self._function, _is_ours(target))
+            # Of two threads the second must not free the code that the first may be running.
+            self._compiled.setdefault(kind, made)
+        return self._compiled[kind].address
+
+
+def _compiled_callback(signature, function, cached, **options):
+    options["error_model"] = "numpy"
+    if cached:
+        try:
+            return cfunc(signature, cache=True, **options)(function)
+        except RuntimeError:  # There is no folder that numba may write to.
+            pass
+    return cfunc(signature, **options)(function)
+
+
+@intrinsic
+def _call(typing_context, address, arguments):
+    """Call the function of integers at an address."""
+
+    def generate(context, builder, signature, values):
+        function = ir.FunctionType(_WORD, [_WORD] * arguments.count)
+        words = cgutils.unpack_tuple(builder, values[1])
+        return builder.call(builder.inttoptr(values[0], function.as_pointer()), words)
+
+    return types.int64(types.int64, types.UniTuple(types.int64, arguments.count)), generate
+
+
+@intrinsic
+def _write(typing_context, value, address):
+    """Write a value to an address."""
+
+    def generate(context, builder, signature, values):
+        place = builder.inttoptr(values[1], context.get_data_type(value).as_pointer())
+        context.pack_value(builder, value, values[0], place)
+        return context.get_dummy_value()
+
+    return types.void(value, types.int64), generate
+
+
+@intrinsic
+def address_of(typing_context, job):
+    """Return the address of a job, which is good until the calling function returns."""
+    expected = Entry.jobs[job.instance_class]
+    if job != expected:
+        raise TypingError(f"an entry takes {expected}, not {job}.")
+
+    def generate(context, builder, signature, values):
+        place = cgutils.alloca_once(builder, context.get_data_type(job))
+        context.pack_value(builder, job, values[0], place)
+        return builder.ptrtoint(place, _WORD)
+
+    return types.int64(job), generate
+
+
+@intrinsic
+def at(typing_context, pointer):
+    """Return the tuple that a pointer points to; its arrays count no references."""
+
+    def generate(context, builder, signature, values):
+        value = context.unpack_value(builder, pointer.dtype, values[0])
+        return _ownerless(context, builder, pointer.dtype, value)
+
+    return pointer.dtype(pointer), generate
+
+
+def _ownerless(context, builder, kind, value):
+    if isinstance(kind, types.BaseTuple):
+        pairs = zip(kind, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(
+            builder, kind, [_ownerless(context, builder, *pair) for pair in pairs]
+        )
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+    if context.data_model_manager[kind].contains_nrt_meminfo():
+        raise TypingError(f"a target holds numbers and arrays, and this one a {kind}.")
+    return value
+
+
+@CompiledCore
+def _lay_out(target, address):
+    _write(target, address)
+    return n_examples(target)
+
+
+def laid_out(target):
+    """Return (a target as compiled code has it in memory, its number of records)."""
+    context = cpu_target.target_context
+    size = context.get_abi_sizeof(context.get_data_type(typeof(target)))
+    buffer = (ctypes.c_char * size)()
+    buffer.target = target  # Whose arrays live as long as the memory.
+    memory = np.frombuffer(buffer, np.uint8)
+    return memory, _lay_out(target, memory.ctypes.data)
+
+
+def count_examples(target):
+    """Return a target's number of records."""
+    return laid_out(target)[1]
+
+
+_loops = []
+
+
+def _each_part(entry, target, job, n_parts):
+    done = 0
+    for part in prange(n_parts):
+        done += _call(entry, (target, job, np.int64(part)))
+    return done
+
+
+def several_cores():
+    """Return the address of the loop over parts on several cores."""
+    if not _loops:
+        signature = types.int64(*[types.int64] * 4)
+        _loops.append(_compiled_callback(signature, _each_part, True, parallel=True))
+    return _loops[0].address
+
+
+@njit(error_model="numpy")
+def do_parts(entry, target, job, n_parts, loop):
+    """Have all parts of a job done, by the loop at an address, or one after the other if that is zero."""
+    if entry == 0:
+        raise RuntimeError("the oracle was made for other batches.")
+    if loop != 0:
+        done = _call(loop, (entry, target, job, n_parts))
+    else:
+        done = 0
+        for part in range(n_parts):
+            done += _call(entry, (target, job, part))
+    if done != n_parts:
+        raise RuntimeError("a function of the target raised an error, which was printed.")

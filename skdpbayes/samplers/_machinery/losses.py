@@ -1,0 +1,166 @@
+"""Differences of losses over the table, or of records by their numbers, and the prior's potential.
+
+    u_i = (ell_i(theta) - ell_i(theta')) / tau,   confined to [-a, a]
+
+Of a whole table their sum is formed in parts, added up in order.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from ...targets import implements, loss_differences, n_examples, prior_potential
+from .linking import CompiledCore, Entry, address_of, at, do_parts, laid_out
+
+# Records whose losses are computed at once.
+CHUNK = 256
+
+_VECTOR = types.float64[::1]
+
+
+class LossOracle(NamedTuple):
+    """A target's losses and its prior, as cores know them: see `loss_oracle`.
+
+    Attributes
+    ----------
+    memory : ndarray of uint8
+        The target, as compiled code has it; keeps it alive.
+    target : int
+        Its address.
+    sums, differences, potential : int
+        Addresses of entries; of the first two the one that is not needed is zero.
+    n_examples : int
+    """
+
+    memory: np.ndarray
+    target: int
+    sums: int
+    differences: int
+    potential: int
+    n_examples: int
+
+
+class _Sums(NamedTuple):
+    theta: np.ndarray
+    proposal: np.ndarray
+    temperature: float
+    bound: float
+    parts: np.ndarray
+
+
+class _Differences(NamedTuple):
+    theta: np.ndarray
+    proposal: np.ndarray
+    members: np.ndarray
+    count: int
+    out: np.ndarray
+
+
+class _Potential(NamedTuple):
+    theta: np.ndarray
+    out: np.ndarray
+
+
+@njit(error_model="numpy")
+def confined(value, bound):
+    """Return the value, not beyond the bound on either side; 0 for what is not a number."""
+    if value != value:
+        return 0.0
+    return min(max(value, -bound), bound)
+
+
+@Entry(_Sums, [_VECTOR, _VECTOR, types.float64, types.float64, _VECTOR])
+def _sums(target, job, part):
+    target, job = at(target), at(job)
+    n = n_examples(target)
+    start, stop = n * part // job.parts.size, n * (part + 1) // job.parts.size
+    differences = np.empty(CHUNK)
+    total = 0.0
+    for first in range(start, stop, CHUNK):
+        size = min(CHUNK, stop - first)
+        loss_differences(target, job.theta, job.proposal, first, size, differences)
+        for i in range(size):
+            total += confined(differences[i] / job.temperature, job.bound)
+    job.parts[part] = total
+    return 1
+
+
+@Entry(_Differences, [_VECTOR, _VECTOR, types.int64[::1], types.int64, _VECTOR])
+def _differences(target, job, part):
+    job = at(job)
+    loss_differences(at(target), job.theta, job.proposal, job.members, job.count, job.out)
+    return 1
+
+
+@Entry(_Potential, [_VECTOR, _VECTOR])
+def _potential(target, job, part):
+    job = at(job)
+    job.out[0] = prior_potential(at(target), job.theta)
+    return 1
+
+
+def loss_oracle(target, by_numbers):
+    """Return what a core needs for a target's losses.
+
+    Parameters
+    ----------
+    target : NamedTuple
+    by_numbers : bool
+        Whether records are asked for by their numbers, instead of the whole table.
+
+    Returns
+    -------
+    oracle : LossOracle
+        For cores in the place of the target.
+    """
+    memory, n = laid_out(target)
+    return LossOracle(
+        memory,
+        memory.ctypes.data,
+        0 if by_numbers else _sums.address(target),
+        _differences.address(target) if by_numbers else 0,
+        _potential.address(target),
+        n,
+    )
+
+
+@implements(n_examples, LossOracle)
+def _count(oracle):
+    return oracle.n_examples
+
+
+@implements(prior_potential, LossOracle)
+def _potential_of_oracle(oracle, theta):
+    out = np.empty(1)
+    do_parts(oracle.potential, oracle.target, address_of(_Potential(theta, out)), 1, 0)
+    return out[0]
+
+
+@implements(loss_differences, LossOracle)
+def _differences_of_oracle(oracle, theta, proposal, members, count, out):
+    job = address_of(_Differences(theta, proposal, members, count, out))
+    do_parts(oracle.differences, oracle.target, job, 1, 0)
+
+
+@njit(error_model="numpy")
+def log_ratio_of_all(oracle, theta, proposal, temperature, bound, parts, loop):
+    """Return ``sum_i u_i`` over the whole table, on several cores if ``loop`` is an address."""
+    job = address_of(_Sums(theta, proposal, temperature, bound, parts))
+    do_parts(oracle.sums, oracle.target, job, parts.size, loop)
+    total = 0.0
+    for part in range(parts.size):
+        total += parts[part]
+    return total
+
+
+@CompiledCore
+def _potential_at(oracle, theta):
+    return prior_potential(oracle, theta)
+
+
+def potential_at(target, theta):
+    """Return ``-log p(theta)`` up to a constant."""
+    memory, n = laid_out(target)
+    oracle = LossOracle(memory, memory.ctypes.data, 0, 0, _potential.address(target), n)
+    return _potential_at(oracle, theta)
