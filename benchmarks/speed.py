@@ -29,13 +29,12 @@ from scipy.special import expit
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import n_chunks
 from skdpbayes.samplers import SGLD, sample
-from skdpbayes.samplers._machinery.compiled import CompiledCore
-from skdpbayes.samplers._machinery.gradients import gradient_sum
+from skdpbayes.samplers._machinery.gradients import gradient_oracle, gradient_sum
+from skdpbayes.samplers._machinery.linking import CompiledCore, several_cores
 from skdpbayes.targets import (
     logistic_bounds,
     logistic_prior_precision,
     make_logistic,
-    n_examples,
 )
 
 SMALL_TABLE = (24_420, 93)
@@ -130,9 +129,9 @@ def make_target(X, y):
 
 
 @CompiledCore
-def full_gradient(target, theta, parts, parallel, out):
+def full_gradient(oracle, theta, parts, loop, out):
     """The package's own gradient of the table."""
-    gradient_sum(target, theta, 0, n_examples(target), parts, parallel, out)
+    gradient_sum(oracle, theta, None, oracle.n_examples, parts, loop, out)
 
 
 @njit(parallel=True, error_model="numpy", fastmath={"reassoc"}, cache=True)
@@ -158,14 +157,16 @@ def compare_gradients(shape, goal, n_rounds):
     # The same gradient in NumPy needs the rows clipped beforehand.
     clipped = X * target.scale[:, None]
     labels = y.astype(np.float64)
+    oracle, _ = gradient_oracle(target)
+    loop = several_cores()
     contestants = {
-        "gradient": lambda: full_gradient(target, theta, parts, True, out),
-        "gradient, one core": lambda: full_gradient(target, theta, parts, False, out),
+        "gradient": lambda: full_gradient(oracle, theta, parts, loop, out),
+        "gradient, one core": lambda: full_gradient(oracle, theta, parts, 0, out),
         "reading the table once": lambda: read_once(entries, shape[1], sums),
         "NumPy, two passes": lambda: clipped.T @ (expit(clipped @ theta) - labels),
     }
     seconds = take_turns(contestants, n_rounds, n_calls=5)
-    full_gradient(target, theta, parts, True, out)
+    full_gradient(oracle, theta, parts, loop, out)
     error = np.abs(out - contestants["NumPy, two passes"]()).max() / np.abs(out).max()
     title = f"Full-batch gradient, {shape[0]:,} x {shape[1]}, {get_num_threads()} threads"
     show_times(f"{title} (differs from NumPy's by {error:.0e})", seconds)

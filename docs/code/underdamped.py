@@ -28,10 +28,10 @@ from skdpbayes.privacy.floating_point import (
 )
 from skdpbayes.privacy.root_finding import smallest_within
 from skdpbayes.samplers import Plan, Released, Sampler
-from skdpbayes.samplers._machinery.compiled import CompiledCore, start_of
 from skdpbayes.samplers._machinery.execution import run_in_blocks
-from skdpbayes.samplers._machinery.gradients import estimate_gradient
+from skdpbayes.samplers._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from skdpbayes.samplers._machinery.lattice import noisy_step
+from skdpbayes.samplers._machinery.linking import CompiledCore
 from skdpbayes.targets import prior_gradient
 
 
@@ -141,9 +141,11 @@ class Underdamped(Sampler):
         after = plan.n_steps - plan.n_burn_in
         kept = plan.n_burn_in + np.arange(1, plan.n_draws + 1) * after // plan.n_draws - 1
         parts = np.empty((n_chunks(plan.n_samples), plan.n_parameters))
+        oracle, batch = gradient_oracle(target)
+        fixed = (kept, draws, batch, parts)
         run_in_blocks(
-            lambda first, stop, parallel: _advance(
-                target, generator, chain, steps, first, stop, kept, draws, parts, parallel
+            lambda first, stop, loop: _advance(
+                oracle, generator, chain, steps, first, stop, *fixed, loop
             ),
             plan,
             plan.n_samples * plan.n_parameters,
@@ -171,15 +173,15 @@ class Steps(NamedTuple):
 
 
 @CompiledCore
-def _advance(target, generator, chain, steps, first, stop, kept, draws, parts, parallel):
+def _advance(oracle, generator, chain, steps, first, stop, kept, draws, batch, parts, loop):
     place, velocity = chain.place, chain.velocity
     gradient, prior, pushed = np.empty(place.size), np.empty(place.size), np.empty(place.size)
     draw = 0
     while draw < kept.size and kept[draw] < first:
         draw += 1
     for k in range(first, stop):
-        estimate_gradient(target, generator, place, 1.0, None, parts, parallel, gradient)
-        prior_gradient(target, place, prior)
+        estimate_gradient(oracle, generator, place, 1.0, batch, parts, loop, gradient)
+        prior_gradient(oracle, place, prior)
         for j in range(place.size):
             gradient[j] += steps.temperature * prior[j]
         # All that the records do to this step, noise included: what follows is post-processing.

@@ -9,7 +9,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from scipy.stats import dirichlet, gamma, multivariate_normal, norm, wishart
 
-from skdpbayes.samplers._machinery.compiled import CompiledCore, prior_potential_of
+from skdpbayes.samplers._machinery.linking import CompiledCore
+from skdpbayes.samplers._machinery.losses import potential_at
 from skdpbayes.samplers.mixture.core import _bound_near, _components, _gradient_bound
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
 from skdpbayes.targets import add_gradient, loss_differences, n_examples, prior_gradient
@@ -211,7 +212,7 @@ def test_the_prior_potential_is_that_of_the_density_by_scipy(rng, kind):
     model = make_model(kind, 3)
     target = mixture_target(make_table(rng, model), model, make_reference(rng, model))
     points = 0.4 * rng.normal(size=(6, model.n_parameters))
-    found = np.array([prior_potential_of(target, theta) for theta in points])
+    found = np.array([potential_at(target, theta) for theta in points])
     expected = np.array([-log_prior(target, model, theta) for theta in points])
     np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-7, atol=1e-7)
     assert np.ptp(found) > 1.0
@@ -263,7 +264,7 @@ def test_far_away_everything_is_finite_and_a_record_weighs_one(rng, kind):
         assert np.isfinite(differences(target, theta, origin, 0, 5)).all()
         assert np.isfinite(potential_gradient(target, theta)).all()
         assert np.isfinite(potential_gradient(bounded, theta)).all()
-        assert np.isfinite(prior_potential_of(target, theta))
+        assert np.isfinite(potential_at(target, theta))
         components = _components(target, theta)
         for one in range(5):
             counts = statistics_of(table, components, one).counts
@@ -503,7 +504,7 @@ def test_the_bound_near_the_reference_holds_up_to_the_limit(rng, kind):
             inside, outside = 0.0, 1e3
             for _ in range(40):
                 middle = (inside + outside) / 2.0
-                is_inside = prior_potential_of(target, middle * direction) < np.inf
+                is_inside = potential_at(target, middle * direction) < np.inf
                 inside, outside = (middle, outside) if is_inside else (inside, middle)
             theta = inside * direction
             assert 0 < inside < 999

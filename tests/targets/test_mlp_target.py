@@ -5,7 +5,13 @@ import pytest
 from numba import njit
 from scipy.special import log_softmax
 
-from skdpbayes.samplers._machinery.gradients import estimate_gradient, gradient_sum, shuffle
+from skdpbayes.samplers._machinery.gradients import (
+    estimate_gradient,
+    gradient_oracle,
+    gradient_sum,
+    shuffle,
+)
+from skdpbayes.samplers._machinery.linking import several_cores
 from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
 from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.targets.mlp import (
@@ -122,10 +128,12 @@ def test_sums_do_not_depend_on_how_they_are_cut(rng, n):
     )
     for n_parts in (1, 3, 16):
         sums = []
-        for parallel in (False, True):
+        oracle, _ = gradient_oracle(target)
+        order = np.arange(n)[::-1].copy()
+        for loop in (0, several_cores()):
             out = np.empty(theta.size)
             parts = np.full((n_parts, theta.size), np.nan)
-            gradient_sum(target, theta, np.arange(n)[::-1].copy(), n, parts, parallel, out)
+            gradient_sum(oracle, theta, order, n, parts, loop, out)
             sums.append(out)
         np.testing.assert_array_equal(*sums)
         np.testing.assert_allclose(sums[0], one_by_one, atol=1e-6 * n)
@@ -197,14 +205,15 @@ def test_one_record_less_moves_a_full_table_s_sum_by_no_more_than_the_bound():
             rows[first:], labels[first:], 1.0, sizes, "tanh", clip_norm, 1.0, np.zeros(4)
         )
         found = np.empty(4)
-        one_estimate(target, generator, theta, parts, found)
+        oracle, batch = gradient_oracle(target)
+        one_estimate(oracle, generator, theta, batch, parts, found)
         sums.append(found)
     assert np.linalg.norm(sums[0] - sums[1]) <= target.gradient_bound
 
 
 @njit
-def one_estimate(target, generator, theta, parts, out):
-    estimate_gradient(target, generator, theta, 1.0, None, parts, False, out)
+def one_estimate(oracle, generator, theta, batch, parts, out):
+    estimate_gradient(oracle, generator, theta, 1.0, batch, parts, 0, out)
 
 
 @pytest.mark.parametrize("clip_norm", [0.0, 1e-7, 1e7, np.nan])

@@ -64,11 +64,11 @@ def _bowl_gradient(target, theta, selection, count, out):
 
 
 def interpreted(estimate_gradient):
-    """Return the chain's steps as Python runs them, with gradients of one's own."""
+    """Return the chain's steps as Python runs them, with gradients of one's own and a standard prior."""
     names = {
         **STEPS.__globals__,
         "estimate_gradient": estimate_gradient,
-        "prior_gradient": lambda target, theta, out: np.copyto(out, target.prior_precision * theta),
+        "prior_gradient": lambda oracle, theta, out: np.copyto(out, theta),
         "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
         "noisy_step": lattice.noisy_step.py_func,
     }
@@ -226,7 +226,7 @@ def test_each_draw_starts_on_the_lattice_with_batches_cut_anew(make_target, monk
     """Seen from inside: the states at which gradients are asked for, and the records that are read."""
     states, selections = [], []
 
-    def noting(target, generator, theta, rate, batch, parts, parallel, out):
+    def noting(oracle, generator, theta, rate, batch, parts, loop, out):
         states.append(theta.copy())
         selections.append(gradients.next_batch.py_func(generator, batch).copy())
         out[:] = 0.0

@@ -19,7 +19,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import SGFS, SGHMC, SGLD
-from skdpbayes.samplers._machinery import compiled, execution
+from skdpbayes.samplers._machinery import execution, linking
 from skdpbayes.samplers.langevin import overdamped
 
 # Of the sources that are tested, for processes that are started from elsewhere.
@@ -207,7 +207,7 @@ def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
         return lambda function: function
 
     monkeypatch.setattr("skdpbayes._compiled.njit", no_locator)
-    monkeypatch.setattr(compiled, "njit", no_locator)
-    core = compiled.CompiledCore(lambda target: target + 1)
+    monkeypatch.setattr(linking, "njit", no_locator)
+    core = linking.CompiledCore(lambda target: target + 1)
     assert core(1) == 2
     assert core._cached(1) == 2

@@ -17,10 +17,10 @@ from walks import cliffs
 from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
+from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.metropolis.core import (
     is_accepted_by_barker,
-    log_ratio_of_all,
     log_ratio_of_batch,
     propose,
 )
@@ -33,7 +33,7 @@ BOUND = 0.08
 
 
 @njit
-def ask(target, generator, bound, ratio, chains, steps):
+def ask(oracle, generator, bound, ratio, chains, steps):
     """Return, for each step of each chain, where the proposal went and whether it was accepted."""
     upward = np.empty((chains, steps), np.bool_)
     accepted = np.empty((chains, steps), np.bool_)
@@ -43,9 +43,9 @@ def ask(target, generator, bound, ratio, chains, steps):
         for step in range(steps):
             propose(generator, theta, 1.0, False, proposal)
             if ratio > 0.0:
-                odds = log_ratio_of_batch(target, generator, theta, proposal, 1.0, bound, ratio)
+                odds = log_ratio_of_batch(oracle, generator, theta, proposal, 1.0, bound, ratio)
             else:
-                odds = log_ratio_of_all(target, theta, proposal, 1.0, bound, parts, False)
+                odds = log_ratio_of_all(oracle, theta, proposal, 1.0, bound, parts, 0)
             upward[chain, step] = proposal[0] > theta[0]
             accepted[chain, step] = is_accepted_by_barker(generator, odds)
             if accepted[chain, step]:
@@ -65,9 +65,8 @@ def acceptance(u, bound, ratio):
 
 def likelihood_ratios(direction, ratio, seed, bound=BOUND):
     """Log likelihood ratios of chains from the table of one direction against that of the other."""
-    upward, accepted = ask(
-        cliffs(direction)[0], private_generator(seed), bound, ratio, CHAINS, BITS
-    )
+    oracle = loss_oracle(cliffs(direction)[0], ratio > 0)
+    upward, accepted = ask(oracle, private_generator(seed), bound, ratio, CHAINS, BITS)
     with_pull, against = (acceptance(u, BOUND, ratio) for u in (BOUND, -BOUND))
     gain = np.where(accepted, np.log(with_pull / against), np.log((1 - with_pull) / (1 - against)))
     return np.where(upward, gain, -gain).sum(axis=1)

@@ -11,6 +11,7 @@ from walks import propose_often, watched
 
 import skdpbayes.samplers.metropolis.core as core
 from skdpbayes.random import private_generator
+from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle
 from skdpbayes.targets import prior_potential
 
 # Exact, on problems that can be enumerated
@@ -35,17 +36,21 @@ def exact_acceptance(x, y, temperature, bound, ratio, precision):
 
 
 @njit
-def batch_decisions(target, generator, theta, proposal, temperature, bound, ratio, repeats):
+def decide_on_batches(oracle, generator, theta, proposal, temperature, bound, ratio, repeats):
     """Return every log ratio of a batch, and how often Barker's rule accepts with the prior's part."""
     ratios = np.empty(repeats)
     accepted = 0
-    prior = prior_potential(target, theta) - prior_potential(target, proposal)
+    prior = prior_potential(oracle, theta) - prior_potential(oracle, proposal)
     for k in range(repeats):
         ratios[k] = core.log_ratio_of_batch(
-            target, generator, theta, proposal, temperature, bound, ratio
+            oracle, generator, theta, proposal, temperature, bound, ratio
         )
         accepted += core.is_accepted(generator, prior + ratios[k], True, 0.0)
     return ratios, accepted
+
+
+def batch_decisions(target, *arguments):
+    return decide_on_batches(loss_oracle(target, True), *arguments)
 
 
 @pytest.mark.parametrize("ratio", [0.2, 1.0, 1.4])
@@ -87,9 +92,9 @@ def test_a_batch_estimates_the_ratio_without_bias():
         assert values.mean() == pytest.approx(exact, abs=6 * values.std() / np.sqrt(values.size))
 
 
-@njit
 def whole_table(target, theta, proposal, temperature, bound, parts):
-    return core.log_ratio_of_all(target, theta, proposal, temperature, bound, parts, False)
+    oracle = loss_oracle(target, False)
+    return log_ratio_of_all(oracle, theta, proposal, temperature, bound, parts, 0)
 
 
 def test_losses_that_lie_about_their_bound_are_confined_to_it():

@@ -162,7 +162,7 @@ def released(target, plan, seed):
     fit = VariationalFit(plan, target, private_generator(seed))
     gradients = []
     for k in range(plan.n_steps):
-        fit.advance(k, k + 1, False)
+        fit.advance(k, k + 1, 0)
         gradients.append(fit.state.released.copy())
     return np.array(gradients)
 
