@@ -29,6 +29,7 @@ from .._machinery.execution import run_in_blocks
 from .._machinery.linking import CompiledCore
 from .._machinery.losses import CHUNK, confined, log_ratio_of_all, loss_oracle
 from .._protocol import Released
+from .discrete import choose, happens, poisson
 from .plan import LARGEST_CHANGE
 
 # Places in a chain's record.
@@ -47,38 +48,41 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
     """
     n = n_examples(oracle)
     shape = bound * (1.0 + 2.0 / ratio)
-    count = generator.poisson(n * 0.5 * (shape + bound))
+    count = poisson(generator, n * 0.5 * (shape + bound))
     batch = np.empty(CHUNK, np.int64)
-    differences, thinning = np.empty(CHUNK), np.empty(CHUNK)
-    total = 0.0
+    u, thinning = np.empty(CHUNK), np.empty(CHUNK)
+    # Of the uniform that chooses a record, 21 digits are left for its thinning, which they seldom leave open.
+    cell = (shape + bound) * 2.0**-21
+    product, exponent = 1.0, 0
     for first in range(0, count, CHUNK):
         size = min(CHUNK, count - first)
         for i in range(size):
-            # The digits before the point choose a record, those behind it decide on thinning.
-            drawn = n * generator.random()
-            batch[i] = min(int(drawn), n - 1)
-            thinning[i] = (drawn - batch[i]) * (shape + bound)
-        loss_differences(oracle, theta, proposal, batch, size, differences)
-        product = 1.0
+            batch[i], digits = choose(generator, n)
+            thinning[i] = cell * digits
+        loss_differences(oracle, theta, proposal, batch, size, u)
+        undecided = 0
         for i in range(size):
-            u = confined(differences[i] / temperature, bound)
-            if thinning[i] < shape - u:
-                product *= (shape + u) / (shape - u)
-            if i % 16 == 15:
-                total += math.log(product)
-                product = 1.0
-        total += math.log(product)
-    return total
+            u[i] = confined(u[i] / temperature, bound)
+            room = shape - u[i] - thinning[i]
+            undecided += (room > 0.0) & (room < cell)
+            if room >= cell:
+                product *= (shape + u[i]) / (shape - u[i])
+        if undecided > 0:
+            for i in range(size):
+                room = shape - u[i] - thinning[i]
+                if 0.0 < room < cell and happens(generator, room / cell):
+                    product *= (shape + u[i]) / (shape - u[i])
+        # Factors are between 1 / (1 + r) and 1 + r: a chunk's product is far from overflowing.
+        product, power = math.frexp(product)
+        exponent += power
+    return math.log(product) + exponent * math.log(2.0)
 
 
 @njit(error_model="numpy")
 def is_accepted_by_barker(generator, log_odds):
-    """Return True with probability ``1 / (1 + exp(-log_odds))``, exact far below the grid of uniforms."""
+    """Return True with probability ``1 / (1 + exp(-log_odds))``; it is the smaller one that is rounded."""
     log_odds = confined(log_odds, _CERTAIN)
-    scaled = 2.0**53 / (1.0 + math.exp(abs(log_odds)))
-    whole = math.floor(scaled)
-    drawn = generator.random() * 2.0**53
-    unlikely = drawn < whole or (drawn == whole and generator.random() < scaled - whole)
+    unlikely = happens(generator, 1.0 / (1.0 + math.exp(abs(log_odds))))
     return unlikely if log_odds < 0.0 else not unlikely
 
 

@@ -85,7 +85,8 @@ def _clock(problem, walk, n_steps, burn_in):
         return Clock(0.0, float(n_steps), burn_in * n_steps, aim)
     charge = _charge(problem, walk)
     # Sums are rounded, and so are the log-odds of steps that are shorter than planned.
-    rounding = 1e-9 + 100.0 * ROUNDED_LOG_ODDS / walk.bound
+    share = 100.0 if walk.ratio == 0 else 200.0
+    rounding = 1e-9 + share * ROUNDED_LOG_ODDS / walk.bound
     total = n_steps * charge * (1.0 - rounding)
     return Clock(charge / walk.distance**2, total, burn_in * total, aim)
 

@@ -73,17 +73,21 @@ class Kernel:
         return exact(deviation)
 
     def _range(self, bound, ratio):
-        """Return the range of a bit's log-odds, with what rounding can add to it.
+        """Return the range of a bit's log-odds, with what rounding can add to it."""
+        exact = accept_range(bound, ratio, self.relation)
+        return exact + ROUNDED_LOG_ODDS + self._rounded_batch(bound, ratio)
 
-        Log-odds are rounded where they are at most 40, and so is every factor of a batch's ratio.
-        """
+    def _rounded_batch(self, bound, ratio):
+        """Return how much farther apart rounding can leave the log ratios of batches of two tables."""
         with np.errstate(divide="ignore"):
-            size = np.where(ratio == 0, 0.0, self.n * bound * (1.0 + np.divide(1.0, ratio)))
-        return accept_range(bound, ratio, self.relation) + ROUNDED_LOG_ODDS + 2.0**-50 * size
+            size = self.n * bound * (1.0 + np.divide(1.0, ratio))
+        return np.where(ratio == 0, 0.0, 2.0**-48 * (size + 128.0))
 
-    def _counted(self, bound, ratio):
+    def _counted(self, bound, ratio, noise_variance):
         """Return (what a record adds each time that it counts, how often it does)."""
-        return np.log1p(ratio), bound * (1.0 + np.divide(1.0, ratio))
+        # Log ratios are of that size at most where noise leaves the decision open.
+        rounded = self._rounded_batch(bound, ratio) + 2.0**-52 * (noise_variance + 1024.0)
+        return np.log1p(ratio) + rounded, bound * (1.0 + np.divide(1.0, ratio))
 
     def units(self, bound, ratio, noise_variance, pure):
         """Return what steps take of a budget's epsilon if it is pure, else of its ``mu^2``, as arrays.
@@ -96,7 +100,7 @@ class Kernel:
             moved = self._range(bound, np.minimum(ratio, LARGEST_BATCH_RATIO))
             return moved if pure else moved**2 / 4.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            jump, rate = self._counted(bound, ratio)
+            jump, rate = self._counted(bound, ratio, noise_variance)
             moved = np.where(ratio == 0, bound, jump * rate)
         return (self.sides * moved) ** 2 / noise_variance
 
@@ -111,7 +115,7 @@ class Kernel:
         if ratio == 0:
             mu = self.sides * bound / deviation * math.sqrt(n_steps)
             return PrivacyCost(self.relation, mu=mu)
-        jump, rate = map(float, self._counted(bound, ratio))
+        jump, rate = map(float, self._counted(bound, ratio, noise_variance))
         counted = PoissonGaussian(deviation / jump, rate, n_steps)
         return PrivacyCost(self.relation, counted=(counted,))
 

@@ -24,6 +24,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ...privacy.accept_bits import LARGEST_BATCH_RATIO
 from ...targets import has_losses
+from .._machinery.linking import count_examples
 from .._machinery.losses import potential_at
 from .._protocol import (
     AUTO,
@@ -120,6 +121,8 @@ class RandomWalk(Sampler):
                 f"sampler={self.name!r} compares losses, and {type(target).__name__} has none: implement "
                 "example_loss for it, or plan another sampler."
             )
+        if plan.batch_ratio > 0 and count_examples(target) >= 2**31:
+            raise ValueError("batches are drawn of fewer than 2^31 records: take sampler='dp_mh'.")
         if not potential_at(target, np.zeros(plan.n_parameters)) < np.inf:
             raise ValueError("the chain starts at zero, where the prior density must not be zero.")
 

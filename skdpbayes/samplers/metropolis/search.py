@@ -126,7 +126,7 @@ class WalkProblem:
         """What a record's loss changes by per distance, with what rounding adds."""
         relation = self.budget.neighboring_relation
         inflation = sum_inflation(self.n_samples, self.bounds.n_parameters, relation)
-        # Probabilities are rounded to the grid of uniforms, which also number the records.
+        # The probabilities by which batches are drawn are rounded.
         rounding = 1e-9 + 2.0**-46 * self.n_samples
         return self.bounds.gradient_bound * inflation * (1.0 + rounding)
 

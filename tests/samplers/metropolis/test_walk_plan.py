@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
 from skdpbayes.samplers import DPMH, SGHMC, DPFastMH, DPFastMHGaussian, PenaltyMH
+from skdpbayes.samplers.metropolis.kernel import Kernel
 from skdpbayes.targets import TargetBounds
 
 BARE = (DPMH, DPFastMH)
@@ -91,6 +92,47 @@ def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation
     assert bits.count == made.n_steps == made.clock.total
     wanted = accept_range(made.step_size / made.temperature, made.batch_ratio, relation)
     assert wanted <= bits.log_odds_range <= wanted * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("bound", [1e-9, 1e-5, 3e-3])
+@pytest.mark.parametrize("ratio", [1e-3, 0.2, LARGEST_BATCH_RATIO])
+def test_what_a_batchs_rounding_can_add_is_in_the_range_of_its_bits(relation, bound, ratio):
+    """The terms are those of the theory page: sums, quotients, laws of numbers, and log-odds."""
+    for n in (2, 1000, 10**6, 10**8):
+        rate = n * bound * (1 + 1 / ratio)
+        most = rate + 14 * math.sqrt(rate) + 66
+        sums = 2.0**-52 * (3.7 * most + 4)
+        quotients = 2 * 2.0**-50 * rate / n
+        laws = 2.0**-49 * (most - rate) + 2.0**-61
+        log_odds = 2 * (2.0**-48 + 2.0**-51)
+        kernel = Kernel(True, False, relation, True, n)
+        moved = accept_range(bound, ratio, relation)
+        claimed = kernel.cost(bound, ratio, 0.0, 1).bits[0].log_odds_range
+        assert claimed >= moved + sums + quotients + laws + log_odds
+        assert claimed <= moved + 2.0**-40 + 2.0**-46 * rate
+        # And under noise every jump is as much longer.
+        noisy = Kernel(True, True, relation, True, n)
+        (counted,) = noisy.cost(bound, ratio, 4.0, 1).counted
+        assert (
+            2.0 / counted.noise_multiplier >= math.log1p(ratio) + sums + quotients + 2.0**-52 * 844
+        )
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("options", VARIED)
+@pytest.mark.parametrize("sampler", BARE)
+@pytest.mark.parametrize("n", [300, 1_000_000])
+def test_rounding_is_paid_for_however_many_short_steps_a_filter_lets_through(
+    relation, options, sampler, n
+):
+    """Every bit's range grows by rounding, by as much in the shortest step as in the longest."""
+    made = plan(sampler, relation=relation, n=n, **options)
+    kernel = Kernel(sampler.on_batches, False, relation, True, n)
+    for steps in (made.n_steps, made.expected_steps):
+        distance = math.sqrt(made.clock.total / made.clock.coefficient / steps)
+        bound = distance / made.temperature
+        assert steps * kernel.concentrated(bound, made.batch_ratio, 0.0) <= made.cost.rho
 
 
 def test_noise_is_paid_for_as_a_gaussian():

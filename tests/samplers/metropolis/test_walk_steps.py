@@ -1,6 +1,11 @@
 """A step of a random walk: what its batch adds, how often it accepts, and how far it proposes to go."""
 
+import dataclasses
 import itertools
+import math
+import types
+from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,9 +15,11 @@ from scipy.stats import poisson
 from walks import propose_often, watched
 
 import skdpbayes.samplers.metropolis.core as core
+from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
+from skdpbayes.samplers import DPFastMH, sample
 from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle
-from skdpbayes.targets import prior_potential
+from skdpbayes.targets import example_loss, implements, n_examples, prior_potential
 
 # Exact, on problems that can be enumerated
 
@@ -90,6 +97,79 @@ def test_a_batch_estimates_the_ratio_without_bias():
     for sign, exact in ((1, np.exp(u.sum())), (-1, np.exp(-np.sum(u * np.exp(-jumps))))):
         values = np.exp(sign * ratios)
         assert values.mean() == pytest.approx(exact, abs=6 * values.std() / np.sqrt(values.size))
+
+
+def thinned(u, bound, ratio, digits):
+    """Thin a record that was drawn with these digits: whether it counts, or with what probability."""
+    asked = []
+    names = {
+        **core.log_ratio_of_batch.py_func.__globals__,
+        "n_examples": lambda target: 5,
+        "poisson": lambda generator, rate: 1,
+        "choose": lambda generator, n: (0, digits),
+        "loss_differences": lambda target, theta, proposal, batch, size, out: out.fill(u),
+        "happens": lambda generator, probability: bool(asked.append(probability)),
+    }
+    ratio_of = types.FunctionType(core.log_ratio_of_batch.py_func.__code__, names)
+    total = ratio_of(None, None, None, None, 1.0, bound, ratio)
+    return asked[0] if asked else float(total != 0.0)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 1.0, 2**0.5])
+@pytest.mark.parametrize("share", [-1.0, -0.3, 1e-9, 0.7, 1.0])
+def test_a_record_that_is_drawn_counts_with_exactly_the_probability_that_it_should(ratio, share):
+    bound = 0.013
+    u, shape = share * bound, bound * (1 + 2 / ratio)
+    wanted = (shape - u) / (shape + bound)
+    last = math.floor(wanted * 2**21)
+    assert thinned(u, bound, ratio, last - 2) == 1.0
+    assert last + 2 > 2**21 or thinned(u, bound, ratio, last + 2) == 0.0
+    around = range(last - 1, min(last + 2, 2**21))
+    counted = last - 1 + sum(thinned(u, bound, ratio, digits) for digits in around)
+    assert counted / 2**21 == pytest.approx(wanted, abs=2**-50)
+
+
+def test_a_batchs_ratio_is_rounded_by_less_than_is_allowed_for():
+    """Of a single record, it is a whole number times the logarithm of a quotient."""
+    bound, ratio = 900.0, 2**0.5
+    for direction in (1.0, -0.4):
+        target, _ = watched(np.array([[direction]]))
+        ratios, _ = batch_decisions(
+            target, private_generator(0), np.zeros(1), np.array([bound]), 1.0, bound, ratio, 200
+        )
+        shape, u = bound * (1 + 2 / ratio), direction * bound
+        jump = Decimal((shape + u) / (shape - u)).ln()
+        times = [round(Decimal(value) / jump) for value in ratios]
+        assert min(times) > 500
+        for value, count in zip(ratios, times, strict=True):
+            assert abs(Decimal(value) - count * jump) < 2**-53 * (3.7 * count + 4)
+
+
+class Countless(NamedTuple):
+    """More records than batches are drawn of; none of them is looked at."""
+
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, Countless)
+def _countless(target):
+    return 2**31
+
+
+@implements(example_loss, Countless)
+def _no_loss(target, theta, i):
+    return 0.0
+
+
+def test_batches_of_tables_that_records_cannot_be_numbered_in_are_refused():
+    target, bounds = watched(np.zeros((3, 1)))
+    sampler = DPFastMH(step_size=0.1)
+    plan = sampler.plan(bounds, 3, Budget(np.inf, 1e-5), temperature=1.0, n_steps=9, n_draws=1)
+    plan = dataclasses.replace(plan, batch_ratio=1.0)
+    target = Countless(target.prior_precision, 1.0)
+    with pytest.raises(ValueError, match="2\\^31 records: take sampler='dp_mh'"):
+        sample(target, dataclasses.replace(plan, n_samples=2**31), random_state=0)
 
 
 def whole_table(target, theta, proposal, temperature, bound, parts):
