@@ -1,19 +1,24 @@
 """A multi-layer perceptron with a softmax over its outputs; records' gradients are clipped one by one.
 
-    a_0 = x,   z_l = a_{l-1} W_l + b_l,   a_l = h(z_l),   p = softmax(z_L),   ell = -log p_y
+    a_0 = (x, 1),   z_l = a_{l-1} W_l,   a_l = (h(z_l), 1),   p = softmax(z_L),   ell = -log p_y
     delta_L = p - e_y,     delta_l = (delta_{l+1} W_{l+1}^T) h'(z_l)
-    |grad ell|^2 = sum_l (|a_{l-1}|^2 + 1) |delta_l|^2
+    |grad ell|^2 = sum_l |a_{l-1}|^2 |delta_l|^2
     sum_i w_i grad ell_i:   A_{l-1}^T diag(w) Delta_l,   w_i = min(1, C / |grad ell_i|)
 
 A record's gradient is never written out: its norm takes two sums a layer, and the weighted sum over
 records one matrix product (Goodfellow, 2015). ``theta`` has layers one after the other, each ``W_l`` row
-by row, then ``b_l``. Rows are brought to at most ``ROW_NORM``.
+by row; the last row holds the biases. Rows of the table are brought to at most ``ROW_NORM``.
 
-Products are in single precision, over chunks of ``CHUNK`` records, of which the last is filled up with
-records of weight zero: a row of a product does not depend on the other rows of its chunk. Chunks are
-added up in double precision. A chunk's own sum errs by ``gamma m C``, ``m = CHUNK``; records are in random
-order (`in_random_order`), so that one more or less changes two chunks at most, and that error is in
+Products are in single precision, over chunks of ``CHUNK`` records, and chunks are added up in double
+precision. A chunk's own sum errs by ``gamma m C``, ``m = CHUNK``; records are in random order
+(`in_random_order`), so that one more or less changes two chunks at most, and that error is in
 ``gradient_bound``.
+
+That needs a record's clipped gradient to be the same, to the last bit, in any chunk and at any place of it.
+It is: its activations, errors, norm and weight come of single operations of IEEE 754 on its own row and on
+``theta``, in an order that is written down here and in `_single_precision`. No ``fastmath`` flag lets the
+compiler reassociate or contract them, so that a loop's vectors and its remainder agree, and no library
+computes any of them.
 """
 
 import itertools
@@ -35,6 +40,7 @@ from ._interface import (
     record,
 )
 from ._rows import read_only
+from ._single_precision import PLAIN, TRANSPOSED, exp, multiply
 
 # Records whose gradients are computed at once.
 CHUNK = ALIGNMENT
@@ -47,6 +53,8 @@ CLIP_NORMS = (1e-6, 1e6)
 _LONGEST = 1e15
 # Unit roundoff of single precision.
 _ROUNDOFF = 2.0**-24
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+_LEAST_NORMAL = np.finfo(np.float32).smallest_normal
 _BLOCK_ROWS = 8192
 
 
@@ -123,7 +131,7 @@ def mlp_bounds(sizes, clip_norm, prior_precision):
     low, high = CLIP_NORMS
     if not low <= clip_norm <= high:
         raise ValueError(f"clip_norm must be between {low:g} and {high:g}, got {clip_norm:g}.")
-    # Two chunks of each of two tables, and the products with the weights that clip.
+    # Two chunks of each of two tables, and the weights that clip: "Single precision" in docs/theory.rst.
     inflation = 1.0 + 4.0 * _ROUNDOFF * CHUNK * (CHUNK + 8.0)
     bound = clip_norm * inflation
     precisions = (prior_precision, prior_precision)
@@ -220,108 +228,96 @@ def _layer(flat, first, rows, width):
 
 
 @njit(error_model="numpy")
-def _gather(target, selection, start, size, rows):
-    for i in range(CHUNK):
-        if i < size:
-            number = record(selection, start + i)
-            for j in range(rows.shape[1]):
-                rows[i, j] = target.values[number, j]
-        else:
-            rows[i, :] = np.float32(0.0)
+def _gather(target, selection, start, rows):
+    for i in range(rows.shape[0]):
+        number = record(selection, start + i)
+        for j in range(rows.shape[1] - 1):
+            rows[i, j] = target.values[number, j]
+        rows[i, rows.shape[1] - 1] = _ONE
 
 
-@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _activate(z, biases, activation):
-    """Add biases to ``z``, and apply ``h``."""
+@njit(error_model="numpy")
+def _activate(z, activation):
+    """Apply ``h`` to all but the last column, which becomes one."""
     for i in range(z.shape[0]):
-        for j in range(z.shape[1]):
-            z[i, j] += biases[j]
-    if activation == 0:
-        for i in range(z.shape[0]):
-            for j in range(z.shape[1]):
+        if activation == 0:
+            for j in range(z.shape[1] - 1):
                 # Rational arithmetic after one exponential, whatever the sign: no branch.
-                e = np.exp(np.float32(-2.0) * abs(z[i, j]))
-                z[i, j] = math.copysign((np.float32(1.0) - e) / (np.float32(1.0) + e), z[i, j])
-    else:
-        for i in range(z.shape[0]):
-            for j in range(z.shape[1]):
-                z[i, j] = max(z[i, j], np.float32(0.0))
+                e = exp(np.float32(-2.0) * abs(z[i, j]))
+                z[i, j] = math.copysign((_ONE - e) / (_ONE + e), z[i, j])
+        else:
+            for j in range(z.shape[1] - 1):
+                z[i, j] = max(z[i, j], _ZERO)
+        z[i, z.shape[1] - 1] = _ONE
 
 
 @njit(error_model="numpy")
 def _pull_back(activation, a, delta):
     """Multiply ``delta`` by ``h'``, from ``a = h(z)``."""
-    one = np.float32(1.0)
-    for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
+    for i in range(delta.shape[0]):
+        for j in range(delta.shape[1]):
             if activation == 0:
-                delta[i, j] *= one - a[i, j] * a[i, j]
-            elif a[i, j] <= 0:
-                delta[i, j] = np.float32(0.0)
+                delta[i, j] *= _ONE - a[i, j] * a[i, j]
+            elif a[i, j] <= _ZERO:
+                delta[i, j] = _ZERO
 
 
 @njit(error_model="numpy")
-def _softmax_error(z, biases, target, selection, start, size):
-    """Turn ``z`` into ``softmax(z + b) - e_y``; rows beyond ``size`` into zeros."""
-    for i in range(CHUNK):
-        if i >= size:
-            z[i, :] = np.float32(0.0)
-            continue
+def _softmax_error(z, target, selection, start):
+    """Turn ``z`` into ``softmax(z) - e_y``."""
+    for i in range(z.shape[0]):
         largest = -np.float32(np.inf)
         for k in range(z.shape[1]):
-            z[i, k] += biases[k]
             largest = max(largest, z[i, k])
-        total = np.float32(0.0)
+        total = _ZERO
         for k in range(z.shape[1]):
-            z[i, k] = np.exp(z[i, k] - largest)
+            z[i, k] = exp(z[i, k] - largest)
             total += z[i, k]
         for k in range(z.shape[1]):
             z[i, k] /= total
-        z[i, target.labels[record(selection, start + i)]] -= np.float32(1.0)
+        z[i, target.labels[record(selection, start + i)]] -= _ONE
 
 
-@njit(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(error_model="numpy")
+def _square_norms(rows, i):
+    """Return the squared norms of four rows from the i-th: each sum is in order, and waits for itself."""
+    last = rows.shape[0] - 1
+    second, third, fourth = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+    a = b = c = d = 0.0
+    for j in range(rows.shape[1]):
+        a += np.float64(rows[i, j]) * np.float64(rows[i, j])
+        b += np.float64(rows[second, j]) * np.float64(rows[second, j])
+        c += np.float64(rows[third, j]) * np.float64(rows[third, j])
+        d += np.float64(rows[fourth, j]) * np.float64(rows[fourth, j])
+    return a, b, c, d
+
+
+@njit(error_model="numpy")
 def _add_squares(a, delta, squares):
-    """Add ``(|a|^2 + 1) |delta|^2`` of every record."""
-    for i in range(squares.size):
-        inputs, errors = 1.0, 0.0
-        for j in range(a.shape[1]):
-            inputs += np.float64(a[i, j]) * np.float64(a[i, j])
-        for j in range(delta.shape[1]):
-            errors += np.float64(delta[i, j]) * np.float64(delta[i, j])
-        squares[i] += inputs * errors
+    """Add ``|a|^2 |delta|^2`` of every record."""
+    for i in range(0, squares.size, 4):
+        inputs, errors = _square_norms(a, i), _square_norms(delta, i)
+        for r in range(min(4, squares.size - i)):
+            squares[i + r] += inputs[r] * errors[r]
 
 
 @implements(add_gradient, MLPTarget)
 def _add_gradient(target, theta, selection, count, out):
-    sizes = target.sizes
-    n_layers = sizes.size - 1
     weights = theta.astype(np.float32)
     summed = np.empty(weights.size, np.float32)
-    acts = np.empty(CHUNK * sizes[:-1].sum(), np.float32)
-    deltas = np.empty(CHUNK * sizes[1:].sum(), np.float32)
+    n_inputs = n_outputs = 0
+    for layer in range(target.sizes.size - 1):
+        n_inputs += target.sizes[layer] + 1
+        n_outputs += target.sizes[layer + 1]
+    buffer = np.empty(min(CHUNK, count) * (n_inputs + n_outputs), np.float32)
     squares = np.empty(CHUNK)
     for start in range(0, count, CHUNK):
         size = min(CHUNK, count - start)
-        _gather(target, selection, start, size, _layer(acts, 0, CHUNK, sizes[0]))
+        acts = buffer[: size * n_inputs]
+        deltas = buffer[size * n_inputs : size * (n_inputs + n_outputs)]
         _forward(target, weights, acts, deltas, selection, start, size)
-        _backward(target, weights, acts, deltas, squares)
-        _weigh(target, acts, deltas, squares)
-        first, act, delta = 0, 0, 0
-        for layer in range(n_layers):
-            before, after = sizes[layer], sizes[layer + 1]
-            a = _layer(acts, act, CHUNK, before)
-            d = _layer(deltas, delta, CHUNK, after)
-            np.dot(a.T, d, _layer(summed, first, before, after))
-            first += before * after
-            for k in range(after):
-                total = np.float32(0.0)
-                for i in range(CHUNK):
-                    total += d[i, k]
-                summed[first + k] = total
-            first += after
-            act += CHUNK * before
-            delta += CHUNK * after
+        _backward(target.sizes, target.activation, weights, acts, deltas, squares[:size])
+        _weighted_sum(target.sizes, target.clip_norm, acts, deltas, squares[:size], summed)
         for j in range(out.size):
             out[j] += summed[j]
 
@@ -330,63 +326,68 @@ def _add_gradient(target, theta, selection, count, out):
 def _forward(target, weights, acts, deltas, selection, start, size):
     """Fill in the activations, and the error of the last layer."""
     sizes = target.sizes
-    n_layers = sizes.size - 1
     first, act = 0, 0
-    for layer in range(n_layers):
-        before, after = sizes[layer], sizes[layer + 1]
-        a = _layer(acts, act, CHUNK, before)
-        act += CHUNK * before
-        matrix = _layer(weights, first, before, after)
-        first += before * after
-        biases = weights[first : first + after]
-        first += after
-        if layer < n_layers - 1:
-            z = _layer(acts, act, CHUNK, after)
-            np.dot(a, matrix, z)
-            _activate(z, biases, target.activation)
+    a = acts[: size * (sizes[0] + 1)].reshape((size, sizes[0] + 1))
+    _gather(target, selection, start, a)
+    for layer in range(1, sizes.size):
+        before, after = sizes[layer - 1], sizes[layer]
+        matrix = _layer(weights, first, before + 1, after)
+        first += matrix.size
+        act += a.size
+        if layer < sizes.size - 1:
+            z = _layer(acts, act, size, after + 1)
         else:
-            z = _layer(deltas, deltas.size - CHUNK * after, CHUNK, after)
-            np.dot(a, matrix, z)
-            _softmax_error(z, biases, target, selection, start, size)
+            z = _layer(deltas, deltas.size - size * after, size, after)
+        multiply(a, PLAIN, matrix, PLAIN, z)
+        if layer < sizes.size - 1:
+            _activate(z, target.activation)
+            a = z
+        else:
+            _softmax_error(z, target, selection, start)
 
 
 @njit(error_model="numpy")
-def _backward(target, weights, acts, deltas, squares):
+def _backward(sizes, activation, weights, acts, deltas, squares):
     """Fill in the errors of the other layers, and the squared norms of the gradients."""
-    sizes = target.sizes
+    size = squares.size
     squares[:] = 0.0
     first, act, delta = weights.size, acts.size, deltas.size
     for layer in range(sizes.size - 2, -1, -1):
         before, after = sizes[layer], sizes[layer + 1]
-        act -= CHUNK * before
-        delta -= CHUNK * after
-        a = _layer(acts, act, CHUNK, before)
-        d = _layer(deltas, delta, CHUNK, after)
+        act -= size * (before + 1)
+        delta -= size * after
+        a = _layer(acts, act, size, before + 1)
+        d = _layer(deltas, delta, size, after)
         _add_squares(a, d, squares)
         first -= (before + 1) * after
         if layer > 0:
-            pulled = _layer(deltas, delta - CHUNK * before, CHUNK, before)
-            np.dot(d, _layer(weights, first, before, after).T, pulled)
-            _pull_back(target.activation, a, pulled)
+            pulled = _layer(deltas, delta - size * before, size, before)
+            multiply(d, PLAIN, _layer(weights, first, before, after), TRANSPOSED, pulled)
+            _pull_back(activation, a, pulled)
 
 
 @njit(error_model="numpy")
-def _weigh(target, acts, deltas, squares):
-    """Multiply every record's errors by its weight."""
-    sizes = target.sizes
-    act, delta = 0, 0
+def _weighted_sum(sizes, clip_norm, acts, deltas, squares, summed):
+    """Multiply every record's errors by its weight, and add its gradient up with the others'."""
+    size = squares.size
+    first, act, delta = 0, 0, 0
     for layer in range(sizes.size - 1):
-        a = _layer(acts, act, CHUNK, sizes[layer])
-        d = _layer(deltas, delta, CHUNK, sizes[layer + 1])
-        act += CHUNK * sizes[layer]
-        delta += CHUNK * sizes[layer + 1]
-        for i in range(CHUNK):
+        a = _layer(acts, act, size, sizes[layer] + 1)
+        d = _layer(deltas, delta, size, sizes[layer + 1])
+        for i in range(size):
             norm = math.sqrt(squares[i])
             if not norm < _LONGEST:  # Or of no direction: the record counts as zero.
-                a[i, :] = np.float32(0.0)
-                d[i, :] = np.float32(0.0)
-            elif norm > target.clip_norm:
+                a[i, :] = _ZERO
+                d[i, :] = _ZERO
+            elif norm > clip_norm:
                 # Rounded down, so that the norm of the product is not above the bound.
-                weight = np.float32(target.clip_norm / norm * (1.0 - 2.0**-22))
+                weight = np.float32(clip_norm / norm * (1.0 - 2.0**-22))
                 for k in range(d.shape[1]):
-                    d[i, k] *= weight
+                    # A subnormal number may be much more than what was rounded to it.
+                    weighed = d[i, k] * weight
+                    d[i, k] = weighed if abs(weighed) >= _LEAST_NORMAL else _ZERO
+        summed_layer = _layer(summed, first, a.shape[1], d.shape[1])
+        multiply(a, TRANSPOSED, d, PLAIN, summed_layer)
+        first += summed_layer.size
+        act += a.size
+        delta += d.size

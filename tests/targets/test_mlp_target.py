@@ -17,6 +17,9 @@ from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.targets.mlp import (
     CHUNK,
     ROW_NORM,
+    _backward,
+    _forward,
+    _weighted_sum,
     layers_of,
     make_mlp,
     mlp_size,
@@ -26,6 +29,7 @@ from skdpbayes.targets.mlp import (
 
 SHAPES = [(4, 3), (4, 5, 3), (4, 5, 6, 2)]
 DATA_NORM = 2.5
+ALL = np.arange(CHUNK)
 
 
 def table(rng, n, sizes):
@@ -140,20 +144,58 @@ def test_sums_do_not_depend_on_how_they_are_cut(rng, n):
 
 
 @njit
-def product(a, b, out):
-    np.dot(a, b, out)
+def errors_of(target, theta, selection):
+    """Return the inputs of all layers, and the errors times the records' weights: one chunk's."""
+    sizes, size = target.sizes, selection.size
+    weights = theta.astype(np.float32)
+    acts = np.empty(size * (sizes[:-1] + 1).sum(), np.float32)
+    deltas = np.empty(size * sizes[1:].sum(), np.float32)
+    squares = np.empty(size)
+    _forward(target, weights, acts, deltas, selection, 0, size)
+    _backward(sizes, target.activation, weights, acts, deltas, squares)
+    _weighted_sum(sizes, target.clip_norm, acts, deltas, squares, np.empty_like(weights))
+    return acts, deltas, squares
 
 
-@pytest.mark.parametrize("width, units", [(5, 3), (169, 128), (400, 10), (128, 10)])
-def test_a_row_of_a_product_is_the_same_wherever_it_is_in_a_chunk(rng, width, units):
+def bits_of_each_record(target, theta, selection):
+    """Return one row for each record: the bits of all that its clipped gradient is made of."""
+    acts, deltas, squares = errors_of(target, theta, selection)
+    n, sizes = selection.size, target.sizes
+    columns = [squares.view(np.int64)[:, None]]
+    for flat, widths in ((acts, sizes[:-1] + 1), (deltas, sizes[1:])):
+        for layer in np.split(flat, n * np.cumsum(widths)[:-1]):
+            columns.append(layer.view(np.int32).reshape(n, -1))
+    return np.hstack(columns)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("sizes", [(5, 3), (7, 33, 17, 2), (169, 128, 10), (30, 100, 19)])
+def test_a_clipped_gradient_is_the_same_wherever_its_record_is(rng, sizes, activation):
     """What the accounting of batches in random order rests on."""
-    a = rng.normal(size=(CHUNK, width)).astype(np.float32)
-    b = rng.normal(size=(width, units)).astype(np.float32)
-    order = rng.permutation(CHUNK)
-    straight, permuted = np.empty((2, CHUNK, units), np.float32)
-    product(a, b, straight)
-    product(a[order].copy(), b, permuted)
-    np.testing.assert_array_equal(straight[order], permuted)
+    X, y = table(rng, CHUNK, sizes)
+    theta = rng.normal(size=mlp_size(sizes)) * 0.3
+    clip_norm = np.median(np.sqrt(errors_of(network(X, y, sizes, activation), theta, ALL)[2]))
+    target = network(X, y, sizes, activation, clip_norm)
+    straight = bits_of_each_record(target, theta, ALL)
+    for order in (ALL[::-1].copy(), rng.permutation(CHUNK), np.roll(ALL, 1), ALL[:77], ALL[-3:]):
+        np.testing.assert_array_equal(bits_of_each_record(target, theta, order), straight[order])
+    for i in range(CHUNK):
+        alone = bits_of_each_record(target, theta, ALL[i : i + 1])
+        np.testing.assert_array_equal(alone, straight[i : i + 1])
+
+
+def test_errors_that_underflow_are_not_clipped_to_more_than_the_norm():
+    """More than half of the smallest number would be rounded up to the whole of it."""
+    row, label, clip_norm = np.array([[DATA_NORM]]), np.zeros(1, int), 1e-6
+    longest = 0.0
+    for size in np.logspace(31.0, 37.9, 30):
+        for bias in np.linspace(-82.0, -87.0, 30):
+            theta = np.array([size, 0.0, 0.0, 0.0, 0.0, bias])
+            target = network(row, label, (1, 1, 2), "relu", clip_norm)
+            norm = np.linalg.norm(potential_gradient(target, theta, 0.0))
+            assert norm <= clip_norm * (1.0 + 2.0**-24)
+            longest = max(longest, norm)
+    assert longest > 0.999 * clip_norm
 
 
 def test_batches_are_shuffled_evenly():
