@@ -1,5 +1,6 @@
 """How a target is sampled, and what that costs: one folder for each family of algorithms."""
 
+from ._machinery.linking import cache_folder
 from ._plan import Plan
 from ._protocol import Released, Sampler, sample
 from ._shorthands import resolve_sampler
@@ -24,6 +25,7 @@ __all__ = [
     "Plan",
     "Released",
     "Sampler",
+    "cache_folder",
     "resolve_sampler",
     "sample",
 ]

@@ -26,6 +26,7 @@ from .._silence import silently
 from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..random import private_generator
+from ._machinery.execution import compiler_announced
 from ._machinery.linking import count_examples
 from ._plan import Plan
 
@@ -326,7 +327,7 @@ def carry_out(target, plan, random_state, verbose):
     cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
     reserve(plan)
     try:
-        with silently():
+        with silently(), compiler_announced(plan.name, verbose):
             return plan.sampler.run(plan, target, private_generator(random_state), verbose)
     except KeyboardInterrupt:
         warnings.warn(

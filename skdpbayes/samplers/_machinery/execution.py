@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 
 import numba
+from numba.core.event import Listener, install_listener
 from threadpoolctl import ThreadpoolController
 
 from .linking import several_cores
@@ -137,6 +138,29 @@ def progress_bar(total, label, verbose):
     finally:
         if progress:
             progress.close()
+
+
+@contextmanager
+def compiler_announced(label, verbose):
+    """Say so, once, if what happens inside waits for the compiler."""
+    if not verbose:
+        yield
+        return
+    with install_listener("numba:compile", _Announcement(label)):
+        yield
+
+
+class _Announcement(Listener):
+    def __init__(self, label):
+        self.label, self.made = label, False
+
+    def on_start(self, event):
+        if not self.made:
+            print(f"{self.label}: compiling, once", flush=True)
+        self.made = True
+
+    def on_end(self, event):
+        pass
 
 
 class _Pace:

@@ -199,6 +199,11 @@ def laid_out(target):
     return memory, _lay_out(target, memory.ctypes.data)
 
 
+def cache_folder():
+    """Return where compiled code of the samplers is kept, or None if there is no such folder."""
+    return getattr(_lay_out._cached.stats, "cache_path", None)
+
+
 def count_examples(target):
     """Return a target's number of records."""
     return laid_out(target)[1]

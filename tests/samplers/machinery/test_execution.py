@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -17,10 +18,11 @@ from sklearn.datasets import make_classification
 import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import SGFS, SGHMC, SGLD
+from skdpbayes.privacy import Budget, PrivacyLedger
+from skdpbayes.samplers import SGFS, SGHMC, SGLD, sample
 from skdpbayes.samplers._machinery import execution, linking
 from skdpbayes.samplers.langevin import overdamped
+from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
 
 # Of the sources that are tested, for processes that are started from elsewhere.
 HERE = {**os.environ, "PYTHONPATH": str(Path(skdpbayes.__file__).parents[1])}
@@ -198,6 +200,44 @@ def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
     assert run(tmp_path / "cache") == ["1", "0"]
     names = [path.name for path in (tmp_path / "cache").rglob("*.nbi")]
     assert any("_advance" in name for name in names)
+
+
+def test_waiting_for_the_compiler_is_announced(capsys):
+    class Flat(NamedTuple):
+        """A target of this process: its code cannot have been kept."""
+
+        n: int
+        prior_precision: np.ndarray
+        gradient_bound: float
+
+    implements(n_examples, Flat)(lambda target: target.n)
+    implements(example_gradient, Flat)(lambda target, theta, i, out: None)
+    plan = SGLD().plan(TargetBounds(2, 1.0, 1.0, (1.0, 1.0)), 5, Budget(1.0, 1e-5))
+    for expected in (1, 0):
+        sample(Flat(5, np.ones(2), 1.0), plan, random_state=0, verbose=1)
+        assert capsys.readouterr().out.count("sgld: compiling, once") == expected
+
+
+def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
+    script = tmp_path / "fit.py"
+    script.write_text(
+        "from sklearn.datasets import make_classification\n"
+        "from skdpbayes import DPBayesianLogisticRegression\n"
+        "for n in (300, 20_000):\n"
+        "    X, y = make_classification(n, 30, random_state=0)\n"
+        "    DPBayesianLogisticRegression(verbose=1).fit(X, y)\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    outputs = []
+    for command in (["-m", "skdpbayes", "warm-up", "--estimators", "logistic"], [str(script)]):
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert "logistic (sampler='sgfs'): " in outputs[0]
+    assert str(tmp_path / "cache") in outputs[0]
+    assert "compiling" not in outputs[1]
 
 
 def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
