@@ -39,8 +39,17 @@ def losses(theta, X, y, norm, constant, n_classes):
     return total - z[np.arange(len(y)), y]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("kind", ["dense", "float32", "sparse"])
+@pytest.mark.parametrize(
+    "kind, n_classes",
+    [
+        ("dense", 2),
+        ("float32", 2),
+        ("sparse", 2),
+        ("dense", 3),
+        pytest.param("float32", 3, marks=pytest.mark.nightly),
+        pytest.param("sparse", 3, marks=pytest.mark.nightly),
+    ],
+)
 def test_differences_are_those_of_the_definition(rng, make_target, kind, n_classes):
     """Tables of more and of fewer rows than a block, a batch with repeats, near and far proposals."""
     n, constant, norm = 71, 0.7, 2.0
