@@ -176,6 +176,16 @@ def is_composed(case):
     return case["epsilon"] != "inf" and ("batch_size" in case["options"] or by_default)
 
 
+def tolerance(case):
+    """How closely a plan's numbers are those that were recorded, relatively."""
+    if is_composed(case):
+        return COMPOSED
+    # Hidden decreasing steps are met to a millionth; rounding of batches of walks is allowed for since.
+    hidden = case["options"].get("release") == "last" or case["sampler"] == "ops"
+    walk = case["sampler"].startswith("dp_fast_mh")
+    return 1e-5 if walk or (hidden and "step_decay" in case["options"]) else 1e-6
+
+
 def assert_same(found, expected, name, rel=1e-6):
     """Compare what was recorded, and nothing else."""
     if isinstance(expected, dict):
@@ -203,7 +213,7 @@ def test_a_plan_says_what_it_said(case):
     if case["model"]["name"] == "network":  # No public number says how often a direction relaxes.
         recorded.pop("relaxations", None)
     for name, value in recorded.items():
-        assert_same(of_plan(plan, name), value, name, COMPOSED if is_composed(case) else 1e-6)
+        assert_same(of_plan(plan, name), value, name, tolerance(case))
 
 
 @cases([case for case in PLANS if "error" in case])

@@ -76,6 +76,7 @@ def test_every_fitted_attribute_is_public(binary):
         "plan_",
         "posterior_samples_",
         "privacy_cost_",
+        "released_",
         "spent_delta_",
         "spent_epsilon_",
         "temperature_",

@@ -58,7 +58,7 @@ def to_arviz(variables, coords, plan, *, split=True):
         data = arviz.from_dict(posterior=posterior, coords=coords, dims=names)
     data["posterior"].attrs.update(
         inference_library="skdpbayes",
-        sampler=plan.sampler,
+        sampler=plan.name,
         epsilon=plan.epsilon,
         delta=plan.delta,
         neighboring_relation=plan.budget.neighboring_relation,

@@ -63,12 +63,12 @@ def _bowl_gradient(target, theta, selection, count, out):
             out[i] += target.curvature[i, j] * theta[j]
 
 
-def interpreted(estimate_gradient):
-    """Return the chain's steps as Python runs them, with gradients of one's own and a standard prior."""
+def interpreted(estimate_gradient, precision=1.0):
+    """Return the chain's steps as Python runs them, with gradients and a prior of one's own."""
     names = {
         **STEPS.__globals__,
         "estimate_gradient": estimate_gradient,
-        "prior_gradient": lambda oracle, theta, out: np.copyto(out, theta),
+        "prior_gradient": lambda oracle, theta, out: np.copyto(out, precision * theta),
         "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
         "noisy_step": lattice.noisy_step.py_func,
     }
@@ -162,10 +162,10 @@ def test_every_draw_starts_where_the_one_before_was_released(make_target):
 def test_iterates_stay_on_the_lattice_and_in_the_box(make_target, monkeypatch):
     """A gradient that pushes far out is stopped at the box, and restarts are on the lattice."""
 
-    def pushing(target, generator, theta, rate, batch, parts, parallel, out):
+    def pushing(oracle, generator, theta, rate, batch, parts, loop, out):
         out[:] = -40 * 0.7
 
-    monkeypatch.setattr(overdamped, "_advance", interpreted(pushing))
+    monkeypatch.setattr(overdamped, "_advance", interpreted(pushing, 1e-9))
     rows, labels = np.zeros((40, 2)), np.arange(40) % 2
     target, bounds = make_target(rows, labels, norm=1e-5, prior_scale=1e-9**-0.5)
     plan = OPS(step_size=1e7).plan(bounds, 40, NOT_PRIVATE, n_steps=6000, n_draws=3)

@@ -227,7 +227,7 @@ def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
         "    X, y = make_classification(n, 30, random_state=0)\n"
         "    DPBayesianLogisticRegression(verbose=1).fit(X, y)\n"
     )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**HERE, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     outputs = []
     for command in (["-m", "skdpbayes", "warm-up", "--estimators", "logistic"], [str(script)]):
         done = subprocess.run(

@@ -12,6 +12,7 @@ import skdpbayes.samplers.metropolis.core as core
 from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
+from skdpbayes.samplers._machinery.losses import loss_oracle
 from skdpbayes.targets import (
     TargetBounds,
     example_loss,
@@ -107,10 +108,11 @@ def blocks(target, plan, seed, block):
         gaussian=plan.proposal == "gaussian",
     )
     fixed = (plan.draw_marks(), np.empty((plan.n_draws, theta.size)), np.empty(1))
+    oracle = loss_oracle(target, plan.batch_ratio > 0)
     passed = []
     for first in range(0, plan.n_steps, block):
         stop = min(first + block, plan.n_steps)
-        core._advance(target, generator, theta, state, walk, plan.clock, first, stop, *fixed, False)
+        core._advance(oracle, generator, theta, state, walk, plan.clock, first, stop, *fixed, 0)
         passed.append(np.concatenate([theta, state]))
         if state[core._OVER]:
             break
