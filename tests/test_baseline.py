@@ -154,8 +154,18 @@ def name_of(case):
     return "-".join([*words, *(f"{name}={value}" for name, value in given.items())])
 
 
+def is_slow(case):
+    """Tell whether most of a fit's time is the compiler's, for a kind of covariances that other tests draw."""
+    kind = case["model"].get("covariance_type", "diag")
+    return case["kind"] == "draws" and kind in ("spherical", "tied")
+
+
 def cases(chosen):
-    return pytest.mark.parametrize("case", chosen, ids=map(name_of, chosen))
+    marked = [
+        pytest.param(case, id=name_of(case), marks=[pytest.mark.nightly] * is_slow(case))
+        for case in chosen
+    ]
+    return pytest.mark.parametrize("case", marked)
 
 
 def of_plan(plan, name):

@@ -104,7 +104,7 @@ def test_attributes_tell_what_was_done(binary):
     assert attributes["delta"] == binary.spent_delta_
     assert attributes["temperature"] == binary.temperature_
     assert attributes["n_steps"] == binary.plan_.n_steps
-    assert attributes["sampler"] == binary.plan_.sampler
+    assert attributes["sampler"] == binary.plan_.name
     assert attributes["neighboring_relation"] == "replace_one"
 
 

@@ -218,6 +218,7 @@ def test_waiting_for_the_compiler_is_announced(capsys):
         assert capsys.readouterr().out.count("sgld: compiling, once") == expected
 
 
+@pytest.mark.nightly
 def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
     script = tmp_path / "fit.py"
     script.write_text(
