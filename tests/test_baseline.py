@@ -155,7 +155,7 @@ def name_of(case):
 
 
 def is_slow(case):
-    """Tell whether most of a fit's time is the compiler's, for a kind of covariances that other tests draw."""
+    """Tell whether a fit mostly compiles, for covariances that other tests draw, too."""
     kind = case["model"].get("covariance_type", "diag")
     return case["kind"] == "draws" and kind in ("spherical", "tied")
 
