@@ -79,8 +79,10 @@ class Kernel:
 
     def _rounded_batch(self, bound, ratio):
         """Return how much farther apart rounding can leave the log ratios of batches of two tables."""
+        # As for sums, ten times the public size is covered where the number of records is private.
+        records = self.n if self.relation == "replace_one" else 10 * self.n
         with np.errstate(divide="ignore"):
-            size = self.n * bound * (1.0 + np.divide(1.0, ratio))
+            size = records * bound * (1.0 + np.divide(1.0, ratio))
         return np.where(ratio == 0, 0.0, 2.0**-48 * (size + 128.0))
 
     def _counted(self, bound, ratio, noise_variance):

@@ -100,10 +100,12 @@ def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation
 def test_what_a_batchs_rounding_can_add_is_in_the_range_of_its_bits(relation, bound, ratio):
     """The terms are those of the theory page: sums, quotients, laws of numbers, and log-odds."""
     for n in (2, 1000, 10**6, 10**8):
-        rate = n * bound * (1 + 1 / ratio)
+        # Ten times a public size is covered where the number of records is private.
+        records = n if relation == "replace_one" else 10 * n
+        rate = records * bound * (1 + 1 / ratio)
         most = rate + 14 * math.sqrt(rate) + 66
         sums = 2.0**-52 * (3.7 * most + 4)
-        quotients = 2 * 2.0**-50 * rate / n
+        quotients = 2 * 2.0**-50 * rate / records
         laws = 2.0**-49 * (most - rate) + 2.0**-61
         log_odds = 2 * (2.0**-48 + 2.0**-51)
         kernel = Kernel(True, False, relation, True, n)
