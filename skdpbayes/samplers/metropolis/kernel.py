@@ -16,6 +16,7 @@ from scipy.special import ndtr
 
 from ...privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
 from ...privacy.cost import PrivacyCost
+from ...privacy.floating_point import covered_records
 from ...privacy.loss_distributions import AcceptBits, PoissonGaussian, records_moved
 
 # More than the rounding of log-odds that decide anything, which are at most 40.
@@ -79,8 +80,7 @@ class Kernel:
 
     def _rounded_batch(self, bound, ratio):
         """Return how much farther apart rounding can leave the log ratios of batches of two tables."""
-        # As for sums, ten times the public size is covered where the number of records is private.
-        records = self.n if self.relation == "replace_one" else 10 * self.n
+        records = covered_records(self.n, self.relation)
         with np.errstate(divide="ignore"):
             size = records * bound * (1.0 + np.divide(1.0, ratio))
         return np.where(ratio == 0, 0.0, 2.0**-48 * (size + 128.0))
