@@ -1,6 +1,10 @@
 """Compiled functions, cached on disk where there is a folder to write to."""
 
 from numba import njit
+from numba.extending import overload, register_jitable
+
+# Divisions by zero give infinities, as in NumPy. What only compiled code calls needs no way in from C.
+_INNER = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def compiled(function):
@@ -10,3 +14,28 @@ def compiled(function):
         return njit(cache=True, **options)(function)
     except RuntimeError:  # There is no folder that numba may write to.
         return njit(**options)(function)
+
+
+def compilable(function=None, **options):
+    """Have a function compiled into compiled code that calls it; for Python it stays what it is."""
+    if function is None:
+        return lambda function: compilable(function, **options)
+    return register_jitable(**_INNER, **options)(function)
+
+
+def compiled_for(generic, **options):
+    """Have compiled code call what the decorated function returns for some types, instead of a generic."""
+    return overload(generic, jit_options={**_INNER, **options})
+
+
+def by_dimension(of_vectors, of_matrices):
+    """Return a function that is the first for a second argument of two dimensions, else the other."""
+
+    def either(*args):
+        return choose(*args)(*args)
+
+    def choose(*args):
+        return of_vectors if args[1].ndim == 2 else of_matrices
+
+    overload(either, jit_options=_INNER, strict=False)(choose)
+    return either

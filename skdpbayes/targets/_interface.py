@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
+
+from .._compiled import compiled_for
 
 # Rows are handled in blocks that stay in the cache between the two uses of a row, together with the
 # block that comes next.
@@ -154,6 +155,26 @@ def prior_potential(target, theta):
     raise NotImplementedError("prior_potential is a generic of compiled code; see `implements`.")
 
 
+def go_to_table(target, theta, out):
+    """Write the parameters of a target's table at ``theta`` (generic, compiled).
+
+    For a target of which sums over records know parameters of another kind, by a function that is the same
+    for all records: such a target has a field ``table``, which is itself a target and implements `n_examples`
+    and `add_gradient`, and an attribute ``table_sizes``, the lengths of ``out`` and of the table's sums. It
+    implements `pull_back` instead of `add_gradient` and `prior_gradient`.
+    """
+    raise NotImplementedError("go_to_table is a generic of compiled code; see `implements`.")
+
+
+def pull_back(target, theta, inner, sums, count, gradient, prior):
+    """Write the gradient of ``count`` records and minus that of the log prior (generic, compiled).
+
+    ``inner`` is what `go_to_table` wrote, and ``sums`` are those of the table there. Unless a target has a
+    table, ``sums`` are the records' gradient.
+    """
+    raise NotImplementedError("pull_back is a generic of compiled code; see `implements`.")
+
+
 def in_random_order(target):
     """Tell whether records are to be in random order, anew for every sum (generic, compiled).
 
@@ -186,7 +207,7 @@ def implements(generic, target_class, **jit_options):
     ----------
     generic : callable
         One of `n_examples`, `add_gradient`, `example_gradient`, `prior_gradient`, `example_loss`,
-        `loss_differences`, `prior_potential`.
+        `loss_differences`, `prior_potential`, or of `go_to_table` and `pull_back`.
     target_class : type
         A ``NamedTuple`` class.
     **jit_options
@@ -214,7 +235,7 @@ def implements(generic, target_class, **jit_options):
             f"    return function if matches({names[0]}, target_class) else None",
             namespace,
         )
-        overload(generic, jit_options={"error_model": "numpy", **jit_options})(namespace["choose"])
+        compiled_for(generic, **jit_options)(namespace["choose"])
         return function
 
     return declare
@@ -234,13 +255,15 @@ def clips_each_example(target):
 
     So are those of targets that implement no `add_gradient`, and of those that have a ``clip_norm``.
     """
-    built = add_gradient.__name__ not in _OWN.get(type(target), frozenset())
+    own = _OWN.get(type(target), frozenset())
+    built = own.isdisjoint({add_gradient.__name__, pull_back.__name__})
     return built or hasattr(target, "clip_norm")
 
 
 def has_own_prior(target):
     """Tell whether a target implements its prior's gradient, instead of a Gaussian of its precisions."""
-    return prior_gradient.__name__ in _OWN.get(type(target), frozenset())
+    own = _OWN.get(type(target), frozenset())
+    return not own.isdisjoint({prior_gradient.__name__, pull_back.__name__})
 
 
 def _has_own(numba_type, generic):
@@ -254,28 +277,28 @@ def is_in_random_order(numba_type):
     return _has_own(numba_type, in_random_order)
 
 
-@overload(in_random_order)
+@compiled_for(in_random_order)
 def _in_any_order(target):
     if _has_own(target, in_random_order):
         return None
     return lambda target: False
 
 
-@overload(record)
+@compiled_for(record)
 def _record(selection, i):
     if isinstance(selection, types.Integer):
         return lambda selection, i: selection + i
     return lambda selection, i: selection[i]
 
 
-@overload(selected_from)
+@compiled_for(selected_from)
 def _selected_from(selection, start, count):
     if isinstance(selection, types.Integer):
         return lambda selection, start, count: selection + start
     return lambda selection, start, count: selection[start : start + count]
 
 
-@overload(prior_gradient, jit_options={"error_model": "numpy"})
+@compiled_for(prior_gradient)
 def _gaussian_prior_gradient(target, theta, out):
     if _has_own(target, prior_gradient):
         return None
@@ -287,7 +310,20 @@ def _gaussian_prior_gradient(target, theta, out):
     return independent_gaussian
 
 
-@overload(prior_potential, jit_options={"error_model": "numpy"})
+@compiled_for(pull_back)
+def _plain_gradient(target, theta, inner, sums, count, gradient, prior):
+    if _has_own(target, pull_back):
+        return None
+
+    def sums_are_gradients(target, theta, inner, sums, count, gradient, prior):
+        for j in range(gradient.size):
+            gradient[j] = sums[j]
+        prior_gradient(target, theta, prior)
+
+    return sums_are_gradients
+
+
+@compiled_for(prior_potential)
 def _gaussian_prior_potential(target, theta):
     if _has_own(target, prior_potential):
         return None
@@ -301,7 +337,7 @@ def _gaussian_prior_potential(target, theta):
     return independent_gaussian
 
 
-@overload(loss_differences, jit_options={"error_model": "numpy"})
+@compiled_for(loss_differences)
 def _differences_of_losses(target, theta, proposal, selection, count, out):
     if _has_own(target, loss_differences) or not _has_own(target, example_loss):
         return None
@@ -314,7 +350,7 @@ def _differences_of_losses(target, theta, proposal, selection, count, out):
     return one_by_one
 
 
-@overload(add_gradient, jit_options={"error_model": "numpy"})
+@compiled_for(add_gradient)
 def _clipped_gradient(target, theta, selection, count, out):
     if _has_own(target, add_gradient) or not _has_own(target, example_gradient):
         return None
@@ -337,13 +373,19 @@ def _clipped_gradient(target, theta, selection, count, out):
 
 
 @cache
-def _evaluator():
+def _evaluator(has_table):
     @njit
-    def evaluate(target, theta, likelihood, prior):
-        add_gradient(target, theta, 0, n_examples(target), likelihood)
+    def through_table(target, theta, inner, sums, gradient, prior):
+        go_to_table(target, theta, inner)
+        add_gradient(target.table, inner, 0, n_examples(target), sums)
+        pull_back(target, theta, inner, sums, n_examples(target), gradient, prior)
+
+    @njit
+    def plainly(target, theta, inner, sums, gradient, prior):
+        add_gradient(target, theta, 0, n_examples(target), gradient)
         prior_gradient(target, theta, prior)
 
-    return evaluate
+    return through_table if has_table else plainly
 
 
 def potential_gradient(target, theta, temperature=1.0):
@@ -366,5 +408,6 @@ def potential_gradient(target, theta, temperature=1.0):
     """
     theta = np.ascontiguousarray(theta, dtype=np.float64)
     likelihood, prior = np.zeros_like(theta), np.zeros_like(theta)
-    _evaluator()(target, theta, likelihood, prior)
+    inner, sums = (np.zeros(size) for size in getattr(target, "table_sizes", (0, 0)))
+    _evaluator(hasattr(target, "table"))(target, theta, inner, sums, likelihood, prior)
     return likelihood + temperature * prior

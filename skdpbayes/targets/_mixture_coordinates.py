@@ -11,305 +11,355 @@ are the derivatives of ``sum_i ell_i``. For diagonal factors ``T_k`` is a vector
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numba.extending import overload
 
+from .._compiled import by_dimension, compilable
 from ._mixture_model import SPHERICAL, TIED
-from ._mixture_statistics import Components, is_triangular, whitened_square
+from ._mixture_statistics import HEADER
 
 # Deviations from the reference are cut here: logarithms of ratios, and all others. Nothing overflows then.
 _LARGEST_LOG, _LARGEST = 30.0, 1e6
 
 
-@njit(error_model="numpy")
+class Place(NamedTuple):
+    """A mixture near a reference: parts of one vector, which begins as that of `Components` does.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_components,)
+        ``log pi_k + log |F_k|``.
+    means, factors : ndarray
+        As those of `Components`.
+    local : ndarray
+        ``T`` of every component, of the factors' shape.
+    log_weights : ndarray of shape (n_components,)
+    scaling : ndarray of shape (2,)
+        A bound on a record's gradient, and what gradients are multiplied by for it.
+    """
+
+    offsets: np.ndarray
+    means: np.ndarray
+    factors: np.ndarray
+    local: np.ndarray
+    log_weights: np.ndarray
+    scaling: np.ndarray
+
+
+@compilable
+def place_size(target):
+    """Return the length of the vector of a `Place`."""
+    return HEADER + 2 * target.log_weights.size + target.means.size + 2 * target.factors.size + 2
+
+
+@compilable
+def place_in(target, vector):
+    """Return the parts of the vector of a `Place`."""
+    means = HEADER + target.log_weights.size
+    factors = means + target.means.size
+    local = factors + target.factors.size
+    log_weights = local + target.factors.size
+    scaling = log_weights + target.log_weights.size
+    return Place(
+        vector[HEADER:means],
+        vector[means:factors].reshape(target.means.shape),
+        vector[factors:local].reshape(target.factors.shape),
+        vector[local:log_weights].reshape(target.factors.shape),
+        vector[log_weights:scaling],
+        vector[scaling:],
+    )
+
+
+@compilable
 def _cut(value, bound):
     return min(max(value, -bound), bound)
 
 
-def components_at(target, theta):
-    """Return (components, ``T`` of every component) at ``theta`` (generic, compiled)."""
-    raise NotImplementedError("components_at is a generic of compiled code.")
+@compilable
+def go_to(target, theta, vector):
+    """Write the mixture at ``theta`` to the vector of a `Place`, and return its parts."""
+    place = place_in(target, vector)
+    vector[0] = target.log_weights.size
+    vector[1] = 0.0 if target.kind < TIED else 1.0
+    _weights(target, theta, place.log_weights)
+    _place_factors(target, target.factors, theta, place)
+    return place
 
 
-def chain_rule(target, components, local, statistics, count, factor, out):
-    """Add ``factor`` times the gradient of ``count`` records to ``out`` (generic, compiled)."""
-    raise NotImplementedError("chain_rule is a generic of compiled code.")
-
-
-def factor_energy(target, components, local):
-    """Return minus the log prior density of the factors (generic, compiled)."""
-    raise NotImplementedError("factor_energy is a generic of compiled code.")
-
-
-def deviation(local):
-    """Return the largest ``|T_k - I|``, Frobenius' norm or an entry of a vector (generic, compiled)."""
-    raise NotImplementedError("deviation is a generic of compiled code.")
-
-
-def has_matrices(target):
-    """Tell whether a target's factors are matrices, by its type in compiled code."""
-    return is_triangular(target[target.fields.index("factors")])
-
-
-@njit(error_model="numpy")
-def _weights_and_means(target, theta):
-    n_components = target.log_weights.size
-    log_weights = np.empty(n_components)
+@compilable
+def _weights(target, theta, log_weights):
     largest = -np.inf
-    for k in range(n_components):
+    for k in range(log_weights.size):
         total = target.log_weights[k]
-        for j in range(n_components - 1):
+        for j in range(log_weights.size - 1):
             total += target.basis[k, j] * theta[j]
         log_weights[k] = _cut(total, _LARGEST)
         largest = max(largest, log_weights[k])
     total = 0.0
-    for k in range(n_components):
+    for k in range(log_weights.size):
         log_weights[k] = max(log_weights[k] - largest, -_LARGEST_LOG * 10)
         total += math.exp(log_weights[k])
-    for k in range(n_components):
+    for k in range(log_weights.size):
         log_weights[k] -= math.log(total)
-    return log_weights, target.means.copy()
 
 
-@overload(components_at, jit_options={"error_model": "numpy"})
-def _components_at(target, theta):
-    def diagonal(target, theta):
-        n_components, n_features = target.means.shape
-        log_weights, means = _weights_and_means(target, theta)
-        local, factors = np.empty_like(target.factors), np.empty_like(target.factors)
-        first, last = n_components - 1, n_components - 1 + means.size
-        for k in range(n_components):
-            for j in range(n_features):
-                moved = target.mean_maps[k, j] * theta[first + k * n_features + j]
-                means[k, j] += _cut(moved, _LARGEST)
-                place = last + (k if target.kind == SPHERICAL else k * n_features + j)
-                log_local = _cut(target.factor_scales[k, 0] * theta[place], _LARGEST_LOG)
-                local[k, j] = math.exp(log_local)
-                factors[k, j] = target.factors[k, j] * local[k, j]
-        return Components(log_weights, means, factors), local
-
-    def triangular(target, theta):
-        n_components, d = target.means.shape
-        log_weights, means = _weights_and_means(target, theta)
-        local, factors = np.zeros_like(target.factors), np.zeros_like(target.factors)
-        first, last = n_components - 1, n_components - 1 + means.size
-        for k in range(n_components):
-            place = last + (0 if target.kind == TIED else k * (d * (d + 1) // 2))
-            for i in range(d):
-                moved = 0.0
-                for j in range(i, d):
-                    moved += target.mean_maps[k, j, i] * theta[first + k * d + j]
-                means[k, i] += _cut(moved, _LARGEST)
-                for j in range(i):
-                    local[k, i, j] = _cut(target.factor_scales[k, 1] * theta[place], _LARGEST)
-                    place += 1
-                log_local = _cut(target.factor_scales[k, 0] * theta[place], _LARGEST_LOG)
-                local[k, i, i] = math.exp(log_local)
-                place += 1
-            for i in range(d):
-                for j in range(i + 1):
-                    total = 0.0
-                    for h in range(j, i + 1):
-                        total += target.factors[k, i, h] * local[k, h, j]
-                    factors[k, i, j] = total
-        return Components(log_weights, means, factors), local
-
-    return triangular if has_matrices(target) else diagonal
+# Those of places write means, factors, ``T`` and offsets; ``reference`` are the target's factors.
 
 
-@njit(error_model="numpy")
-def _weight_rule(target, components, counts, count, factor, out):
-    for k in range(counts.size):
-        pull = factor * (count * math.exp(components.log_weights[k]) - counts[k])
-        for j in range(counts.size - 1):
-            out[j] += target.basis[k, j] * pull
+def _place_vectors(target, reference, theta, place):
+    n_components, d = target.means.shape
+    first, last = n_components - 1, n_components - 1 + target.means.size
+    for k in range(n_components):
+        place.offsets[k] = place.log_weights[k]
+        for j in range(d):
+            moved = target.mean_maps[k, j] * theta[first + k * d + j]
+            place.means[k, j] = target.means[k, j] + _cut(moved, _LARGEST)
+            of_factor = last + (k if target.kind == SPHERICAL else k * d + j)
+            log_local = _cut(target.factor_scales[k, 0] * theta[of_factor], _LARGEST_LOG)
+            place.local[k, j] = math.exp(log_local)
+            place.factors[k, j] = reference[k, j] * place.local[k, j]
+            place.offsets[k] += math.log(place.factors[k, j])
 
 
-@overload(chain_rule, jit_options={"error_model": "numpy"})
-def _chain_rule(target, components, local, statistics, count, factor, out):
-    def diagonal(target, components, local, statistics, count, factor, out):
-        n_components, n_features = target.means.shape
-        _weight_rule(target, components, statistics[:n_components], count, factor, out)
-        first, last = n_components - 1, n_components - 1 + target.means.size
-        sums = n_components
-        squares = n_components + target.means.size
-        for k in range(n_components):
-            number = statistics[k]
-            for j in range(n_features):
-                place = k * n_features + j
-                mean, precision = components.means[k, j], components.factors[k, j] ** 2
-                total = statistics[sums + place]
-                centred = statistics[squares + place] - mean * (2.0 * total - number * mean)
-                slope = -target.mean_maps[k, j] * precision * (total - number * mean)
-                out[first + place] += factor * slope
-                scale = factor * target.factor_scales[k, 0]
-                place = last + (k if target.kind == SPHERICAL else place)
-                out[place] += scale * (precision * centred - number)
+def _place_matrices(target, reference, theta, place):
+    n_components, d = target.means.shape
+    first, last = n_components - 1, n_components - 1 + target.means.size
+    local = place.local
+    for k in range(n_components):
+        of_factor = last + (0 if target.kind == TIED else k * (d * (d + 1) // 2))
+        for i in range(d):
+            moved = 0.0
+            for j in range(i, d):
+                moved += target.mean_maps[k, j, i] * theta[first + k * d + j]
+            place.means[k, i] = target.means[k, i] + _cut(moved, _LARGEST)
+            for j in range(d):
+                local[k, i, j] = 0.0
+            for j in range(i):
+                local[k, i, j] = _cut(target.factor_scales[k, 1] * theta[of_factor], _LARGEST)
+                of_factor += 1
+            log_local = _cut(target.factor_scales[k, 0] * theta[of_factor], _LARGEST_LOG)
+            local[k, i, i] = math.exp(log_local)
+            of_factor += 1
+        place.offsets[k] = place.log_weights[k]
+        for i in range(d):
+            for j in range(d):
+                total = 0.0
+                for h in range(j, i + 1):
+                    total += reference[k, i, h] * local[k, h, j]
+                place.factors[k, i, j] = total
+            place.offsets[k] += math.log(place.factors[k, i, i])
 
-    def triangular(target, components, local, statistics, count, factor, out):
-        n_components, d = target.means.shape
-        _weight_rule(target, components, statistics[:n_components], count, factor, out)
-        first, last = n_components - 1, n_components - 1 + target.means.size
-        triangle = d * (d + 1) // 2
-        centred = np.empty((d, d))
-        for k in range(n_components):
-            number = statistics[k]
-            total = statistics[n_components + k * d : n_components + (k + 1) * d]
-            mean = components.means[k]
-            shift = total - number * mean
-            factors = components.factors[k]
-            pull = target.mean_maps[k] @ (factors @ (factors.T @ shift))
-            place = n_components + target.means.size + k * triangle
-            for i in range(d):
-                out[first + k * d + i] -= factor * pull[i]
-                for j in range(i + 1):
-                    value = statistics[place] - total[i] * mean[j] - mean[i] * total[j]
-                    centred[i, j] = value + number * mean[i] * mean[j]
-                    centred[j, i] = centred[i, j]
-                    place += 1
-            product = target.factors[k].T @ (centred @ factors)
-            place = last + (0 if target.kind == TIED else k * triangle)
-            for i in range(d):
-                for j in range(i):
-                    out[place] += factor * target.factor_scales[k, 1] * product[i, j]
-                    place += 1
-                slope = local[k, i, i] * product[i, i] - number
-                out[place] += factor * target.factor_scales[k, 0] * slope
-                place += 1
 
-    return triangular if has_matrices(target) else diagonal
+_place_factors = by_dimension(_place_vectors, _place_matrices)
+
+
+# Back
+
+
+@compilable
+def chain_rule(target, place, statistics, count, gradient):
+    """Write the gradient of ``count`` records, scaled, given their statistics."""
+    n_components = target.log_weights.size
+    factor = place.scaling[1]
+    for j in range(gradient.size):
+        gradient[j] = 0.0
+    for k in range(n_components):
+        pull = factor * (count * math.exp(place.log_weights[k]) - statistics[k])
+        for j in range(n_components - 1):
+            gradient[j] += target.basis[k, j] * pull
+    _chain_factors(target, place.factors, place, statistics, gradient)
+
+
+def _chain_vectors(target, factors, place, statistics, gradient):
+    n_components, d = target.means.shape
+    first, last = n_components - 1, n_components - 1 + target.means.size
+    factor, sums = place.scaling[1], n_components
+    squares = n_components + target.means.size
+    for k in range(n_components):
+        number = statistics[k]
+        for j in range(d):
+            entry = k * d + j
+            mean, precision = place.means[k, j], factors[k, j] ** 2
+            total = statistics[sums + entry]
+            centred = statistics[squares + entry] - mean * (2.0 * total - number * mean)
+            slope = -target.mean_maps[k, j] * precision * (total - number * mean)
+            gradient[first + entry] += factor * slope
+            scale = factor * target.factor_scales[k, 0]
+            of_factor = last + (k if target.kind == SPHERICAL else entry)
+            gradient[of_factor] += scale * (precision * centred - number)
+
+
+def _chain_matrices(target, factors, place, statistics, gradient):
+    n_components, d = target.means.shape
+    first, last = n_components - 1, n_components - 1 + target.means.size
+    triangle, factor = d * (d + 1) // 2, place.scaling[1]
+    shift, pulled = np.empty(d), np.empty(d)
+    centred, curved, product = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    for k in range(n_components):
+        number, mean = statistics[k], place.means[k]
+        total = statistics[n_components + k * d : n_components + (k + 1) * d]
+        for i in range(d):
+            shift[i] = total[i] - number * mean[i]
+        transposed_times(factors[k], shift, pulled)
+        entry = n_components + target.means.size + k * triangle
+        for i in range(d):
+            pull = 0.0
+            for h in range(d):
+                along = 0.0
+                for j in range(h + 1):
+                    along += factors[k, h, j] * pulled[j]
+                pull += target.mean_maps[k, i, h] * along
+            gradient[first + k * d + i] -= factor * pull
+            for j in range(i + 1):
+                value = statistics[entry] - total[i] * mean[j] - mean[i] * total[j]
+                centred[i, j] = value + number * mean[i] * mean[j]
+                centred[j, i] = centred[i, j]
+                entry += 1
+        product_of(centred, factors[k], curved)
+        product_of(target.factors[k], curved, product)
+        of_factor = last + (0 if target.kind == TIED else k * triangle)
+        for i in range(d):
+            for j in range(i):
+                gradient[of_factor] += factor * target.factor_scales[k, 1] * product[i, j]
+                of_factor += 1
+            slope = place.local[k, i, i] * product[i, i] - number
+            gradient[of_factor] += factor * target.factor_scales[k, 0] * slope
+            of_factor += 1
+
+
+_chain_factors = by_dimension(_chain_vectors, _chain_matrices)
+
+
+@compilable
+def product_of(left, right, out):
+    """Write ``left^T right`` to ``out``."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = 0.0
+    for h in range(left.shape[0]):
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                out[i, j] += left[h, i] * right[h, j]
+
+
+@compilable
+def transposed_times(matrix, vector, out):
+    """Write ``matrix^T vector`` to ``out``."""
+    for j in range(out.size):
+        total = 0.0
+        for i in range(vector.size):
+            total += matrix[i, j] * vector[i]
+        out[j] = total
 
 
 # The prior
 
 
-@njit(error_model="numpy")
-def prior_energy(target, components, local):
+@compilable
+def prior_energy(target, place):
     """Return ``-log p`` up to a constant, ``inf`` beyond the target's limit."""
-    if target.limit < np.inf and _is_outside(target, components, local):
+    if target.limit < np.inf and _deviation(target, target.factors, place) > target.limit:
         return np.inf
     alpha, scale = target.prior[0], target.prior[1]
     total = 0.0
-    for k in range(components.log_weights.size):
-        total -= alpha * components.log_weights[k]
-        for j in range(components.means.shape[1]):
-            total += (components.means[k, j] / scale) ** 2 / 2.0
-    return total + factor_energy(target, components, local)
+    for k in range(place.log_weights.size):
+        total -= alpha * place.log_weights[k]
+        for j in range(place.means.shape[1]):
+            total += (place.means[k, j] / scale) ** 2 / 2.0
+    return total + _factor_energy(target, place.factors, place)
 
 
-@njit(error_model="numpy")
-def _is_outside(target, components, local):
-    largest = deviation(local)
-    for k in range(components.log_weights.size):
+@compilable
+def _deviation(target, reference, place):
+    """Return how far a place is from the reference, by the largest of all its deviations."""
+    largest, d = 0.0, target.means.shape[1]
+    for k in range(place.log_weights.size):
         # Compared with the reference's by the differences to the first.
-        change = components.log_weights[k] - target.log_weights[k]
-        change -= components.log_weights[0] - target.log_weights[0]
-        largest = max(largest, abs(change))
-    shifted = components.means - target.means
-    for k in range(shifted.shape[0]):
-        largest = max(largest, math.sqrt(whitened_square(target.factors, k, shifted[k])))
-    return largest > target.limit
+        change = place.log_weights[k] - target.log_weights[k]
+        change -= place.log_weights[0] - target.log_weights[0]
+        square, whitened = 0.0, 0.0
+        for j in range(d):
+            if reference.ndim == 2:
+                square = max(square, (place.local[k, j] - 1.0) ** 2)
+                along = reference[k, j] * (place.means[k, j] - target.means[k, j])
+            else:
+                along = 0.0
+                for i in range(j, d):
+                    square += (place.local[k, i, j] - (1.0 if i == j else 0.0)) ** 2
+                    along += reference[k, i, j] * (place.means[k, i] - target.means[k, i])
+            whitened += along**2
+        largest = max(largest, abs(change), math.sqrt(square), math.sqrt(whitened))
+    return largest
 
 
-@overload(deviation, jit_options={"error_model": "numpy"})
-def _deviation(local):
-    def diagonal(local):
-        found = 0.0
-        for k in range(local.shape[0]):
-            for j in range(local.shape[1]):
-                found = max(found, abs(local[k, j] - 1.0))
-        return found
-
-    def triangular(local):
-        found = 0.0
-        for k in range(local.shape[0]):
-            square = 0.0
-            for i in range(local.shape[1]):
+@compilable
+def _factor_energy(target, factors, place):
+    degrees, curvature = target.prior[2], target.prior[2] * target.prior[3]
+    n_components, d = target.means.shape
+    total = 0.0
+    for k in range(1 if target.kind == TIED else n_components):
+        for i in range(1 if target.kind == SPHERICAL else d):
+            if factors.ndim == 2:
+                total -= degrees * math.log(place.local[k, i])
+                total += curvature * factors[k, i] ** 2 / 2.0
+            else:
+                total -= (degrees - i) * math.log(place.local[k, i, i])
                 for j in range(i + 1):
-                    square += (local[k, i, j] - (1.0 if i == j else 0.0)) ** 2
-            found = max(found, math.sqrt(square))
-        return found
-
-    return triangular if is_triangular(local) else diagonal
+                    total += curvature * factors[k, i, j] ** 2 / 2.0
+    return total
 
 
-@njit(error_model="numpy")
-def _weight_and_mean_slope(target, components, out):
-    n_components = target.log_weights.size
-    alpha = target.prior[0]
-    out[: n_components - 1] = 0.0
+@compilable
+def prior_slope(target, place, out):
+    """Write the gradient of `prior_energy`."""
+    n_components, alpha = place.log_weights.size, target.prior[0]
+    for j in range(out.size):
+        out[j] = 0.0
     for k in range(n_components):
-        pull = alpha * (n_components * math.exp(components.log_weights[k]) - 1.0)
+        pull = alpha * (n_components * math.exp(place.log_weights[k]) - 1.0)
         for j in range(n_components - 1):
             out[j] += target.basis[k, j] * pull
+    _slope_of_factors(target, place.factors, place, out)
 
 
-@overload(factor_energy, jit_options={"error_model": "numpy"})
-def _factor_energy(target, components, local):
-    def diagonal(target, components, local):
-        degrees, covariance = target.prior[2], target.prior[3]
-        total = 0.0
-        for k in range(local.shape[0]):
-            for j in range(1 if target.kind == SPHERICAL else local.shape[1]):
-                total -= degrees * math.log(local[k, j])
-                total += degrees * covariance * components.factors[k, j] ** 2 / 2.0
-        return total
-
-    def triangular(target, components, local):
-        degrees, covariance = target.prior[2], target.prior[3]
-        total = 0.0
-        for k in range(1 if target.kind == TIED else local.shape[0]):
-            for i in range(local.shape[1]):
-                total -= (degrees - i) * math.log(local[k, i, i])
-                for j in range(i + 1):
-                    total += degrees * covariance * components.factors[k, i, j] ** 2 / 2.0
-        return total
-
-    return triangular if has_matrices(target) else diagonal
+def _slope_of_vectors(target, factors, place, out):
+    n_components, d = target.means.shape
+    square, degrees, covariance = target.prior[1] ** 2, target.prior[2], target.prior[3]
+    first, last = n_components - 1, n_components - 1 + target.means.size
+    for k in range(n_components):
+        for j in range(d):
+            entry = k * d + j
+            out[first + entry] = target.mean_maps[k, j] * place.means[k, j] / square
+            if target.kind == SPHERICAL and j > 0:
+                continue
+            slope = degrees * (covariance * factors[k, j] ** 2 - 1.0)
+            of_factor = last + (k if target.kind == SPHERICAL else entry)
+            out[of_factor] = target.factor_scales[k, 0] * slope
 
 
-def prior_slope(target, components, local, out):
-    """Write the gradient of `prior_energy` to ``out`` (generic, compiled)."""
-    raise NotImplementedError("prior_slope is a generic of compiled code.")
+def _slope_of_matrices(target, factors, place, out):
+    n_components, d = target.means.shape
+    square, degrees, covariance = target.prior[1] ** 2, target.prior[2], target.prior[3]
+    first, of_factor = n_components - 1, n_components - 1 + target.means.size
+    product = np.empty((d, d))
+    for k in range(n_components):
+        for i in range(d):
+            pull = 0.0
+            for j in range(d):
+                pull += target.mean_maps[k, i, j] * place.means[k, j]
+            out[first + k * d + i] = pull / square
+        if target.kind == TIED and k > 0:
+            continue
+        product_of(target.factors[k], factors[k], product)
+        for i in range(d):
+            for j in range(i):
+                slope = degrees * covariance * product[i, j]
+                out[of_factor] = target.factor_scales[k, 1] * slope
+                of_factor += 1
+            slope = place.local[k, i, i] * degrees * covariance * product[i, i] - (degrees - i)
+            out[of_factor] = target.factor_scales[k, 0] * slope
+            of_factor += 1
 
 
-@overload(prior_slope, jit_options={"error_model": "numpy"})
-def _prior_slope(target, components, local, out):
-    def diagonal(target, components, local, out):
-        n_components, n_features = target.means.shape
-        _weight_and_mean_slope(target, components, out)
-        square, degrees, covariance = target.prior[1] ** 2, target.prior[2], target.prior[3]
-        first, last = n_components - 1, n_components - 1 + target.means.size
-        out[last:] = 0.0
-        for k in range(n_components):
-            for j in range(n_features):
-                place = k * n_features + j
-                out[first + place] = target.mean_maps[k, j] * components.means[k, j] / square
-                if target.kind == SPHERICAL and j > 0:
-                    continue
-                slope = degrees * (covariance * components.factors[k, j] ** 2 - 1.0)
-                place = last + (k if target.kind == SPHERICAL else place)
-                out[place] = target.factor_scales[k, 0] * slope
-
-    def triangular(target, components, local, out):
-        n_components, d = target.means.shape
-        _weight_and_mean_slope(target, components, out)
-        square, degrees, covariance = target.prior[1] ** 2, target.prior[2], target.prior[3]
-        first, place = n_components - 1, n_components - 1 + target.means.size
-        for k in range(n_components):
-            pull = target.mean_maps[k] @ components.means[k]
-            for i in range(d):
-                out[first + k * d + i] = pull[i] / square
-        for k in range(1 if target.kind == TIED else n_components):
-            product = degrees * covariance * (target.factors[k].T @ components.factors[k])
-            for i in range(d):
-                for j in range(i):
-                    out[place] = target.factor_scales[k, 1] * product[i, j]
-                    place += 1
-                slope = local[k, i, i] * product[i, i] - (degrees - i)
-                out[place] = target.factor_scales[k, 0] * slope
-                place += 1
-
-    return triangular if has_matrices(target) else diagonal
+_slope_of_factors = by_dimension(_slope_of_vectors, _slope_of_matrices)

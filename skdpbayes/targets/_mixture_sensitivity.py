@@ -42,117 +42,120 @@ that ``b`` is multiplied by it, ``o = max_k 1 / pi0_k^2``, and ``I`` cancels, ``
 import math
 
 import numpy as np
-from numba import njit
-from numba.extending import overload
 
-from ._mixture_coordinates import has_matrices
+from .._compiled import by_dimension, compilable
+from ._mixture_coordinates import product_of, transposed_times
 from ._mixture_model import SPHERICAL, TIED
-from ._mixture_statistics import log_offsets
 
 # All of it is computed in a few operations: far more than they can err by.
 _ROUNDING = 1.0 + 1e-9
 _BISECTIONS = 30
 
 
-def component_bounds(target, components, local, out):
-    """Write (a / pi0, b / pi0, rho^2, o, e) of every component to the rows of ``out`` (generic, compiled)."""
-    raise NotImplementedError("component_bounds is a generic of compiled code.")
+# What bounds of components write to ``out``: rows of (a / pi0, b / pi0, rho^2, o, e).
 
 
-def farthest(target, components, offsets):
-    """Return ``U`` (generic, compiled)."""
-    raise NotImplementedError("farthest is a generic of compiled code.")
+def _bounds_of_vectors(target, factors, place, out):
+    n_components, d = target.means.shape
+    for k in range(n_components):
+        weight = math.exp(target.log_weights[k])
+        steepest, stretch, offset = 0.0, 0.0, 0.0
+        for j in range(d):
+            steepest = max(steepest, factors[k, j])
+            stretch = max(stretch, place.local[k, j] ** 2)
+            offset += (factors[k, j] * place.means[k, j]) ** 2
+        out[k, 0] = stretch / weight
+        out[k, 1] = 0.5 / weight / (d if target.kind == SPHERICAL else 1)
+        out[k, 2] = (steepest + math.sqrt(offset)) ** 2
+        out[k, 3] = stretch**2 * d / weight
+        out[k, 4] = 0.0
 
 
-@overload(component_bounds, jit_options={"error_model": "numpy"})
-def _component_bounds(target, components, local, out):
-    def diagonal(target, components, local, out):
-        n_components, d = components.means.shape
-        for k in range(n_components):
-            weight = math.exp(target.log_weights[k])
-            steepest, stretch, offset = 0.0, 0.0, 0.0
-            for j in range(d):
-                steepest = max(steepest, components.factors[k, j])
-                stretch = max(stretch, local[k, j] ** 2)
-                offset += (components.factors[k, j] * components.means[k, j]) ** 2
-            out[k, 0] = stretch / weight
-            out[k, 1] = 0.5 / weight / (d if target.kind == SPHERICAL else 1)
-            out[k, 2] = (steepest + math.sqrt(offset)) ** 2
-            out[k, 3] = stretch**2 * d / weight
-            out[k, 4] = 0.0
-
-    def triangular(target, components, local, out):
-        n_components, d = components.means.shape
-        for k in range(n_components):
-            weight = math.exp(target.log_weights[k])
-            factors, own = components.factors[k], local[k]
-            offset = factors.T @ components.means[k]
-            square = own.T @ own
-            for j in range(d):
-                square[j, j] -= 1.0
-            out[k, 0] = (_spectral_norm(own) ** 2 + _spectral_norm(square)) / weight
-            out[k, 1] = 0.5
-            out[k, 2] = (_spectral_norm(factors) + math.sqrt(np.sum(offset**2))) ** 2
-            out[k, 3] = 1.0 / weight**2
-            out[k, 4] = _off_identity(own)
-            if target.kind != TIED:
-                out[k, 1] /= weight
-                out[k, 3] = 1.0 / weight
-
-    return triangular if has_matrices(target) else diagonal
+def _bounds_of_matrices(target, factors, place, out):
+    n_components, d = target.means.shape
+    offset, square = np.empty(d), np.empty((d, d))
+    for k in range(n_components):
+        weight = math.exp(target.log_weights[k])
+        own = place.local[k]
+        transposed_times(factors[k], place.means[k], offset)
+        length = 0.0
+        for j in range(d):
+            length += offset[j] ** 2
+        product_of(own, own, square)
+        for j in range(d):
+            square[j, j] -= 1.0
+        out[k, 0] = (_spectral_norm(own) ** 2 + _spectral_norm(square)) / weight
+        out[k, 1] = 0.5
+        out[k, 2] = (_spectral_norm(factors[k]) + math.sqrt(length)) ** 2
+        out[k, 3] = 1.0 / weight**2
+        out[k, 4] = _off_identity(own)
+        if target.kind != TIED:
+            out[k, 1] /= weight
+            out[k, 3] = 1.0 / weight
 
 
-@overload(farthest, jit_options={"error_model": "numpy"})
-def _farthest(target, components, offsets):
-    def diagonal(target, components, offsets):
-        n_components, d = components.means.shape
-        total, slope, steepest = 0.0, 0.0, 0.0
-        for k in range(n_components):
-            total -= target.mixing[k] * offsets[k]
+_component_bounds = by_dimension(_bounds_of_vectors, _bounds_of_matrices)
+
+
+@compilable
+def farthest(target, factors, place):
+    """Return ``U``."""
+    n_components, d = target.means.shape
+    total, steepest, slope = 0.0, 0.0, 0.0
+    for k in range(n_components):
+        total -= target.mixing[k] * place.offsets[k]
+    if factors.ndim == 2:
         for j in range(d):
             curvature, pull = 0.0, 0.0
             for k in range(n_components):
-                weighted = target.mixing[k] * components.factors[k, j] ** 2
-                mean = components.means[k, j]
+                weighted = target.mixing[k] * factors[k, j] ** 2
+                mean = place.means[k, j]
                 curvature += weighted
                 pull += weighted * mean
                 total += 0.5 * weighted * mean**2
             slope += pull**2
             steepest = max(steepest, curvature)
         return total + 0.5 * steepest + math.sqrt(slope)
-
-    def triangular(target, components, offsets):
-        n_components, d = components.means.shape
-        total, pull, curvature = 0.0, np.zeros(d), np.zeros((d, d))
-        for k in range(n_components):
-            weighted = target.mixing[k] * (components.factors[k] @ components.factors[k].T)
-            pulled = weighted @ components.means[k]
-            total += 0.5 * np.sum(pulled * components.means[k]) - target.mixing[k] * offsets[k]
-            for i in range(d):
-                pull[i] += pulled[i]
-                for j in range(d):
-                    curvature[i, j] += weighted[i, j]
-        return total + 0.5 * _spectral_norm(curvature) + math.sqrt(np.sum(pull**2))
-
-    return triangular if has_matrices(target) else diagonal
+    pull, curvature = np.zeros(d), np.zeros((d, d))
+    for k in range(n_components):
+        for i in range(d):
+            for j in range(d):
+                weighted = 0.0
+                for h in range(min(i, j) + 1):
+                    weighted += target.mixing[k] * factors[k, i, h] * factors[k, j, h]
+                curvature[i, j] += weighted
+                pull[i] += weighted * place.means[k, j]
+                total += 0.5 * weighted * place.means[k, i] * place.means[k, j]
+    for i in range(d):
+        slope += pull[i] ** 2
+    return total + 0.5 * _spectral_norm(curvature) + math.sqrt(slope)
 
 
-@njit(error_model="numpy")
+@compilable
 def _spectral_norm(matrix):
     """Return a bound on the largest singular value: ``tr((M^T M)^16)^(1/32)``."""
-    square = matrix.T @ matrix
-    largest = np.max(np.abs(square))
-    if not largest < np.inf:  # It is no number, or beyond all.
-        return np.inf
+    d, largest = matrix.shape[0], 0.0
+    power, square = np.empty((d, d)), np.empty((d, d))
+    product_of(matrix, matrix, square)
+    for j in range(d):  # No entry of a square is larger than those on its diagonal.
+        if not square[j, j] < np.inf:  # It is no number, or beyond all.
+            return np.inf
+        largest = max(largest, square[j, j])
     if largest == 0.0:
         return 0.0
-    power = square / largest
-    for _ in range(4):
-        power = power @ power
-    return math.sqrt(largest * np.trace(power) ** (1.0 / 16.0))
+    for i in range(d):
+        for j in range(d):
+            power[i, j] = square[i, j] / largest
+    for _ in range(2):
+        product_of(power, power, square)
+        product_of(square, square, power)
+    trace = 0.0
+    for j in range(d):
+        trace += power[j, j]
+    return math.sqrt(largest * trace ** (1.0 / 16.0))
 
 
-@njit(error_model="numpy")
+@compilable
 def _off_identity(local):
     """Return ``e``: how far the lower triangle of ``y v^T`` can be from ``v v^T``'s, over ``|v|^2``."""
     d = local.shape[0]
@@ -181,7 +184,7 @@ def _off_identity(local):
     return min(math.sqrt(0.5 * rows), max(_spectral_norm(plain), _spectral_norm(scaled)))
 
 
-@njit(error_model="numpy")
+@compilable
 def _largest_excess(value, slope, curve):
     """Return ``max_{e >= 0} exp(-e) (value + slope e + curve e^2)``, or 0 if it is negative."""
     # Where the derivative vanishes: curve e^2 + (slope - 2 curve) e + value - slope = 0, the larger root.
@@ -191,7 +194,7 @@ def _largest_excess(value, slope, curve):
     return max(0.0, math.exp(-e) * (value + slope * e + curve * e * e))
 
 
-@njit(error_model="numpy")
+@compilable
 def largest_average(bounds, offsets, energy):
     """Return ``lambda``: a bound on ``sum_k r_k H_k(q_k)`` if the least ``E_k`` is at most ``energy``."""
     n_components = offsets.size
@@ -219,64 +222,61 @@ def largest_average(bounds, offsets, energy):
     return high
 
 
-@njit(error_model="numpy")
-def largest_gradient(target, components, local, halved):
+@compilable
+def largest_gradient(target, place):
     """Return the bound on a record's gradient, or half that on the distance of two."""
-    n_components = components.log_weights.size
-    bounds = np.empty((n_components, 5))
-    component_bounds(target, components, local, bounds)
-    offsets = log_offsets(components)
-    average = largest_average(bounds, offsets, farthest(target, components, offsets))
-    return _with_constants(target, components, bounds, average, halved)
+    bounds = np.empty((target.log_weights.size, 5))
+    _component_bounds(target, place.factors, place, bounds)
+    energy = farthest(target, place.factors, place)
+    average = largest_average(bounds, place.offsets, energy)
+    return _with_constants(target, place, bounds, average, target.halved)
 
 
-@njit(error_model="numpy")
-def largest_gradient_near(target, components, local, limit):
+def largest_gradient_near(target, place, limit):
     """Return a bound on a record's gradient wherever theta is within the limit of the reference.
 
     There ``|T - I|`` is at most ``h``, the limit, in Frobenius' norm (for vectors in every entry), so
     that ``|v| <= (1 + h) (|v0| + h)``, ``q <= (1 + h)^2 ((1 + h) q0 + h + h^2)``, ``e <= 2 h / (1 - h)``, and
     logarithms of weights and of determinants change by ``2 h - d log(1 - h)`` at most.
     """
-    n_components, d = components.means.shape
+    n_components, d = target.means.shape
     matrices = target.factors.ndim == 3
     stretch = (1.0 + limit) ** 2
     constant = stretch * (limit + limit**2)
     bounds = np.empty((n_components, 5))
-    component_bounds(target, components, local, bounds)
-    offsets = log_offsets(components)
+    _component_bounds(target, place.factors, place, bounds)
     shift = 2.0 * limit - d * math.log(1.0 - limit)
     # Without the offsets, which do not grow.
-    energy = farthest(target, components, offsets) + np.sum(target.mixing * offsets)
-    energy = stretch * (1.0 + limit) * energy + constant / 2.0
-    energy += shift - np.sum(target.mixing * offsets)
-    for k in range(n_components):
-        bounds[k, 0] *= stretch + (stretch - 1.0 if matrices else 0.0)
-        bounds[k, 2] = stretch * (1.0 + limit) * bounds[k, 2] + constant
-        bounds[k, 4] = 2.0 * limit / (1.0 - limit) if matrices else 0.0
-    average = largest_average(bounds, offsets + shift, energy)
-    return _with_constants(target, components, bounds, average, False) * math.exp(limit)
+    offset = float(target.mixing @ place.offsets)
+    energy = farthest(target, place.factors, place) + offset
+    energy = stretch * (1.0 + limit) * energy + constant / 2.0 + shift - offset
+    bounds[:, 0] *= stretch + (stretch - 1.0 if matrices else 0.0)
+    bounds[:, 2] = stretch * (1.0 + limit) * bounds[:, 2] + constant
+    bounds[:, 4] = 2.0 * limit / (1.0 - limit) if matrices else 0.0
+    average = largest_average(bounds, place.offsets + shift, energy)
+    return float(_with_constants(target, place, bounds, average, False) * math.exp(limit))
 
 
-@njit(error_model="numpy")
-def _with_constants(target, components, bounds, average, halved):
-    """Add what weights and the ``I`` contribute to a bound on the rest."""
-    n_components, d = components.means.shape
-    # B B^T, with the weights as they are at theta.
-    gram = target.basis @ target.basis.T
-    weights = np.exp(components.log_weights)
-    pulled = gram @ weights
-    constant = np.sum(weights * pulled)
-    norm, apart, obtuse, single, double, off = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(n_components):
-        norm = max(norm, gram[k, k] - 2.0 * pulled[k] + constant)
+@compilable
+def _with_constants(target, place, bounds, average, halved):
+    """Add what weights and the ``I`` contribute to a bound on the rest.
+
+    Of vectors whose entries add up to 0, ``B B^T`` is ``diag(1 / pi0)``.
+    """
+    d = target.means.shape[1]
+    constant = 0.0
+    for k in range(place.log_weights.size):
+        constant += math.exp(2.0 * place.log_weights[k] - target.log_weights[k])
+    norm, obtuse, off, rarest, next_rarest = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(place.log_weights.size):
+        inverse = math.exp(-target.log_weights[k])
+        norm = max(norm, inverse * (1.0 - 2.0 * math.exp(place.log_weights[k])) + constant)
         obtuse = max(obtuse, bounds[k, 3])
         off = max(off, bounds[k, 4] * math.sqrt(2.0 * average))
-        own = d / 2.0 * math.exp(-target.log_weights[k])
-        single = max(single, own)
-        for other in range(k):
-            apart = max(apart, gram[k, k] + gram[other, other] - 2.0 * gram[k, other])
-            double = max(double, own + d / 2.0 * math.exp(-target.log_weights[other]))
+        next_rarest = max(next_rarest, min(rarest, inverse))
+        rarest = max(rarest, inverse)
+    apart = rarest + next_rarest if place.log_weights.size > 1 else 0.0
+    single, double = d / 2.0 * rarest, d / 2.0 * apart
     if target.kind == TIED:
         single, double = d / 2.0, 0.0
     if not halved:

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
+from .._compiled import compilable, compiled_for
 from ._interface import implements, record
 
 _FAST = {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -67,7 +68,7 @@ def rows_of(target):
     raise NotImplementedError("rows_of is a generic of compiled code.")
 
 
-@overload(rows_of)
+@compiled_for(rows_of)
 def _rows_of(target):
     if "starts" in target.fields:
         return lambda target: SparseRows(target.values, target.columns, target.starts, target.scale)
@@ -107,7 +108,7 @@ def _prefetch(typing_context, array, offset):
     return types.void(array, types.int64), generate
 
 
-@njit(error_model="numpy")
+@compilable
 def _fetch_two(values, selection, i):
     width = values.shape[1] * values.itemsize
     for k in range(i, i + 2):

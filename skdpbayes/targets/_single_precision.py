@@ -14,9 +14,11 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from .._compiled import compilable
 
 # Rows and columns whose sums are in registers at once: half of those of AVX2, or of NEON.
 _HEIGHT, _WIDTH = 4, 16
@@ -36,7 +38,7 @@ _ONE = np.float32(1.0)
 _C2, _C3, _C4, _C5, _C6, _C7 = (np.float32(1.0 / math.factorial(i)) for i in range(2, 8))
 
 
-@njit(error_model="numpy")
+@compilable
 def multiply(a, a_transposed, b, b_transposed, out):
     """Write ``a b`` to the first columns of ``out``, of ``a`` and ``b`` or of their transposes.
 
@@ -126,7 +128,7 @@ def _power_of_two(typing_context, shifted):
     return types.float32(types.float32), generate
 
 
-@njit(error_model="numpy")
+@compilable
 def exp(x):
     """exp(x) for ``x <= 0``, where less than -87 counts as -87; NaN for NaN."""
     x = _LEAST if x < _LEAST else x

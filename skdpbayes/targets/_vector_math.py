@@ -9,8 +9,10 @@ in [0, 1]: 17 terms of the series leave less than 1e-17 of it.
 
 import math
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .._compiled import compilable
 
 _LOG2_E = 1.0 / math.log(2.0)
 # Cody-Waite: the first part of log 2 has trailing zeros, so that k times it is exact.
@@ -40,7 +42,7 @@ def _from_bits(typing_context, value):
 
 
 # No "reassoc" here: it would cancel the rounding constant.
-@njit(error_model="numpy", fastmath={"contract"})
+@compilable(fastmath={"contract"})
 def exp(x):
     """exp(x) for x in [-708, 708]."""
     shifted = x * _LOG2_E + _ROUNDER
@@ -63,7 +65,7 @@ def exp(x):
     return p * _from_bits((_bits_of(shifted) + 1023) << 52)
 
 
-@njit(error_model="numpy", fastmath={"contract"})
+@compilable(fastmath={"contract"})
 def subtract_from_sigmoid(z, y):
     """Replace each z[i] by ``1 / (1 + exp(-z[i])) - y[i]``, a number in [-1, 1]."""
     for i in range(z.size):
@@ -73,7 +75,7 @@ def subtract_from_sigmoid(z, y):
         z[i] = (1.0 if z[i] >= 0.0 else tail) / (1.0 + tail) - y[i]
 
 
-@njit(error_model="numpy", fastmath={"contract"})
+@compilable(fastmath={"contract"})
 def subtract_losses(z, w, y):
     """Replace each z[i] by ``f(z[i]) - f(w[i])``, ``f(x) = log(1 + exp(x)) - y[i] x``."""
     for i in range(z.size):
@@ -104,7 +106,7 @@ def subtract_losses(z, w, y):
         z[i] = above + 2.0 * x * series - y[i] * (z[i] - w[i])
 
 
-@njit(error_model="numpy", fastmath={"contract"})
+@compilable(fastmath={"contract"})
 def log_sum_exp(z):
     """Return ``log(sum(exp(z)))``."""
     top = z[0]
@@ -117,7 +119,7 @@ def log_sum_exp(z):
     return top + math.log(total)
 
 
-@njit(error_model="numpy", fastmath={"contract"})
+@compilable(fastmath={"contract"})
 def softmax(z):
     """Replace z by ``exp(z) / sum(exp(z))``."""
     top = z[0]

@@ -25,20 +25,20 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.optimize import minimize
 
+from .._compiled import compilable
 from ._clipping import clip_rows
 from ._interface import (
-    add_gradient,
+    go_to_table,
     implements,
     loss_differences,
     n_examples,
-    prior_gradient,
     prior_potential,
+    pull_back,
     record,
 )
-from ._mixture_coordinates import chain_rule, components_at, prior_energy, prior_slope
+from ._mixture_coordinates import chain_rule, go_to, place_in, place_size, prior_energy, prior_slope
 from ._mixture_model import (
     COVARIANCE_TYPES,
     STATISTICS_NORM,
@@ -49,9 +49,9 @@ from ._mixture_model import (
 from ._mixture_sensitivity import largest_gradient, largest_gradient_near
 from ._mixture_statistics import (
     Components,
-    add_statistics,
+    MixtureTable,
     exponents,
-    log_offsets,
+    read_row,
     statistics_size,
 )
 from ._rows import read_only
@@ -63,15 +63,12 @@ __all__ = [
     "MixtureModel",
     "MixtureTable",
     "MixtureTarget",
-    "add_statistics",
-    "components_at",
-    "largest_gradient",
-    "largest_gradient_near",
+    "bound_near",
     "make_mixture",
     "mixture_target",
     "pack_mixture",
+    "place_in",
     "prior_curvature_at",
-    "shrinking",
     "statistics_size",
     "steepness_of",
     "unpack_mixture",
@@ -82,20 +79,12 @@ __all__ = [
 STEEPER = 4.0
 
 
-class MixtureTable(NamedTuple):
-    """Rows in the unit ball, from which statistics are released; ``scale_i values_i`` is a row."""
-
-    values: np.ndarray
-    scale: np.ndarray
-    gradient_bound: float
-
-
 class MixtureTarget(NamedTuple):
     """The records, and a reference: see the top of this file. All in unit-ball coordinates.
 
     Attributes
     ----------
-    values, scale : ndarray
+    table : MixtureTable
         The rows.
     gradient_bound : float
         What a record's gradient is accounted for with; ``inf`` without privacy.
@@ -119,8 +108,7 @@ class MixtureTarget(NamedTuple):
         Largest deviation from the reference that has a prior density, ``inf`` for none.
     """
 
-    values: np.ndarray
-    scale: np.ndarray
+    table: MixtureTable
     gradient_bound: float
     halved: bool
     mixing: np.ndarray
@@ -133,6 +121,12 @@ class MixtureTarget(NamedTuple):
     kind: int
     prior: np.ndarray
     limit: float
+
+    @property
+    def table_sizes(self):
+        """Lengths of the vectors that go to the table and come back: a `Place`, and statistics."""
+        shape, matrices = self.means.shape, self.factors.ndim == 3
+        return place_size(self), statistics_size(*shape, matrices)
 
 
 def make_mixture(X, model):
@@ -196,8 +190,7 @@ def mixture_target(table, model, reference, gradient_bound=math.inf, halved=Fals
         ]
     )
     return MixtureTarget(
-        values=table.values,
-        scale=table.scale,
+        table=table,
         gradient_bound=float(gradient_bound),
         halved=bool(halved),
         mixing=_mixing(reference, weights),
@@ -260,85 +253,83 @@ def prior_curvature_at(target):
 
 def steepness_of(target):
     """Return what an error in statistics can be multiplied by in a gradient around the reference."""
-    return float(steepness(target, target.factors))
+    return float(_steepness(target, target.factors.ravel()))
 
 
-@njit(error_model="numpy")
-def steepness(target, factors):
+@compilable
+def _steepness(target, factors):
     """Return ``max_k |F_k|^2 / sqrt(pi0_k)``: gradients multiply rounding of statistics by it."""
-    flat = factors.reshape(factors.shape[0], -1)
+    length = factors.size // target.log_weights.size
     found = 0.0
-    for k in range(flat.shape[0]):
-        found = max(found, np.sum(flat[k] ** 2) * math.exp(-0.5 * target.log_weights[k]))
+    for k in range(target.log_weights.size):
+        square = 0.0
+        for j in range(k * length, (k + 1) * length):
+            square += factors[j] ** 2
+        found = max(found, square * math.exp(-0.5 * target.log_weights[k]))
     return found
 
 
-@implements(n_examples, MixtureTable)
-def _count_rows(target):
-    return target.values.shape[0]
+def bound_near(target, limit):
+    """Return a bound on a record's gradient wherever theta is within the limit of the reference."""
+    origin = np.zeros(target.basis.shape[1] + target.means.size + target.factors.size)
+    return largest_gradient_near(target, go_to(target, origin, np.empty(place_size(target))), limit)
 
 
 @implements(n_examples, MixtureTarget)
 def _count(target):
-    return target.values.shape[0]
+    return target.table.values.shape[0]
 
 
-@implements(add_gradient, MixtureTarget)
-def _add_gradient(target, theta, selection, count, out):
-    components, local = components_at(target, theta)
-    n_components, n_features = target.means.shape
-    size = statistics_size(n_components, n_features, target.factors.ndim == 3)
-    statistics = np.zeros(size)
-    add_statistics(target.values, target.scale, selection, count, components, statistics)
-    factor = shrinking(target, components, local)
-    chain_rule(target, components, local, statistics, count, factor, out)
+@implements(go_to_table, MixtureTarget)
+def _go_to_table(target, theta, out):
+    place = go_to(target, theta, out)
+    bound = largest_gradient(target, place)
+    place.scaling[0] = bound
+    place.scaling[1] = _shrinking(target, bound, place.factors.reshape(place.factors.size))
 
 
-@njit(error_model="numpy")
-def shrinking(target, components, local):
+@compilable
+def _shrinking(target, bound, factors):
     """Return the factor by which all gradients are scaled down, from public numbers."""
     if target.gradient_bound == np.inf:
         return 1.0
-    largest = largest_gradient(target, components, local, target.halved)
-    if not largest < np.inf:  # Where the bound is no number, nothing is let through.
+    if not bound < np.inf:  # Where the bound is no number, nothing is let through.
         return 0.0
     # Where components are narrower, rounding of statistics is multiplied by more than is accounted for.
-    steeper = steepness(target, components.factors) / steepness(target, target.factors)
-    largest = max(largest, target.gradient_bound * steeper / STEEPER)
-    return min(1.0, target.gradient_bound / largest)
+    steeper = _steepness(target, factors)
+    steeper /= _steepness(target, target.factors.reshape(target.factors.size))
+    return min(1.0, target.gradient_bound / max(bound, target.gradient_bound * steeper / STEEPER))
+
+
+@implements(pull_back, MixtureTarget)
+def _pull_back(target, theta, inner, sums, count, gradient, prior):
+    place = place_in(target, inner)
+    chain_rule(target, place, sums, count, gradient)
+    prior_slope(target, place, prior)
 
 
 @implements(loss_differences, MixtureTarget)
 def _loss_differences(target, theta, proposal, selection, count, out):
-    before = components_at(target, theta)[0]
-    after = components_at(target, proposal)[0]
-    offsets_before, offsets_after = log_offsets(before), log_offsets(after)
-    n_components, n_features = target.means.shape
-    row, centred, terms = np.empty(n_features), np.empty(n_features), np.empty(n_components)
+    n_components, d = target.means.shape
+    here, there = np.empty(place_size(target)), np.empty(place_size(target))
+    go_to(target, theta, here)
+    go_to(target, proposal, there)
+    row, centred, terms = np.empty(d), np.empty(d), np.empty(n_components)
     for i in range(count):
-        number = record(selection, i)
-        for j in range(n_features):
-            row[j] = target.scale[number] * target.values[number, j]
-        old = _log_density(before, offsets_before, row, centred, terms)
-        out[i] = _log_density(after, offsets_after, row, centred, terms) - old
+        read_row(target.table, record(selection, i), row)
+        out[i] = _log_density(there, row, centred, terms)
+        out[i] -= _log_density(here, row, centred, terms)
 
 
-@njit(error_model="numpy")
-def _log_density(components, offsets, row, centred, terms):
-    largest = exponents(components, offsets, row, centred, terms)
+@compilable
+def _log_density(mixture, row, centred, terms):
+    largest = exponents(mixture, row, centred, terms)
     total = 0.0
     for k in range(terms.size):
         total += math.exp(terms[k] - largest)
     return largest + math.log(total)
 
 
-@implements(prior_gradient, MixtureTarget)
-def _prior_gradient(target, theta, out):
-    components, local = components_at(target, theta)
-    prior_slope(target, components, local, out)
-
-
 @implements(prior_potential, MixtureTarget)
 def _prior_potential(target, theta):
-    components, local = components_at(target, theta)
-    return prior_energy(target, components, local)
+    return prior_energy(target, go_to(target, theta, np.empty(place_size(target))))

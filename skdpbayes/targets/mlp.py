@@ -26,8 +26,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from .._compiled import compilable
 from .._silence import silently
 from ._clipping import clip_rows
 from ._interface import (
@@ -222,12 +222,12 @@ def _random_order(target):
     return True
 
 
-@njit(error_model="numpy")
+@compilable
 def _layer(flat, first, rows, width):
     return flat[first : first + rows * width].reshape((rows, width))
 
 
-@njit(error_model="numpy")
+@compilable
 def _gather(target, selection, start, rows):
     for i in range(rows.shape[0]):
         number = record(selection, start + i)
@@ -236,7 +236,7 @@ def _gather(target, selection, start, rows):
         rows[i, rows.shape[1] - 1] = _ONE
 
 
-@njit(error_model="numpy")
+@compilable
 def _activate(z, activation):
     """Apply ``h`` to all but the last column, which becomes one."""
     for i in range(z.shape[0]):
@@ -251,7 +251,7 @@ def _activate(z, activation):
         z[i, z.shape[1] - 1] = _ONE
 
 
-@njit(error_model="numpy")
+@compilable
 def _pull_back(activation, a, delta):
     """Multiply ``delta`` by ``h'``, from ``a = h(z)``."""
     for i in range(delta.shape[0]):
@@ -262,7 +262,7 @@ def _pull_back(activation, a, delta):
                 delta[i, j] = _ZERO
 
 
-@njit(error_model="numpy")
+@compilable
 def _softmax_error(z, target, selection, start):
     """Turn ``z`` into ``softmax(z) - e_y``."""
     for i in range(z.shape[0]):
@@ -278,7 +278,7 @@ def _softmax_error(z, target, selection, start):
         z[i, target.labels[record(selection, start + i)]] -= _ONE
 
 
-@njit(error_model="numpy")
+@compilable
 def _square_norms(rows, i):
     """Return the squared norms of four rows from the i-th: each sum is in order, and waits for itself."""
     last = rows.shape[0] - 1
@@ -292,7 +292,7 @@ def _square_norms(rows, i):
     return a, b, c, d
 
 
-@njit(error_model="numpy")
+@compilable
 def _add_squares(a, delta, squares):
     """Add ``|a|^2 |delta|^2`` of every record."""
     for i in range(0, squares.size, 4):
@@ -322,7 +322,7 @@ def _add_gradient(target, theta, selection, count, out):
             out[j] += summed[j]
 
 
-@njit(error_model="numpy")
+@compilable
 def _forward(target, weights, acts, deltas, selection, start, size):
     """Fill in the activations, and the error of the last layer."""
     sizes = target.sizes
@@ -346,7 +346,7 @@ def _forward(target, weights, acts, deltas, selection, start, size):
             _softmax_error(z, target, selection, start)
 
 
-@njit(error_model="numpy")
+@compilable
 def _backward(sizes, activation, weights, acts, deltas, squares):
     """Fill in the errors of the other layers, and the squared norms of the gradients."""
     size = squares.size
@@ -366,7 +366,7 @@ def _backward(sizes, activation, weights, acts, deltas, squares):
             _pull_back(activation, a, pulled)
 
 
-@njit(error_model="numpy")
+@compilable
 def _weighted_sum(sizes, clip_norm, acts, deltas, squares, summed):
     """Multiply every record's errors by its weight, and add its gradient up with the others'."""
     size = squares.size

@@ -13,33 +13,49 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit, typeof, types
-from numba.extending import overload
 
-from ...targets import add_gradient, implements, n_examples, prior_gradient, selected_from
+from ..._compiled import compilable, compiled_for
+from ...privacy.floating_point import n_chunks
+from ...targets import add_gradient, go_to_table, implements, n_examples, pull_back, selected_from
 from ...targets._interface import ALIGNMENT, in_random_order, is_in_random_order
-from .linking import Entry, address_of, at, do_parts, laid_out
+from .linking import CompiledCore, Entry, address_of, at, do_parts, laid_out
 
 
 class GradientOracle(NamedTuple):
-    """A target's gradients, and what its prior adds, as cores know them: see `gradient_oracle`.
+    """A target's gradients as cores know them: see `gradient_oracle`.
 
     Attributes
     ----------
-    memory : ndarray of uint8
-        The target, as compiled code has it; keeps it alive.
-    target : int
-        Its address.
-    of_rows, of_members, prior : int
-        Addresses of entries; of the first two the one that is not needed is zero.
+    memory, table_memory : ndarray of uint8
+        The target and its table, as compiled code has them; keep them alive.
+    target, table : int
+        Their addresses.
+    go_to_table, of_rows, of_members, pull_back : int
+        Addresses of entries; those that are not needed are zero.
+    inner, sums : ndarray
+        Room for the table's parameters, and for its sums.
+    parts : ndarray of shape (n_parts, n_sums)
+        Room for those of parts of the table.
     n_examples : int
     """
 
     memory: np.ndarray
+    table_memory: np.ndarray
     target: int
+    table: int
+    go_to_table: int
     of_rows: int
     of_members: int
-    prior: int
+    pull_back: int
+    inner: np.ndarray
+    sums: np.ndarray
+    parts: np.ndarray
     n_examples: int
+
+
+class _Point(NamedTuple):
+    theta: np.ndarray
+    inner: np.ndarray
 
 
 class _Rows(NamedTuple):
@@ -55,9 +71,13 @@ class _Members(NamedTuple):
     parts: np.ndarray
 
 
-class _Prior(NamedTuple):
+class _Sums(NamedTuple):
     theta: np.ndarray
-    out: np.ndarray
+    inner: np.ndarray
+    sums: np.ndarray
+    count: int
+    gradient: np.ndarray
+    prior: np.ndarray
 
 
 _VECTOR, _MATRIX, _NUMBERS = types.float64[::1], types.float64[:, ::1], types.int64[::1]
@@ -66,7 +86,7 @@ _VECTOR, _MATRIX, _NUMBERS = types.float64[::1], types.float64[:, ::1], types.in
 def _add_part(target, theta, selection, count, parts, part):
     unit = ALIGNMENT if in_random_order(target) else 1
     units = (count + unit - 1) // unit
-    for j in range(theta.size):
+    for j in range(parts.shape[1]):
         parts[part, j] = 0.0
     start = min(count, units * part // parts.shape[0] * unit)
     size = min(count, units * (part + 1) // parts.shape[0] * unit) - start
@@ -90,23 +110,36 @@ def _of_members(target, job, part):
     return 1
 
 
-@Entry(_Prior, [_VECTOR, _VECTOR])
-def _prior(target, job, part):
+@Entry(_Point, [_VECTOR, _VECTOR])
+def _go_to_table(target, job, part):
     job = at(job)
-    prior_gradient(at(target), job.theta, job.out)
+    go_to_table(at(target), job.theta, job.inner)
     return 1
 
 
-def gradient_oracle(target, rate=1.0, n_batches=None):
+@Entry(_Sums, [_VECTOR, _VECTOR, _VECTOR, types.int64, _VECTOR, _VECTOR])
+def _pull_back(target, job, part):
+    job = at(job)
+    pull_back(at(target), job.theta, job.inner, job.sums, job.count, job.gradient, job.prior)
+    return 1
+
+
+def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, sums_only=False):
     """Return what a core needs for a target's gradients.
 
     Parameters
     ----------
     target : NamedTuple
+    n_parameters : int
+        Length of a gradient.
+    n_samples : int
+        Public size of the table, by which sums are cut into parts.
     rate : float, default=1.0
         At which records are in a Poisson batch; 1 is for the full table.
     n_batches : int or None, default=None
         For batches that take turns, into how many the table is cut.
+    sums_only : bool, default=False
+        Whether only `sums_at` is asked for.
 
     Returns
     -------
@@ -116,19 +149,28 @@ def gradient_oracle(target, rate=1.0, n_batches=None):
         For `estimate_gradient`.
     """
     memory, n = laid_out(target)
+    table, table_memory, sizes = target, memory, (0, n_parameters)
+    if hasattr(target, "table"):
+        table, sizes = target.table, target.table_sizes
+        table_memory, n = laid_out(table)
     if n_batches is not None:
         batch = cyclic_batches(n, n_batches)
-    elif is_in_random_order(typeof(target)):
+    elif is_in_random_order(typeof(table)):
         batch = InRandomOrder(np.empty(n, np.int64))
     else:
         batch = np.empty(n, np.int64) if rate < 1 else None
-    by_rows = batch is None
     oracle = GradientOracle(
         memory,
+        table_memory,
         memory.ctypes.data,
-        _of_rows.address(target) if by_rows else 0,
-        0 if by_rows else _of_members.address(target),
-        _prior.address(target),
+        table_memory.ctypes.data,
+        _go_to_table.address(target) if table is not target else 0,
+        _of_rows.address(table) if batch is None else 0,
+        0 if batch is None else _of_members.address(table),
+        0 if sums_only else _pull_back.address(target),
+        np.empty(sizes[0]),
+        np.empty(sizes[1]),
+        np.empty((n_chunks(rate * n_samples), sizes[1])),
         n,
     )
     return oracle, batch
@@ -145,31 +187,66 @@ def _count(oracle):
     return oracle.n_examples
 
 
-@implements(prior_gradient, GradientOracle)
-def _prior_of_oracle(oracle, theta, out):
-    do_parts(oracle.prior, oracle.target, address_of(_Prior(theta, out)), 1, 0)
+@compilable
+def _inner_point(oracle, theta):
+    """Return the parameters of the table at ``theta``."""
+    if oracle.go_to_table == 0:
+        return theta
+    do_parts(oracle.go_to_table, oracle.target, address_of(_Point(theta, oracle.inner)), 1, 0)
+    return oracle.inner
 
 
-@njit(error_model="numpy")
-def gradient_sum(oracle, theta, members, count, parts, loop, out):
-    """Write the sum of records' gradients to ``out``, on several cores if ``loop`` is an address.
+@compilable
+def _add_up(oracle, inner, members, count, loop):
+    """Write the table's sums to the oracle's ``sums``, on several cores if ``loop`` is an address."""
+    parts, sums = oracle.parts, oracle.sums
+    if members is None:
+        job = address_of(_Rows(inner, count, parts))
+        do_parts(oracle.of_rows, oracle.table, job, parts.shape[0], loop)
+    else:
+        job = address_of(_Members(inner, members, count, parts))
+        do_parts(oracle.of_members, oracle.table, job, parts.shape[0], loop)
+    for j in range(sums.size):
+        sums[j] = 0.0
+        for part in range(parts.shape[0]):
+            sums[j] += parts[part, j]
+
+
+@compilable
+def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
+    """Write the sum of records' gradients, and the prior's; on several cores if ``loop`` is an address.
 
     The records are the first ``count`` of those whose numbers are in ``members``; None is for the table's.
     """
-    if members is None:
-        job = address_of(_Rows(theta, count, parts))
-        do_parts(oracle.of_rows, oracle.target, job, parts.shape[0], loop)
-    else:
-        job = address_of(_Members(theta, members, count, parts))
-        do_parts(oracle.of_members, oracle.target, job, parts.shape[0], loop)
-    for j in range(out.size):
-        out[j] = 0.0
-    for part in range(parts.shape[0]):
-        for j in range(out.size):
-            out[j] += parts[part, j]
+    inner = _inner_point(oracle, theta)
+    _add_up(oracle, inner, members, count, loop)
+    job = address_of(_Sums(theta, inner, oracle.sums, count, gradient, prior))
+    do_parts(oracle.pull_back, oracle.target, job, 1, 0)
 
 
-@njit(error_model="numpy")
+@CompiledCore
+def _sums_at(oracle, theta, loop):
+    _add_up(oracle, theta, None, oracle.n_examples, loop)
+
+
+def sums_at(oracle, theta, loop):
+    """Return the sums of a table without more than that, by an oracle for the full table."""
+    _sums_at(oracle, theta, loop)
+    return oracle.sums.copy()
+
+
+@CompiledCore
+def _table_at(oracle, theta):
+    _inner_point(oracle, theta)
+
+
+def table_at(oracle, theta):
+    """Return the parameters of a target's table at ``theta``."""
+    _table_at(oracle, theta)
+    return oracle.inner.copy()
+
+
+@compilable
 def poisson_batch(generator, n, rate, batch):
     """Write the numbers of a Poisson batch to ``batch`` (length n), and return how many they are.
 
@@ -185,7 +262,7 @@ def poisson_batch(generator, n, rate, batch):
     return count
 
 
-@njit(error_model="numpy")
+@compilable
 def shuffle(generator, batch, count):
     """Bring the first ``count`` numbers of a batch into random order (Fisher and Yates)."""
     for i in range(count - 1, 0, -1):
@@ -213,7 +290,7 @@ def cyclic_batches(n, n_batches):
     return CyclicBatches(np.arange(n), ends, np.full(1, -1))
 
 
-@njit(error_model="numpy")
+@compilable
 def next_batch(generator, batches):
     """Return the numbers of the records whose turn it is; cut the table at random before the first."""
     order, ends = batches.order, batches.ends
@@ -234,7 +311,7 @@ def cut_anew(batch):
     raise NotImplementedError("cut_anew is a generic of compiled code.")
 
 
-@overload(cut_anew)
+@compiled_for(cut_anew)
 def _cut_anew(batch):
     if isinstance(batch, types.BaseNamedTuple) and batch.instance_class is CyclicBatches:
 
@@ -245,26 +322,26 @@ def _cut_anew(batch):
     return lambda batch: None
 
 
-def estimate_gradient(oracle, generator, theta, rate, batch, parts, loop, out):
-    """Write the gradient of the negative log likelihood to ``out`` (generic, compiled).
+def estimate_gradient(oracle, generator, theta, rate, batch, loop, gradient, prior):
+    """Write the gradients of the negative log likelihood and of the prior's (generic, compiled).
 
     ``batch`` is what `gradient_oracle` returned with the oracle, ``loop`` as in `gradient_sum`.
     """
     raise NotImplementedError("estimate_gradient is a generic of compiled code.")
 
 
-@overload(estimate_gradient, jit_options={"error_model": "numpy"})
-def _estimate_gradient(oracle, generator, theta, rate, batch, parts, loop, out):
-    def full(oracle, generator, theta, rate, batch, parts, loop, out):
-        gradient_sum(oracle, theta, None, oracle.n_examples, parts, loop, out)
+@compiled_for(estimate_gradient)
+def _estimate_gradient(oracle, generator, theta, rate, batch, loop, gradient, prior):
+    def full(oracle, generator, theta, rate, batch, loop, gradient, prior):
+        gradient_sum(oracle, theta, None, oracle.n_examples, loop, gradient, prior)
 
-    def poisson(oracle, generator, theta, rate, batch, parts, loop, out):
+    def poisson(oracle, generator, theta, rate, batch, loop, gradient, prior):
         count = poisson_batch(generator, oracle.n_examples, rate, batch)
-        gradient_sum(oracle, theta, batch, count, parts, loop, out)
-        for j in range(out.size):
-            out[j] /= rate
+        gradient_sum(oracle, theta, batch, count, loop, gradient, prior)
+        for j in range(gradient.size):
+            gradient[j] /= rate
 
-    def shuffled(oracle, generator, theta, rate, batch, parts, loop, out):
+    def shuffled(oracle, generator, theta, rate, batch, loop, gradient, prior):
         members, count = batch.members, oracle.n_examples
         if rate < 1.0:
             count = poisson_batch(generator, count, rate, members)
@@ -272,15 +349,15 @@ def _estimate_gradient(oracle, generator, theta, rate, batch, parts, loop, out):
             for i in range(count):
                 members[i] = i
         shuffle(generator, members, count)
-        gradient_sum(oracle, theta, members, count, parts, loop, out)
-        for j in range(out.size):
-            out[j] /= rate
+        gradient_sum(oracle, theta, members, count, loop, gradient, prior)
+        for j in range(gradient.size):
+            gradient[j] /= rate
 
-    def cyclic(oracle, generator, theta, rate, batch, parts, loop, out):
+    def cyclic(oracle, generator, theta, rate, batch, loop, gradient, prior):
         selected = next_batch(generator, batch)
-        gradient_sum(oracle, theta, selected, selected.size, parts, loop, out)
-        for j in range(out.size):
-            out[j] /= rate
+        gradient_sum(oracle, theta, selected, selected.size, loop, gradient, prior)
+        for j in range(gradient.size):
+            gradient[j] /= rate
 
     if isinstance(batch, types.NoneType):
         return full

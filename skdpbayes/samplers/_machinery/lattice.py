@@ -8,16 +8,16 @@ are then ``W^T g``.
 """
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
+from numba import types
 
+from ..._compiled import compilable, compiled_for
 from ...privacy.floating_point import BOX_BITS, LATTICE_BITS
 
 # In units of the lattice: 16 boxes, so that no chain that is held in one sees the cut.
 _LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS + 4)
 
 
-@njit(error_model="numpy")
+@compilable
 def noisy_step(gradient, size, noise_scale, spacing, generator, out):
     """Write ``q`` to ``out``, the gradient being that of the whole potential.
 
@@ -40,7 +40,7 @@ def to_coordinates(transform, gradient, out):
     raise NotImplementedError("to_coordinates is a generic of compiled code.")
 
 
-@njit(error_model="numpy")
+@compilable
 def _multiply_blocks(matrix, vector, out):
     length = matrix.shape[0]
     for first in range(0, vector.size, length):
@@ -51,20 +51,20 @@ def _multiply_blocks(matrix, vector, out):
             out[first + i] = total
 
 
-@njit(error_model="numpy")
+@compilable
 def _copy(vector, out):
     for j in range(out.size):
         out[j] = vector[j]
 
 
-@overload(to_parameters)
+@compiled_for(to_parameters)
 def _to_parameters(transform, coordinates, out):
     if isinstance(transform, types.NoneType):
         return lambda transform, coordinates, out: _copy(coordinates, out)
     return lambda transform, coordinates, out: _multiply_blocks(transform, coordinates, out)
 
 
-@overload(to_coordinates)
+@compiled_for(to_coordinates)
 def _to_coordinates(transform, gradient, out):
     if isinstance(transform, types.NoneType):
         return lambda transform, gradient, out: _copy(gradient, out)

@@ -8,8 +8,9 @@ Of a whole table their sum is formed in parts, added up in order.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
+from ..._compiled import compilable
 from ...targets import implements, loss_differences, n_examples, prior_potential
 from .linking import CompiledCore, Entry, address_of, at, do_parts, laid_out
 
@@ -62,7 +63,7 @@ class _Potential(NamedTuple):
     out: np.ndarray
 
 
-@njit(error_model="numpy")
+@compilable
 def confined(value, bound):
     """Return the value, not beyond the bound on either side; 0 for what is not a number."""
     if value != value:
@@ -143,7 +144,7 @@ def _differences_of_oracle(oracle, theta, proposal, members, count, out):
     do_parts(oracle.differences, oracle.target, job, 1, 0)
 
 
-@njit(error_model="numpy")
+@compilable
 def log_ratio_of_all(oracle, theta, proposal, temperature, bound, parts, loop):
     """Return ``sum_i u_i`` over the whole table, on several cores if ``loop`` is an address."""
     job = address_of(_Sums(theta, proposal, temperature, bound, parts))

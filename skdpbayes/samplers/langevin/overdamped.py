@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...privacy.floating_point import box_half_width, lattice_spacing, n_chunks
-from ...targets import prior_gradient
+from ...privacy.floating_point import box_half_width, lattice_spacing
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import cut_anew, estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step
@@ -39,7 +38,7 @@ class Steps(NamedTuple):
 
 
 @CompiledCore
-def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, parts, loop):
+def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta``, and fill in their draws."""
     gradient = np.empty(theta.size)
     prior = np.empty(theta.size)
@@ -48,8 +47,7 @@ def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, p
     while draw < kept.size and kept[draw] < first:
         draw += 1
     for k in range(first, stop):
-        estimate_gradient(oracle, generator, theta, steps.rate, batch, parts, loop, gradient)
-        prior_gradient(oracle, theta, prior)
+        estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, gradient, prior)
         begun = kept[draw - 1] + 1 if steps.anew and draw > 0 else 0
         step = steps.size * (k - begun + 1.0) ** -steps.decay
         for j in range(theta.size):
@@ -92,10 +90,11 @@ def run_overdamped(plan, target, generator, verbose, start=None):
         anew=plan.hides_path,
     )
     records = plan.sampling_rate * plan.n_samples
-    parts = np.empty((n_chunks(records), theta.size))
     n_batches = plan.n_batches if plan.hides_path and plan.sampling_rate < 1 else None
-    oracle, batch = gradient_oracle(target, plan.sampling_rate, n_batches)
-    fixed = (plan.kept_steps(), draws, batch, parts)
+    oracle, batch = gradient_oracle(
+        target, theta.size, plan.n_samples, plan.sampling_rate, n_batches
+    )
+    fixed = (plan.kept_steps(), draws, batch)
     run_in_blocks(
         lambda first, stop, loop: _advance(
             oracle, generator, theta, steps, first, stop, *fixed, loop

@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...privacy.floating_point import lattice_spacing, n_chunks
-from ...targets import prior_gradient
+from ...privacy.floating_point import lattice_spacing
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step, to_coordinates, to_parameters
@@ -50,9 +49,7 @@ class Motion(NamedTuple):
 
 
 @CompiledCore
-def _advance(
-    oracle, generator, motion, steps, first, stop, kept, draws, batch, parts, transform, loop
-):
+def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, transform, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``motion``, and fill in their draws."""
     place, velocity, friction = motion.place, motion.velocity, motion.friction
     theta, gradient, prior = np.empty(place.size), np.empty(place.size), np.empty(place.size)
@@ -62,8 +59,7 @@ def _advance(
         draw += 1
     for k in range(first, stop):
         to_parameters(transform, place, theta)
-        estimate_gradient(oracle, generator, theta, steps.rate, batch, parts, loop, gradient)
-        prior_gradient(oracle, theta, prior)
+        estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, gradient, prior)
         for j in range(theta.size):
             gradient[j] += steps.temperature * prior[j]
         to_coordinates(transform, gradient, pull)
@@ -102,14 +98,13 @@ def run_underdamped(plan, target, generator, verbose, start=None, transform=None
     )
     draws = np.empty((plan.n_draws, place.size))
     records = plan.sampling_rate * plan.n_samples
-    oracle, batch = gradient_oracle(target, plan.sampling_rate)
-    parts = np.empty((n_chunks(records), place.size))
+    oracle, batch = gradient_oracle(target, place.size, plan.n_samples, plan.sampling_rate)
     # At rest a chain would take a while to warm up.
     velocity = np.sqrt(plan.gradient_step * plan.temperature) * generator.standard_normal(
         place.size
     )
     motion = Motion(place, velocity, np.array([plan.friction]))
-    fixed = (plan.kept_steps(), draws, batch, parts, transform)
+    fixed = (plan.kept_steps(), draws, batch, transform)
     run_in_blocks(
         lambda first, stop, loop: _advance(
             oracle, generator, motion, steps, first, stop, *fixed, loop

@@ -21,8 +21,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..._compiled import compilable
 from ...privacy.floating_point import n_chunks
 from ...targets import loss_differences, n_examples, prior_potential
 from .._machinery.execution import run_in_blocks
@@ -40,7 +40,7 @@ _CERTAIN = 40.0
 _PATIENCE = 300.0
 
 
-@njit(error_model="numpy")
+@compilable
 def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, ratio):
     """Return ``sum_i s_i t_i`` over a Poisson batch, which is all that is read.
 
@@ -78,7 +78,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
     return math.log(product) + exponent * math.log(2.0)
 
 
-@njit(error_model="numpy")
+@compilable
 def is_accepted_by_barker(generator, log_odds):
     """Return True with probability ``1 / (1 + exp(-log_odds))``; it is the smaller one that is rounded."""
     log_odds = confined(log_odds, _CERTAIN)
@@ -86,7 +86,7 @@ def is_accepted_by_barker(generator, log_odds):
     return unlikely if log_odds < 0.0 else not unlikely
 
 
-@njit(error_model="numpy")
+@compilable
 def is_accepted(generator, log_ratio, barker, noise_variance):
     """Decide on a proposal; a ratio of zero, or one that is no number, is refused whatever the rule."""
     if not log_ratio > -np.inf:
@@ -99,7 +99,7 @@ def is_accepted(generator, log_ratio, barker, noise_variance):
     return -generator.standard_exponential() < log_ratio
 
 
-@njit(error_model="numpy")
+@compilable
 def propose(generator, theta, step_size, gaussian, out):
     """Write a proposal to ``out``, and return the distance that is charged for it."""
     square = 0.0

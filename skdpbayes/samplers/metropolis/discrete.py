@@ -25,10 +25,10 @@ ones. Below ``lambda = 1`` there is one side only, ``w(2) <= 1 / 2``, and ``c = 
 
 import math
 
-from numba import njit
+from ..._compiled import compilable
 
 
-@njit(error_model="numpy")
+@compilable
 def happens(generator, probability):
     """Return True with exactly this probability: a uniform of 53 digits, and 53 more as long as they tie."""
     while probability > 0.0:
@@ -41,7 +41,7 @@ def happens(generator, probability):
     return False
 
 
-@njit(error_model="numpy")
+@compilable
 def choose(generator, n):
     """Return one of ``n < 2^31`` numbers (Lemire, 2019), and 21 binary digits that are left over."""
     while True:
@@ -52,7 +52,7 @@ def choose(generator, n):
             return drawn >> 32, digits & 0x1FFFFF
 
 
-@njit(error_model="numpy")
+@compilable
 def poisson(generator, rate):
     """Return a Poisson number."""
     mode = math.floor(rate)

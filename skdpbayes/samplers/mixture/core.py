@@ -9,17 +9,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ...targets.mixture import (
-    components_at,
-    largest_gradient,
-    largest_gradient_near,
+    Components,
+    bound_near,
     mixture_target,
     pack_mixture,
+    place_in,
     prior_curvature_at,
-    shrinking,
     steepness_of,
 )
 from .._machinery.execution import progress_bar
-from .._machinery.linking import CompiledCore
+from .._machinery.gradients import gradient_oracle, table_at
 from .path import complete_path
 from .start import find_start
 from .statistics import StatisticsReleases
@@ -33,27 +32,10 @@ _N_SIMULATED, _SHARE_COVERED = 20, 0.9
 _WORTH_SAYING = 0.9
 
 
-@CompiledCore
-def _components(target, theta):
-    return components_at(target, theta)[0]
-
-
-@CompiledCore
-def _gradient_bound(target, theta):
-    components, local = components_at(target, theta)
-    return largest_gradient(target, components, local, target.halved)
-
-
-@CompiledCore
-def _scale(target, theta):
-    components, local = components_at(target, theta)
-    return shrinking(target, components, local)
-
-
-@CompiledCore
-def _bound_near(target, theta, limit):
-    components, local = components_at(target, theta)
-    return largest_gradient_near(target, components, local, limit)
+def places(target, points):
+    """Return the mixtures at some points, and by what gradients are scaled there."""
+    oracle, _ = gradient_oracle(target, points.shape[1], 1, sums_only=True)
+    return [place_in(target, table_at(oracle, theta)) for theta in points]
 
 
 def run_mixture(plan, target, generator, verbose):
@@ -64,10 +46,13 @@ def run_mixture(plan, target, generator, verbose):
         start = find_start(model, plan.phases, releases, plan.n_samples, advance)
     path, whitened = _path(plan, target, start)
     released = path.sampler.run(path, whitened, generator, verbose)
+    found = places(whitened, released.draws)
     if plan.walk is None:
-        scales = [_scale(whitened, theta) for theta in released.draws]
-        _tell_scale(float(np.median(scales)))
-    draws = [pack_mixture(_components(whitened, theta), model) for theta in released.draws]
+        _tell_scale(float(np.median([place.scaling[1] for place in found])))
+    draws = [
+        pack_mixture(Components(place.log_weights, place.means, place.factors), model)
+        for place in found
+    ]
     return released._replace(draws=np.array(draws))
 
 
@@ -84,17 +69,17 @@ def _tell_scale(scale):
 
 def _path(plan, table, start):
     """Return the plan of the path, and the target in coordinates around its start."""
-    model, origin = plan.model, np.zeros(plan.n_parameters)
+    model = plan.model
     if plan.walk is not None:
         whitened = mixture_target(table, model, start, limit=WALK_LIMIT)
-        bound = _bound_near(whitened, origin, WALK_LIMIT)
+        bound = bound_near(whitened, WALK_LIMIT)
         return plan.complete_walk(bound), whitened._replace(gradient_bound=bound)
     whitened = mixture_target(table, model, start, halved=plan.halves_distances)
-    points = np.random.default_rng(0).standard_normal((_N_SIMULATED, origin.size))
+    points = np.random.default_rng(0).standard_normal((_N_SIMULATED, plan.n_parameters))
 
     def bound_within(deviation):
-        found = [_gradient_bound(whitened, deviation * point) for point in points]
-        return float(np.quantile(found, _SHARE_COVERED))
+        found = places(whitened, deviation * points)
+        return float(np.quantile([place.scaling[0] for place in found], _SHARE_COVERED))
 
     curvature, steepness = prior_curvature_at(whitened), steepness_of(whitened)
     path = complete_path(plan, plan.sampler.path, bound_within, curvature, steepness)

@@ -9,13 +9,12 @@ rounded to one lattice, on which their sum is exact (`skdpbayes.privacy.floating
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
 
-from ...privacy.floating_point import lattice_spacing, n_chunks
-from ...targets import n_examples
-from ...targets.mixture import add_statistics, statistics_size
+from ...privacy.floating_point import lattice_spacing
+from ...targets.mixture import statistics_size
 from .._machinery.execution import cores
-from .._machinery.linking import CompiledCore
+from .._machinery.gradients import gradient_oracle, sums_at
+from .._machinery.linking import several_cores
 
 
 class Statistics(NamedTuple):
@@ -38,25 +37,6 @@ class Statistics(NamedTuple):
         return Statistics(*((1.0 - share) * mine + share * theirs for mine, theirs in pairs))
 
 
-def _sum_parts(target, components, parts):
-    n = n_examples(target)
-    for part in prange(parts.shape[0]):
-        start, stop = n * part // parts.shape[0], n * (part + 1) // parts.shape[0]
-        add_statistics(target.values, target.scale, start, stop - start, components, parts[part])
-
-
-_sum_in_order = njit(error_model="numpy")(_sum_parts)
-_sum_at_once = njit(error_model="numpy", parallel=True)(_sum_parts)
-
-
-@CompiledCore
-def _sum_all(target, components, parts, parallel):
-    if parallel:
-        _sum_at_once(target, components, parts)
-    else:
-        _sum_in_order(target, components, parts)
-
-
 class StatisticsReleases:
     """Releases statistics of a table, again and again.
 
@@ -71,20 +51,16 @@ class StatisticsReleases:
     """
 
     def __init__(self, table, public_size, generator):
-        self.table, self.generator = table, generator
-        self.n_parts = n_chunks(public_size)
+        self.table, self.public_size, self.generator = table, public_size, generator
 
     def release(self, components, noise_scale):
         """Return noisy `Statistics` of the responsibilities of some components."""
         k, d = components.means.shape
         triangular = components.factors.ndim == 3
         size = statistics_size(k, d, triangular)
-        parts = np.zeros((self.n_parts, size))
+        oracle, _ = gradient_oracle(self.table, size, self.public_size, sums_only=True)
         with cores(self.table.values.shape[0] * size) as parallel:
-            _sum_all(self.table, components, parts, parallel)
-        total = np.zeros(size)
-        for part in parts:  # In order: the same on any number of cores.
-            total += part
+            total = sums_at(oracle, components.as_vector(), several_cores() if parallel else 0)
         scales = np.full(size, noise_scale)
         rows, columns = np.tril_indices(d)
         if triangular:

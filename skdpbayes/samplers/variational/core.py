@@ -24,9 +24,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ...privacy.floating_point import lattice_spacing, n_chunks
+from ..._compiled import compilable
+from ...privacy.floating_point import lattice_spacing
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step
@@ -69,7 +69,7 @@ class Steps(NamedTuple):
     n_averaged: int
 
 
-@njit(error_model="numpy")
+@compilable
 def variational_gradient(pull, draw, values, temperature, out):
     """Write (d/du, d/dr) to the rows of ``out``; ``pull`` is ``lambda^(-1/2) g``, ``draw`` is ``e``."""
     for j in range(pull.size):
@@ -78,7 +78,7 @@ def variational_gradient(pull, draw, values, temperature, out):
         out[1, j] = width * draw[j] * pull[j] + temperature * (width * width - 1.0)
 
 
-@njit(error_model="numpy")
+@compilable
 def adam_step(gradient, size, k, state):
     """Move the parameters of ``q`` by Adam's k-th step, from 0."""
     unbiased = 1.0 - MOMENTUM ** (k + 1.0)
@@ -95,17 +95,17 @@ def adam_step(gradient, size, k, state):
 
 
 @CompiledCore
-def _advance(oracle, generator, state, prior_scale, steps, first, stop, batch, parts, loop):
+def _advance(oracle, generator, state, prior_scale, steps, first, stop, batch, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``state``."""
     length = prior_scale.size
     theta, draw, estimate = np.empty(length), np.empty(length), np.empty(length)
-    gradient = np.empty((2, length))
+    prior, gradient = np.empty(length), np.empty((2, length))
     for k in range(first, stop):
         for j in range(length):
             draw[j] = generator.standard_normal()
             width = math.exp(state.values[1, j])
             theta[j] = prior_scale[j] * (state.values[0, j] + width * draw[j])
-        estimate_gradient(oracle, generator, theta, steps.rate, batch, parts, loop, estimate)
+        estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, estimate, prior)
         if steps.noise > 0.0:
             noisy_step(estimate, -1.0, steps.noise, steps.spacing, generator, state.released)
         else:
@@ -152,8 +152,9 @@ class VariationalFit:
         )
         records = plan.sampling_rate * plan.n_samples
         self.work = records * length
-        self.parts = np.empty((n_chunks(records), length))
-        self.oracle, self.batch = gradient_oracle(target, plan.sampling_rate)
+        self.oracle, self.batch = gradient_oracle(
+            target, length, plan.n_samples, plan.sampling_rate
+        )
 
     def advance(self, first, stop, loop):
         """Perform the steps ``first`` to ``stop - 1``."""
@@ -166,7 +167,6 @@ class VariationalFit:
             first,
             stop,
             self.batch,
-            self.parts,
             loop,
         )
 
