@@ -129,9 +129,9 @@ def make_target(X, y):
 
 
 @CompiledCore
-def full_gradient(oracle, theta, parts, loop, out):
+def full_gradient(oracle, theta, loop, out, prior):
     """The package's own gradient of the table."""
-    gradient_sum(oracle, theta, None, oracle.n_examples, parts, loop, out)
+    gradient_sum(oracle, theta, None, oracle.n_examples, loop, out, prior)
 
 
 @njit(parallel=True, error_model="numpy", fastmath={"reassoc"}, cache=True)
@@ -152,21 +152,21 @@ def compare_gradients(shape, goal, n_rounds):
     X, y = make_table(*shape)
     target, _ = make_target(X, y)
     theta = np.random.default_rng(1).standard_normal(shape[1]) / math.sqrt(shape[1])
-    parts = np.empty((n_chunks(shape[0]), shape[1]))
-    out, sums, entries = np.empty(shape[1]), np.empty(len(parts)), X.reshape(-1)
+    out, prior, entries = np.empty(shape[1]), np.empty(shape[1]), X.reshape(-1)
+    sums = np.empty(n_chunks(shape[0]))
     # The same gradient in NumPy needs the rows clipped beforehand.
     clipped = X * target.scale[:, None]
     labels = y.astype(np.float64)
-    oracle, _ = gradient_oracle(target)
+    oracle, _ = gradient_oracle(target, shape[1], shape[0])
     loop = several_cores()
     contestants = {
-        "gradient": lambda: full_gradient(oracle, theta, parts, loop, out),
-        "gradient, one core": lambda: full_gradient(oracle, theta, parts, 0, out),
+        "gradient": lambda: full_gradient(oracle, theta, loop, out, prior),
+        "gradient, one core": lambda: full_gradient(oracle, theta, 0, out, prior),
         "reading the table once": lambda: read_once(entries, shape[1], sums),
         "NumPy, two passes": lambda: clipped.T @ (expit(clipped @ theta) - labels),
     }
     seconds = take_turns(contestants, n_rounds, n_calls=5)
-    full_gradient(oracle, theta, parts, loop, out)
+    full_gradient(oracle, theta, loop, out, prior)
     error = np.abs(out - contestants["NumPy, two passes"]()).max() / np.abs(out).max()
     title = f"Full-batch gradient, {shape[0]:,} x {shape[1]}, {get_num_threads()} threads"
     show_times(f"{title} (differs from NumPy's by {error:.0e})", seconds)

@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import Interval
 from skdpbayes.privacy import PrivacyCost
 from skdpbayes.privacy.floating_point import (
     lattice_spacing,
-    n_chunks,
     rounding_shift,
     sum_inflation,
 )
@@ -32,7 +31,6 @@ from skdpbayes.samplers._machinery.execution import run_in_blocks
 from skdpbayes.samplers._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from skdpbayes.samplers._machinery.lattice import noisy_step
 from skdpbayes.samplers._machinery.linking import CompiledCore
-from skdpbayes.targets import prior_gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +138,8 @@ class Underdamped(Sampler):
         draws = np.empty((plan.n_draws, plan.n_parameters))
         after = plan.n_steps - plan.n_burn_in
         kept = plan.n_burn_in + np.arange(1, plan.n_draws + 1) * after // plan.n_draws - 1
-        parts = np.empty((n_chunks(plan.n_samples), plan.n_parameters))
-        oracle, batch = gradient_oracle(target)
-        fixed = (kept, draws, batch, parts)
+        oracle, batch = gradient_oracle(target, plan.n_parameters, plan.n_samples)
+        fixed = (kept, draws, batch)
         run_in_blocks(
             lambda first, stop, loop: _advance(
                 oracle, generator, chain, steps, first, stop, *fixed, loop
@@ -173,15 +170,14 @@ class Steps(NamedTuple):
 
 
 @CompiledCore
-def _advance(oracle, generator, chain, steps, first, stop, kept, draws, batch, parts, loop):
+def _advance(oracle, generator, chain, steps, first, stop, kept, draws, batch, loop):
     place, velocity = chain.place, chain.velocity
     gradient, prior, pushed = np.empty(place.size), np.empty(place.size), np.empty(place.size)
     draw = 0
     while draw < kept.size and kept[draw] < first:
         draw += 1
     for k in range(first, stop):
-        estimate_gradient(oracle, generator, place, 1.0, batch, parts, loop, gradient)
-        prior_gradient(oracle, place, prior)
+        estimate_gradient(oracle, generator, place, 1.0, batch, loop, gradient, prior)
         for j in range(place.size):
             gradient[j] += steps.temperature * prior[j]
         # All that the records do to this step, noise included: what follows is post-processing.

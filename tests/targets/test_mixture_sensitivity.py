@@ -10,24 +10,32 @@ from scipy.spatial.distance import cdist
 
 from skdpbayes.samplers._machinery.linking import CompiledCore
 from skdpbayes.samplers._machinery.losses import potential_at
-from skdpbayes.samplers.mixture.core import _bound_near, _components, _gradient_bound
-from skdpbayes.targets import add_gradient
+from skdpbayes.samplers.mixture.core import places
+from skdpbayes.targets import add_gradient, go_to_table, pull_back
 from skdpbayes.targets._rows import read_only
-from skdpbayes.targets.mixture import mixture_target
+from skdpbayes.targets.mixture import bound_near, mixture_target
 
 
 @CompiledCore
-def _each_gradient(target, theta, out):
+def _each_gradient(target, theta, inner, sums, prior, out):
+    go_to_table(target, theta, inner)
     for i in range(out.shape[0]):
-        add_gradient(target, theta, i, 1, out[i])
+        sums[:] = 0.0
+        add_gradient(target.table, inner, i, 1, sums)
+        pull_back(target, theta, inner, sums, 1, out[i], prior)
 
 
 def record_gradients(target, theta, rows):
     """Gradients of single records, given as rows in the unit ball."""
-    alone = target._replace(values=read_only(rows), scale=read_only(np.ones(len(rows))))
+    table = target.table._replace(values=read_only(rows), scale=read_only(np.ones(len(rows))))
+    inner, sums = (np.empty(size) for size in target.table_sizes)
     out = np.zeros((len(rows), theta.size))
-    _each_gradient(alone, theta, out)
+    _each_gradient(target._replace(table=table), theta, inner, sums, np.empty(theta.size), out)
     return out
+
+
+def gradient_bound(target, theta):
+    return places(target, theta[None])[0].scaling[0]
 
 
 def candidate_rows(rng, components, n):
@@ -62,7 +70,7 @@ def climb(target, theta, rows, lengths, n_starts=2):
 
 def largest_found(rng, target, theta, n=250):
     """Return (longest gradient, half the largest distance of two) that a search finds."""
-    rows = candidate_rows(rng, _components(target, theta), n)
+    rows = candidate_rows(rng, places(target, theta[None])[0], n)
     gradients = record_gradients(target, theta, rows)
     better = climb(target, theta, rows, np.linalg.norm(gradients, axis=1))
     gradients = np.vstack([gradients, record_gradients(target, theta, better)])
@@ -72,7 +80,7 @@ def largest_found(rng, target, theta, n=250):
 
 
 def bounds_at(target, theta):
-    return tuple(_gradient_bound(target._replace(halved=h), theta) for h in (False, True))
+    return tuple(gradient_bound(target._replace(halved=h), theta) for h in (False, True))
 
 
 def adversarial_targets(rng, kind):
@@ -135,9 +143,9 @@ def test_gradients_are_scaled_down_by_a_public_factor(rng, kind, halved):
         free = mixture_target(make_table(rng, model, 2), model, make_reference(rng, model))
         free = free._replace(halved=halved)
         origin = np.zeros(model.n_parameters)
-        limit = 1.2 * _gradient_bound(free, origin)
+        limit = 1.2 * gradient_bound(free, origin)
         target = free._replace(gradient_bound=limit)
-        rows = candidate_rows(rng, _components(target, origin), 40)
+        rows = candidate_rows(rng, places(target, origin[None])[0], 40)
         near = 1e-3 * rng.normal(size=origin.size)
         for theta in (origin, near):
             np.testing.assert_array_equal(
@@ -153,7 +161,7 @@ def test_gradients_are_scaled_down_by_a_public_factor(rng, kind, halved):
                 assert cdist(gradients, gradients).max() / 2.0 <= limit
             else:
                 assert np.linalg.norm(gradients, axis=1).max() <= limit
-            bound = _gradient_bound(free, theta)
+            bound = gradient_bound(free, theta)
             factor = min(1.0, limit / bound)
             cut += factor < 1
             scale = np.abs(unscaled).max()
@@ -176,8 +184,8 @@ def test_the_bound_near_the_reference_holds_up_to_the_limit(rng, kind):
         table = make_table(rng, model, 2)
         target = mixture_target(table, model, reference, limit=limit)
         origin = np.zeros(model.n_parameters)
-        bound = _bound_near(target, origin, limit)
-        assert bound >= _gradient_bound(target, origin)
+        bound = bound_near(target, limit)
+        assert bound >= gradient_bound(target, origin)
         directions = np.vstack([rng.normal(size=(12, origin.size)), np.eye(origin.size)[::2]])
         for direction in directions:
             inside, outside = 0.0, 1e3
@@ -187,7 +195,7 @@ def test_the_bound_near_the_reference_holds_up_to_the_limit(rng, kind):
                 inside, outside = (middle, outside) if is_inside else (inside, middle)
             theta = inside * direction
             assert 0 < inside < 999
-            rows = candidate_rows(rng, _components(target, theta), 40)
+            rows = candidate_rows(rng, places(target, theta[None])[0], 40)
             longest = np.linalg.norm(record_gradients(target, theta, rows), axis=1).max()
             assert longest <= bound
             closest = min(closest, bound / longest)

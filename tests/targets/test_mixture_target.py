@@ -11,9 +11,9 @@ from scipy.stats import dirichlet, gamma, multivariate_normal, norm, wishart
 
 from skdpbayes.samplers._machinery.linking import CompiledCore
 from skdpbayes.samplers._machinery.losses import potential_at
-from skdpbayes.samplers.mixture.core import _components
+from skdpbayes.samplers.mixture.core import places
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets import add_gradient, loss_differences, n_examples, prior_gradient
+from skdpbayes.targets import loss_differences, potential_gradient
 from skdpbayes.targets.mixture import (
     STATISTICS_NORM,
     Components,
@@ -29,23 +29,15 @@ def _differences(target, theta, proposal, selection, count, out):
     loss_differences(target, theta, proposal, selection, count, out)
 
 
-@CompiledCore
-def _gradients(target, theta, data, prior):
-    add_gradient(target, theta, 0, n_examples(target), data)
-    prior_gradient(target, theta, prior)
-
-
 def differences(target, theta, proposal, selection, count):
     out = np.full(count, np.nan)
     _differences(target, theta, proposal, selection, count, out)
     return out
 
 
-def potential_gradient(target, theta, temperature=1.0):
-    """As the package's own, but compiled once for all runs."""
-    data, prior = np.zeros_like(theta), np.full(theta.size, np.nan)
-    _gradients(target, theta, data, prior)
-    return data + temperature * prior
+def components_at(target, theta):
+    place = places(target, theta[None])[0]
+    return Components(place.log_weights, place.means, place.factors)
 
 
 # An independent posterior, by scipy
@@ -53,7 +45,7 @@ def potential_gradient(target, theta, temperature=1.0):
 
 def parameters(target, model, theta):
     """Return (weights, means, precisions) of all components; a tied precision is repeated."""
-    canonical = pack_mixture(_components(target, theta), model)
+    canonical = pack_mixture(components_at(target, theta), model)
     weights, means, factors = (part[0] for part in unpack_mixture(canonical[None], model))
     k, d = means.shape
     if model.covariance_type == "spherical":
@@ -175,7 +167,7 @@ def test_the_origin_is_the_reference(rng, kind):
     model = make_model(kind, 3)
     reference = make_reference(rng, model)
     target = mixture_target(make_table(rng, model), model, reference)
-    found = _components(target, np.zeros(model.n_parameters))
+    found = components_at(target, np.zeros(model.n_parameters))
     for part, expected in zip(found, reference, strict=True):
         np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-14)
 
@@ -217,7 +209,7 @@ def test_far_away_everything_is_finite_and_a_record_weighs_one(rng, kind):
         assert np.isfinite(potential_gradient(target, theta)).all()
         assert np.isfinite(potential_gradient(bounded, theta)).all()
         assert np.isfinite(potential_at(target, theta))
-        components = _components(target, theta)
+        components = components_at(target, theta)
         for one in range(5):
             counts = statistics_of(table, components, one).counts
             assert (counts >= 0).all()

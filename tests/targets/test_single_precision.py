@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from compiling import called
 from numba import njit
 
 from skdpbayes.targets._single_precision import PLAIN, TRANSPOSED, exp, multiply
+
+multiplied = called(multiply)
 
 # Rows, depth and columns: whole tiles, remainders of every kind, and less than one of anything.
 SHAPES = [
@@ -27,7 +30,7 @@ def factors(rng, shape):
 
 def product(a, b, columns=0):
     out = np.full((a.shape[0], b.shape[1] + columns), np.nan, np.float32)
-    multiply(a, PLAIN, b, PLAIN, out)
+    multiplied(a, PLAIN, b, PLAIN, out)
     return out
 
 
@@ -67,7 +70,7 @@ def test_transposes_and_wider_results_change_no_bit(rng, shape):
     for a_transposed in (PLAIN, TRANSPOSED):
         for b_transposed in (PLAIN, TRANSPOSED):
             out = np.empty_like(whole)
-            multiply(
+            multiplied(
                 np.ascontiguousarray(a.T) if a_transposed else a,
                 a_transposed,
                 np.ascontiguousarray(b.T) if b_transposed else b,

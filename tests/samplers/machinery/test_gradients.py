@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from compiling import called
 from numba import njit
 
 from skdpbayes.random import private_generator
@@ -9,6 +10,8 @@ from skdpbayes.samplers._machinery.gradients import cyclic_batches, next_batch, 
 
 
 def test_poisson_batches_are_independent_coin_flips():
+    drawn = called(poisson_batch)
+
     @njit
     def count(generator, n, rate, repeats):
         batch = np.empty(n, np.int64)
@@ -16,7 +19,7 @@ def test_poisson_batches_are_independent_coin_flips():
         pairs = np.zeros(n)
         sizes = np.zeros(repeats)
         for r in range(repeats):
-            size = poisson_batch(generator, n, rate, batch)
+            size = drawn(generator, n, rate, batch)
             sizes[r] = size
             for i in range(size):
                 hits[batch[i]] += 1
@@ -37,7 +40,7 @@ def test_poisson_batches_are_independent_coin_flips():
 
 
 def test_batches_take_turns_in_an_order_that_sees_no_record():
-    generator, next_one = np.random.default_rng(0), next_batch.py_func
+    generator, next_one = np.random.default_rng(0), next_batch
     batches = cyclic_batches(103, 10)
     taken = [next_one(generator, batches).copy() for _ in range(20)]
     for first, again in zip(taken[:10], taken[10:], strict=True):

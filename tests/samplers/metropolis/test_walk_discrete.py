@@ -45,7 +45,7 @@ def test_an_event_happens_if_the_digits_of_a_uniform_are_below_its_probability(p
         uniforms.append(whole / 2**53)
         value += Fraction(whole, 2 ** (53 * place))
     # Whatever follows, it decides nothing.
-    happened = discrete.happens.py_func(Script([*uniforms, 0.0]), probability)
+    happened = discrete.happens(Script([*uniforms, 0.0]), probability)
     assert happened == (value < Fraction(probability))
 
 
@@ -70,7 +70,7 @@ def test_events_happen_as_often_as_they_should(probability):
 def choice(k, n):
     """Return the number that a uniform of 32 digits stands for; None if it is drawn again."""
     try:
-        number, digits = discrete.choose.py_func(Script([(k * 2**21 + 12345) / 2**53]), n)
+        number, digits = discrete.choose(Script([(k * 2**21 + 12345) / 2**53]), n)
     except StopIteration:
         return None
     assert digits == 12345
@@ -124,8 +124,8 @@ def law(rate, reach):
         taken.append(probability)
         return True
 
-    names = {**discrete.poisson.py_func.__globals__, "happens": happens}
-    once = types.FunctionType(discrete.poisson.py_func.__code__, names)
+    names = {**discrete.poisson.__globals__, "happens": happens}
+    once = types.FunctionType(discrete.poisson.__code__, names)
     length = math.floor(0.6 * math.sqrt(rate) + 1.5) if rate >= 1 else 1
     places = 8
     while places < 6 * length:

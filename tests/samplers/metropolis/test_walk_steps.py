@@ -103,14 +103,14 @@ def thinned(u, bound, ratio, digits):
     """Thin a record that was drawn with these digits: whether it counts, or with what probability."""
     asked = []
     names = {
-        **core.log_ratio_of_batch.py_func.__globals__,
+        **core.log_ratio_of_batch.__globals__,
         "n_examples": lambda target: 5,
         "poisson": lambda generator, rate: 1,
         "choose": lambda generator, n: (0, digits),
         "loss_differences": lambda target, theta, proposal, batch, size, out: out.fill(u),
         "happens": lambda generator, probability: bool(asked.append(probability)),
     }
-    ratio_of = types.FunctionType(core.log_ratio_of_batch.py_func.__code__, names)
+    ratio_of = types.FunctionType(core.log_ratio_of_batch.__code__, names)
     total = ratio_of(None, None, None, None, 1.0, bound, ratio)
     return asked[0] if asked else float(total != 0.0)
 
