@@ -71,6 +71,7 @@ def interpreted(estimate_gradient, precision=1.0):
         "prior_gradient": lambda oracle, theta, out: np.copyto(out, precision * theta),
         "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
         "noisy_step": lattice.noisy_step.py_func,
+        "add_prior_step": lattice.add_prior_step.py_func,
     }
     return types.FunctionType(STEPS.__code__, names)
 
