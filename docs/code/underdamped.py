@@ -178,11 +178,10 @@ def _advance(oracle, generator, chain, steps, first, stop, kept, draws, batch, l
         draw += 1
     for k in range(first, stop):
         estimate_gradient(oracle, generator, place, 1.0, batch, loop, gradient, prior)
-        for j in range(place.size):
-            gradient[j] += steps.temperature * prior[j]
         # All that the records do to this step, noise included: what follows is post-processing.
         noisy_step(gradient, steps.size, steps.noise_scale, steps.spacing, generator, pushed)
         for j in range(place.size):
+            pushed[j] -= steps.size * steps.temperature * prior[j]
             velocity[j] += pushed[j] - steps.friction * steps.size * velocity[j]
             place[j] += steps.size * velocity[j]
         if draw < kept.size and kept[draw] == k:

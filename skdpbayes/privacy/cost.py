@@ -38,6 +38,9 @@ from .loss_distributions import (
     records_moved,
 )
 
+# The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
+# of it would be left, and mu counts as this.
+SMALLEST_MU = 1e-7
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
 
@@ -59,32 +62,48 @@ def gaussian_limit(cost):
 
 
 def gaussian_delta(mu, epsilon):
-    """Smallest delta at which a ``mu``-GDP mechanism is (epsilon, delta)-private."""
+    """Smallest delta at which a ``mu``-GDP mechanism is (epsilon, delta)-private; mu is rounded up."""
     if mu == 0:
         return 0.0
     if math.isinf(mu):
         return 1.0
+    mu = max(mu, SMALLEST_MU)
     accept = log_ndtr(-epsilon / mu + mu / 2)
     reject = epsilon + log_ndtr(-epsilon / mu - mu / 2)
     return float(-math.exp(accept) * math.expm1(min(reject - accept, 0.0)))
 
 
 def gaussian_epsilon(mu, delta):
-    """Smallest epsilon at which a ``mu``-GDP mechanism is (epsilon, delta)-private."""
+    """Smallest epsilon at which a ``mu``-GDP mechanism is (epsilon, delta)-private; mu is rounded up."""
     if mu == 0:
         return 0.0
-    return float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta)) if mu < math.inf else math.inf
+    if math.isinf(mu):
+        return math.inf
+    with np.errstate(all="ignore"):  # On its way the search passes deltas of zero.
+        return float(dp_accounting.get_epsilon_gaussian(1.0 / max(mu, SMALLEST_MU), delta))
 
 
 @lru_cache(maxsize=1024)
 def gaussian_mu(epsilon, delta):
-    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy."""
+    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy.
+
+    Raises
+    ------
+    ValueError
+        If it is below `SMALLEST_MU`.
+    """
     if math.isinf(epsilon):
         return math.inf
     if delta == 0:
         return 0.0
+    if gaussian_epsilon(2.0 * SMALLEST_MU, delta) > epsilon:
+        raise ValueError(
+            f"epsilon={epsilon:g} at delta={delta:g} is less than can be computed of Gaussian noise: raise "
+            "epsilon or delta."
+        )
     # Roots are found to 1e-12; a distance from them keeps the ceiling for all that costs less, too.
-    mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
+    with np.errstate(all="ignore"):
+        mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
     while gaussian_epsilon(mu, delta) > epsilon:
         mu *= 1.0 - 1e-10
     return mu

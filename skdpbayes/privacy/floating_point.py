@@ -8,13 +8,14 @@ its mathematical sensitivity when one record changes (Casacuberta et al. 2022). 
 - ``theta``, the drift and the noise are rounded to one lattice, of spacing ``2^-24`` times the noise's
   standard deviation (rounded down to a power of two). Sums of lattice points are exact, so the update
   is a lattice Gaussian shifted by a lattice vector: rounding, applied to an ideal Gaussian mechanism,
-  and so post-processing. A cell near the centre collects some ``2^28`` outputs of the normal generator.
+  and so post-processing. Of the drift this is the records' part; the prior's, which is the same on all
+  tables, is rounded by itself. A cell near the centre collects some ``2^28`` outputs of the normal generator.
 - rounding the drift moves it by at most one spacing per coordinate more than the records do, and the
   sum over records errs by at most ``gamma n G`` with ``gamma`` the longest chain of additions times the
   unit roundoff. Both enlarge the sensitivity that is accounted for, by the factors below.
 - states are confined to a box of ``2^22`` noise deviations around zero. That keeps every sum exact and,
-  where two chains at different states are compared, bounds by how much their rounding can differ. Drifts
-  are cut at 16 times that, from where the noise does not bring a state back into the box.
+  where two chains at different states are compared, bounds by how much their rounding can differ. Both parts
+  of a drift are cut at 32 times that, from where the noise does not bring a state back into the box.
 """
 
 import math
@@ -65,9 +66,9 @@ def contraction_slack(n_parameters, smallest_noise_scale):
     """Return how much farther apart rounding can leave two states after a step that contracts.
 
     In units of the lattice, for each coordinate: 1 for the noise, whose rounding is undone to compare the
-    states before it; 1 for the drift's; under 1 for the prior's part of it, whose relative error is that
-    of a few operations; and for each table ``gamma ||theta||`` for the products of rows with ``theta``,
-    ``gamma`` being ``n_parameters`` and a few more unit roundoffs and ``||theta||`` at most the box's.
+    states before it; 1 for that of the records' part of the drift; 1 for that of the prior's; and for each
+    table ``gamma ||theta||`` for the products of rows, or of the prior's precision, with ``theta``, ``gamma``
+    being ``n_parameters`` and a few more unit roundoffs and ``||theta||`` at most the box's.
     """
     box = 2.0 ** (LATTICE_BITS + BOX_BITS) * 2.0 * _UNIT_ROUNDOFF
     units = 3.0 + 2.0 * box * (n_parameters + 8)

@@ -18,7 +18,7 @@ class _CloseEnoughError(Exception):
     pass
 
 
-def smallest_within(excess, guess=1.0, tolerance=1e-12):
+def smallest_within(excess, guess=1.0, tolerance=1e-12, farthest=_FARTHEST):
     """Return the smallest ``x > 0`` with ``excess(x) <= 0``, where the excess falls with x.
 
     Parameters
@@ -28,6 +28,8 @@ def smallest_within(excess, guess=1.0, tolerance=1e-12):
         Where to look for the first feasible point; 0 is none.
     tolerance : float, default=1e-12
         The answer has an excess in ``[-tolerance, 0]``, or its bracket is down to rounding.
+    farthest : float, default=700.0
+        The largest ``x`` to look at.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def smallest_within(excess, guess=1.0, tolerance=1e-12):
     ValueError
         If there is none in reach.
     """
-    low, value_low, high, value_high = _bracket(excess, guess, tolerance)
+    low, value_low, high, value_high = _bracket(excess, guess, tolerance, farthest)
     if value_high >= -tolerance:
         return high
     # Just inside the budget, so that the answer is feasible at once.
@@ -91,15 +93,17 @@ def _first_feasible(aimed, infeasible, feasible, tolerance, resolution=0.0):
     return best
 
 
-def _bracket(excess, high, tolerance):
+def _bracket(excess, high, tolerance, farthest):
     """Return (infeasible point, its finite excess, feasible point, its excess)."""
     low, value_low, width = 0.0, math.inf, 0.02
     value_high = excess(high)
     while value_high > 0:
         low, value_low = high, value_high
-        high, width = high + width, 4.0 * width
-        if high > _FARTHEST:
-            raise ValueError("no schedule stays within the budget: raise epsilon or delta.")
+        if high >= farthest:
+            raise ValueError(
+                "no schedule stays within the budget: raise epsilon or delta, or lower n_steps."
+            )
+        high, width = min(high + width, farthest), 4.0 * width
         value_high = excess(high)
     # Costs far beyond a budget take long to compute: come from the feasible side.
     while math.isinf(value_low) and value_high < -tolerance:

@@ -16,6 +16,9 @@ from ..targets import TargetBounds
 # for `estimated_seconds`, never used for anything else.
 _ENTRIES_PER_SECOND = 1.5e9
 
+# No plan is hotter: posteriors are flat long before.
+LARGEST_TEMPERATURE = 1e30
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:

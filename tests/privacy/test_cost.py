@@ -1,6 +1,7 @@
 """Costs: closed forms, dp-accounting, and computations that share no code with either."""
 
 import math
+import warnings
 
 import dp_accounting
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
-from skdpbayes.privacy.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.cost import SMALLEST_MU, gaussian_delta, gaussian_epsilon, gaussian_mu
 
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 ADD = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -272,3 +273,16 @@ def test_group_privacy_of_a_gaussian_cost():
     epsilon = gaussian_epsilon(3 * mu, 1e-5)
     found = optimize.brentq(lambda e: gaussian_delta(3 * mu, e) - 1e-5, 0.01, 20)
     assert epsilon == pytest.approx(found, rel=1e-9)
+
+
+def test_gaussians_too_weak_to_be_computed_cost_what_the_weakest_does():
+    """Of a delta of about ``mu / 3`` rounding would leave a few digits, and then none."""
+    for mu in (1e-8, 1e-12, 1e-300):
+        assert gaussian_epsilon(mu, 1e-15) == gaussian_epsilon(SMALLEST_MU, 1e-15) > 0
+        assert gaussian_delta(mu, 1e-9) == gaussian_delta(SMALLEST_MU, 1e-9) > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="epsilon=1e-12 at delta=1e-15"):
+            gaussian_mu(1e-12, 1e-15)
+        for epsilon, delta in ((1e-5, 1e-15), (1e-12, 1e-6), (1e6, 1e-300)):
+            assert gaussian_epsilon(gaussian_mu(epsilon, delta), delta) <= epsilon

@@ -9,11 +9,12 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from scipy.stats import dirichlet, gamma, multivariate_normal, norm, wishart
 
+from skdpbayes.samplers._machinery.gradients import gradient_oracle, gradient_sum
 from skdpbayes.samplers._machinery.linking import CompiledCore
 from skdpbayes.samplers._machinery.losses import potential_at
 from skdpbayes.samplers.mixture.core import places
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets import loss_differences, potential_gradient
+from skdpbayes.targets import loss_differences
 from skdpbayes.targets.mixture import (
     STATISTICS_NORM,
     Components,
@@ -33,6 +34,19 @@ def differences(target, theta, proposal, selection, count):
     out = np.full(count, np.nan)
     _differences(target, theta, proposal, selection, count, out)
     return out
+
+
+@CompiledCore
+def _gradients(oracle, theta, gradient, prior):
+    gradient_sum(oracle, theta, None, oracle.n_examples, 0, gradient, prior)
+
+
+def potential_gradient(target, theta, temperature=1.0):
+    """As the package's own, by what samplers use."""
+    gradient, prior = np.full(theta.size, np.nan), np.full(theta.size, np.nan)
+    oracle, _ = gradient_oracle(target, theta.size, 1000)
+    _gradients(oracle, theta, gradient, prior)
+    return gradient + temperature * prior
 
 
 def components_at(target, theta):

@@ -1,8 +1,11 @@
 """What the steps of all Langevin samplers share: a noisy gradient on a lattice, and coordinates.
 
-    q = round(N(0, sigma^2 I)) - round(eta (g + tau lambda theta))
+    q = round(N(0, sigma^2 I)) - round(eta g)
 
-is all that a step lets out of the records: a Gaussian mechanism, see `skdpbayes.privacy.floating_point`.
+is all that a step lets out of the records: a Gaussian mechanism, see `skdpbayes.privacy.floating_point`. The
+prior's part is no business of the records, and is rounded by itself: together, far from zero, the sum of both
+would be rounded differently on two tables.
+
 A sampler may move in coordinates ``u`` with ``theta = W u``, block by block of the parameters; gradients
 are then ``W^T g``.
 """
@@ -13,21 +16,30 @@ from numba import types
 from ..._compiled import compilable, compiled_for
 from ...privacy.floating_point import BOX_BITS, LATTICE_BITS
 
-# In units of the lattice: 16 boxes, so that no chain that is held in one sees the cut.
-_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS + 4)
+# In units of the lattice: 32 boxes, so that no chain that is held in one sees the cut.
+_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
+
+
+@compilable
+def _rounded(move, spacing):
+    """Return a move in units of the lattice, cut: sums stay exact wherever a chain goes."""
+    return np.rint(min(max(move / spacing, -_LARGEST_DRIFT), _LARGEST_DRIFT))
 
 
 @compilable
 def noisy_step(gradient, size, noise_scale, spacing, generator, out):
-    """Write ``q`` to ``out``, the gradient being that of the whole potential.
-
-    A drift is cut: sums stay exact wherever a chain goes.
-    """
+    """Write ``q`` to ``out``, the gradient being that of the records alone."""
     for j in range(out.size):
-        drift = min(max(size * gradient[j] / spacing, -_LARGEST_DRIFT), _LARGEST_DRIFT)
         noise = noise_scale * generator.standard_normal()
         # Dividing by a power of two is exact, and so is the sum of lattice points.
-        out[j] = spacing * (np.rint(noise / spacing) - np.rint(drift))
+        out[j] = spacing * (np.rint(noise / spacing) - _rounded(size * gradient[j], spacing))
+
+
+@compilable
+def add_prior_step(prior, size, spacing, out):
+    """Add ``-round(size * prior)`` to ``out``, the gradient being that of ``-log p(theta)``."""
+    for j in range(out.size):
+        out[j] -= spacing * _rounded(size * prior[j], spacing)
 
 
 def to_parameters(transform, coordinates, out):

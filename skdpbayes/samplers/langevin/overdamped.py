@@ -21,7 +21,7 @@ import numpy as np
 from ...privacy.floating_point import box_half_width, lattice_spacing
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import cut_anew, estimate_gradient, gradient_oracle, start_of
-from .._machinery.lattice import noisy_step
+from .._machinery.lattice import add_prior_step, noisy_step
 from .._machinery.linking import CompiledCore
 
 
@@ -50,10 +50,9 @@ def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, l
         estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, gradient, prior)
         begun = kept[draw - 1] + 1 if steps.anew and draw > 0 else 0
         step = steps.size * (k - begun + 1.0) ** -steps.decay
-        for j in range(theta.size):
-            gradient[j] += steps.temperature * prior[j]
         noise_scale = np.sqrt(2.0 * step * steps.temperature)
         noisy_step(gradient, step, noise_scale, steps.spacing, generator, moved)
+        add_prior_step(prior, step * steps.temperature, steps.spacing, moved)
         for j in range(theta.size):
             moved[j] += theta[j]
         if draw < kept.size and kept[draw] == k:

@@ -21,6 +21,7 @@ from ...privacy.budget import Budget
 from ...privacy.cost import gaussian_limit
 from ...privacy.root_finding import smallest_within
 from ...targets import TargetBounds
+from .._plan import LARGEST_TEMPERATURE
 from .dynamics import Dynamics
 from .geometry import Geometry
 
@@ -30,6 +31,8 @@ MAX_STEPS = 10**9
 # number are refused, because composing their costs would take minutes.
 MOST_BATCHES = 300_000
 COMPOSABLE_BATCHES = 3_000_000
+# How far temperatures are raised, and steps are shortened, in logarithms: numbers stay normal doubles.
+_FARTHEST = math.log(LARGEST_TEMPERATURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,8 +253,9 @@ def _lowest_temperature(chain):
         return 1.0
     guess = 1.0
     if chain.sampling_rate < 1 and limit_excess(0.0) > 0:
-        guess = smallest_within(limit_excess, guess, 1e-6)
-    return math.exp(smallest_within(excess_at, guess, chain.release.tolerance(chain)))
+        guess = smallest_within(limit_excess, guess, 1e-6, _FARTHEST)
+    tolerance = chain.release.tolerance(chain)
+    return math.exp(smallest_within(excess_at, guess, tolerance, _FARTHEST))
 
 
 def _within_budget(chain, temperature):
@@ -264,6 +268,7 @@ def _within_budget(chain, temperature):
         shrink = smallest_within(
             lambda log: excess(chain, temperature, step * math.exp(-log), steps),
             tolerance=chain.release.tolerance(chain),
+            farthest=_FARTHEST,
         )
         return step * math.exp(-shrink), steps
     if chain.n_steps is None and excess(chain, temperature, step, fewest) <= 0:

@@ -24,7 +24,7 @@ import numpy as np
 from ...privacy.floating_point import lattice_spacing
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
-from .._machinery.lattice import noisy_step, to_coordinates, to_parameters
+from .._machinery.lattice import add_prior_step, noisy_step, to_coordinates, to_parameters
 from .._machinery.linking import CompiledCore
 
 
@@ -60,12 +60,12 @@ def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, 
     for k in range(first, stop):
         to_parameters(transform, place, theta)
         estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, gradient, prior)
-        for j in range(theta.size):
-            gradient[j] += steps.temperature * prior[j]
         to_coordinates(transform, gradient, pull)
         kappa = steps.size * (k + 1.0) ** -steps.decay
         noise_scale = np.sqrt(2.0 * kappa * steps.noise)
         noisy_step(pull, kappa, noise_scale, steps.spacing, generator, pushed)
+        to_coordinates(transform, prior, pull)
+        add_prior_step(pull, kappa * steps.temperature, steps.spacing, pushed)
         release = draw < kept.size and kept[draw] == k
         kinetic = 0.0
         for j in range(place.size):

@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from .kernel import ROUNDED_LOG_ODDS
 from .plan import LARGEST_CHANGE, Clock, MetropolisPlan
 from .search import (
     FEWEST,
@@ -71,7 +70,7 @@ def plan_walk(sampler, problem):
         noise_variance=walk.noise,
         batch_ratio=walk.ratio,
         adapt_step_size=options.adapt_step_size,
-        clock=_clock(problem, walk, n_steps, burn_in),
+        clock=_clock(problem, walk, n_steps, most, burn_in),
         expected_acceptance=walk.acceptance,
         typical_deviation=walk.deviation,
         relaxations=max(0.0, relaxations(walk, n_steps, options.burn_in)),
@@ -79,15 +78,24 @@ def plan_walk(sampler, problem):
     )
 
 
-def _clock(problem, walk, n_steps, burn_in):
+def _clock(problem, walk, n_steps, most, burn_in):
     aim = walk.acceptance if problem.options.adapt_step_size else 0.0
     if not problem.is_filtered:
         return Clock(0.0, float(n_steps), burn_in * n_steps, aim)
     charge = _charge(problem, walk)
-    # Sums are rounded, and so are the log-odds of steps that are shorter than planned.
-    share = 100.0 if walk.ratio == 0 else 200.0
-    rounding = 1e-9 + share * ROUNDED_LOG_ODDS / walk.bound
-    total = n_steps * charge * (1.0 - rounding)
+    # Rounding adds e to what a step of any length moves. At x times the planned length it moves w x + e and
+    # is charged for (w + e) x: short by less than e / (2 w) of a planned step's charge.
+    short = problem.kernel.fixed_rounding(walk.ratio, walk.noise) / (
+        2.0 * problem.kernel.sides * walk.bound
+    )
+    # Sums of charges are rounded, too.
+    kept_back = 1e-9 + short * most / n_steps
+    if kept_back > 0.5:
+        raise ValueError(
+            f"steps of {walk.distance:.3g} at temperature {walk.temperature:.3g} are so short that what a "
+            "record does is lost in rounding: raise step_size, or lower temperature."
+        )
+    total = n_steps * charge * (1.0 - kept_back)
     return Clock(charge / walk.distance**2, total, burn_in * total, aim)
 
 

@@ -23,6 +23,14 @@ from ...privacy.loss_distributions import AcceptBits, PoissonGaussian, records_m
 ROUNDED_LOG_ODDS = 2.0**-45
 
 
+def rounded_noisy_ratio(noise_variance):
+    """Return how much farther apart rounding can leave two log ratios to which noise is added.
+
+    Ratios of more than ``v + 256`` in size leave next to nothing open: see the documentation's theory page.
+    """
+    return 2.0**-50 * (noise_variance + 256.0)
+
+
 def barker_acceptance(deviation):
     """Return the mean of ``1 / (1 + exp(-x))``, ``x`` normal with mean ``-deviation^2 / 2``."""
     deviation = np.asarray(deviation, dtype=float)
@@ -87,9 +95,18 @@ class Kernel:
 
     def _counted(self, bound, ratio, noise_variance):
         """Return (what a record adds each time that it counts, how often it does)."""
-        # Log ratios are of that size at most where noise leaves the decision open.
-        rounded = self._rounded_batch(bound, ratio) + 2.0**-52 * (noise_variance + 1024.0)
+        rounded = self._rounded_batch(bound, ratio) + rounded_noisy_ratio(noise_variance)
         return np.log1p(ratio) + rounded, bound * (1.0 + np.divide(1.0, ratio))
+
+    def _shift(self, bound, noise_variance):
+        """Return how far apart the noisy log ratios of all records of two tables are, rounding included."""
+        return self.sides * bound + rounded_noisy_ratio(noise_variance)
+
+    def fixed_rounding(self, ratio, noise_variance):
+        """Return what rounding adds to a step's range, or shift, however short the step is."""
+        if self.noisy:
+            return rounded_noisy_ratio(noise_variance)
+        return ROUNDED_LOG_ODDS + (0.0 if ratio == 0 else float(self._rounded_batch(0.0, ratio)))
 
     def units(self, bound, ratio, noise_variance, pure):
         """Return what steps take of a budget's epsilon if it is pure, else of its ``mu^2``, as arrays.
@@ -103,8 +120,9 @@ class Kernel:
             return moved if pure else moved**2 / 4.0
         with np.errstate(divide="ignore", invalid="ignore"):
             jump, rate = self._counted(bound, ratio, noise_variance)
-            moved = np.where(ratio == 0, bound, jump * rate)
-        return (self.sides * moved) ** 2 / noise_variance
+            all_records = self._shift(bound, noise_variance)
+            moved = np.where(ratio == 0, all_records, self.sides * jump * rate)
+        return moved**2 / noise_variance
 
     def cost(self, bound, ratio, noise_variance, n_steps):
         """Return the cost of steps of one length, whose record bound is ``bound``."""
@@ -115,7 +133,7 @@ class Kernel:
             return PrivacyCost(self.relation, bits=(bits,))
         deviation = math.sqrt(noise_variance)
         if ratio == 0:
-            mu = self.sides * bound / deviation * math.sqrt(n_steps)
+            mu = self._shift(bound, noise_variance) / deviation * math.sqrt(n_steps)
             return PrivacyCost(self.relation, mu=mu)
         jump, rate = map(float, self._counted(bound, ratio, noise_variance))
         counted = PoissonGaussian(deviation / jump, rate, n_steps)

@@ -12,7 +12,7 @@ from skdpbayes.linear_model import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
 from skdpbayes.samplers import OPS, SGLD, sample
-from skdpbayes.samplers._machinery import gradients, lattice
+from skdpbayes.samplers._machinery import gradients
 from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds, add_gradient, example_gradient, implements, n_examples
 
@@ -65,12 +65,15 @@ def _bowl_gradient(target, theta, selection, count, out):
 
 def interpreted(estimate_gradient, precision=1.0):
     """Return the chain's steps as Python runs them, with gradients and a prior of one's own."""
+
+    def estimate(oracle, generator, theta, rate, batch, loop, gradient, prior):
+        estimate_gradient(generator, theta, batch, gradient)
+        prior[:] = precision * theta
+
     names = {
         **STEPS.__globals__,
-        "estimate_gradient": estimate_gradient,
-        "prior_gradient": lambda oracle, theta, out: np.copyto(out, precision * theta),
+        "estimate_gradient": estimate,
         "cut_anew": lambda batch: None if batch is None else batch.turn.fill(-1),
-        "noisy_step": lattice.noisy_step.py_func,
     }
     return types.FunctionType(STEPS.__code__, names)
 
@@ -162,7 +165,7 @@ def test_every_draw_starts_where_the_one_before_was_released(make_target):
 def test_iterates_stay_on_the_lattice_and_in_the_box(make_target, monkeypatch):
     """A gradient that pushes far out is stopped at the box, and restarts are on the lattice."""
 
-    def pushing(oracle, generator, theta, rate, batch, parts, loop, out):
+    def pushing(generator, theta, batch, out):
         out[:] = -40 * 0.7
 
     monkeypatch.setattr(overdamped, "_advance", interpreted(pushing, 1e-9))
@@ -226,9 +229,9 @@ def test_each_draw_starts_on_the_lattice_with_batches_cut_anew(make_target, monk
     """Seen from inside: the states at which gradients are asked for, and the records that are read."""
     states, selections = [], []
 
-    def noting(oracle, generator, theta, rate, batch, parts, loop, out):
+    def noting(generator, theta, batch, out):
         states.append(theta.copy())
-        selections.append(gradients.next_batch.py_func(generator, batch).copy())
+        selections.append(gradients.next_batch(generator, batch).copy())
         out[:] = 0.0
 
     monkeypatch.setattr(overdamped, "_advance", interpreted(noting))

@@ -3,6 +3,7 @@
 import inspect
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
 from skdpbayes.samplers import DPMH, SGHMC, DPFastMH, DPFastMHGaussian, PenaltyMH
+from skdpbayes.samplers.metropolis.core import is_accepted
 from skdpbayes.samplers.metropolis.kernel import Kernel
 from skdpbayes.targets import TargetBounds
 
@@ -117,24 +119,81 @@ def test_what_a_batchs_rounding_can_add_is_in_the_range_of_its_bits(relation, bo
         noisy = Kernel(True, True, relation, True, n)
         (counted,) = noisy.cost(bound, ratio, 4.0, 1).counted
         assert (
-            2.0 / counted.noise_multiplier >= math.log1p(ratio) + sums + quotients + 2.0**-52 * 844
+            2.0 / counted.noise_multiplier >= math.log1p(ratio) + sums + quotients + 2.0**-50 * 260
         )
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("options", VARIED)
-@pytest.mark.parametrize("sampler", BARE)
+@pytest.mark.parametrize("sampler", [*BARE, PenaltyMH])
 @pytest.mark.parametrize("n", [300, 1_000_000])
 def test_rounding_is_paid_for_however_many_short_steps_a_filter_lets_through(
     relation, options, sampler, n
 ):
     """Every bit's range grows by rounding, by as much in the shortest step as in the longest."""
     made = plan(sampler, relation=relation, n=n, **options)
-    kernel = Kernel(sampler.on_batches, False, relation, True, n)
+    kernel = Kernel(sampler.on_batches, sampler.is_noisy, relation, True, n)
     for steps in (made.n_steps, made.expected_steps):
         distance = math.sqrt(made.clock.total / made.clock.coefficient / steps)
         bound = distance / made.temperature
-        assert steps * kernel.concentrated(bound, made.batch_ratio, 0.0) <= made.cost.rho
+        of_one = kernel.concentrated(bound, made.batch_ratio, made.noise_variance)
+        assert steps * of_one <= made.cost.rho
+
+
+class Given(NamedTuple):
+    """A generator that returns what it is told to."""
+
+    normal: float
+    exponential: float
+
+    def standard_normal(self):
+        return self.normal
+
+    def standard_exponential(self):
+        return self.exponential
+
+
+def least_accepted(log_ratio, noise_variance, exponential):
+    """Return the least normal number with which a noisy ratio is accepted, to the last bit."""
+    low, high = -1e4, 1e4
+    while low < (middle := 0.5 * (low + high)) < high:
+        drawn = Given(middle, exponential)
+        if is_accepted.py_func(drawn, log_ratio, False, noise_variance):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("noise_variance", [1e-3, 1.0, 37.0, 1e5])
+def test_rounding_of_noisy_ratios_is_paid_for_however_little_records_can_do(
+    relation, noise_variance
+):
+    """A table of a single record, and a prior that weighs ever so much more.
+
+    Given its exponential number, a bit tells whether a normal one is beyond a point. What moves that point
+    is the shift of a Gaussian mechanism.
+    """
+    kernel = Kernel(False, True, relation, True, 1)
+    deviation, rng = math.sqrt(noise_variance), np.random.default_rng(0)
+    for bound in (1e-18, 1e-15, 0.51 * math.ulp(noise_variance + 200.0), 1e-6):
+        paid = kernel.cost(bound, 0.0, noise_variance, 1).mu * deviation
+        most = 0.0
+        for _ in range(60):
+            prior = rng.uniform(-1.0, 1.0) * (noise_variance + 256.0)
+            exponential = rng.exponential()
+            pulls = (bound, -bound) if relation == "replace_one" else (bound, 0.0)
+            ends = [least_accepted(prior + pull, noise_variance, exponential) for pull in pulls]
+            most = max(most, abs(ends[0] - ends[1]) * deviation)
+        assert most <= paid
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_plans_of_steps_in_which_records_do_next_to_nothing_pay_for_rounding(relation):
+    made = plan(PenaltyMH, relation=relation, step_size=1e-12, n_steps=50, temperature=1.0)
+    sides = 2.0 if relation == "replace_one" else 1.0
+    assert made.cost.mu > sides * 1e-12 * math.sqrt(50 / made.noise_variance) * 1.1
 
 
 def test_noise_is_paid_for_as_a_gaussian():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from compiling import called
 from numba import njit
 from scipy.special import expit, ndtr
 from scipy.stats import poisson
@@ -174,7 +175,7 @@ def test_batches_of_tables_that_records_cannot_be_numbered_in_are_refused():
 
 def whole_table(target, theta, proposal, temperature, bound, parts):
     oracle = loss_oracle(target, False)
-    return log_ratio_of_all(oracle, theta, proposal, temperature, bound, parts, 0)
+    return called(log_ratio_of_all)(oracle, theta, proposal, temperature, bound, parts, 0)
 
 
 def test_losses_that_lie_about_their_bound_are_confined_to_it():
