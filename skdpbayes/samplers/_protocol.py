@@ -46,7 +46,8 @@ CONSTRAINTS = {
 # Within these plans are computed from normal doubles: squares of squares, over squares of numbers of records.
 _LARGEST_NUMBER = 2**53
 _GRADIENT_BOUNDS = (1e-75, 1e75)
-_DEVIATIONS = (1e-15, 1e15)
+_DEVIATIONS = (1e-30, 1e15)
+_LARGEST_PRECISION = 1e150
 
 # Options are fields with defaults: a constructor, get_params and clone follow from them.
 options = partial(dataclass, kw_only=True, eq=False, repr=False)
@@ -269,6 +270,11 @@ def check_scales(bounds):
             f"between {least:g} and {most:g} (gradient_bound={bounds.gradient_bound:g} over the root of the "
             f"smallest prior precision, {low:g}): choose prior_scale nearer to 1 / data_norm, and leave "
             "intercept_scaling=None; of networks, prior_scale nearer to 1 / clip_norm."
+        )
+    if not high <= _LARGEST_PRECISION:
+        raise ValueError(
+            f"a prior precision of {high:g} is beyond {_LARGEST_PRECISION:g}: choose prior_scale nearer to "
+            "1 / data_norm, or intercept_scaling=None."
         )
     if not high <= most**2 * low:
         raise ValueError(

@@ -242,7 +242,7 @@ def reckoned(problem, temperature, distance, ratio, noise):
     bound = problem.lipschitz * distance / temperature
     # In one dimension distances are uniform below this one.
     square = distance**2 / (3.0 if d == 1 and options.proposal == "sphere" else 1.0)
-    share = 1.0 - precision * deviation**2
+    share = max(0.0, 1.0 - precision * deviation**2)
     heat = 2.0 * square * share * ratio / (bound * temperature * (2.0 + ratio))
     variance = (square + heat) / deviation**2 + noise
     acceptance = problem.kernel.acceptance(np.sqrt(variance))
