@@ -8,6 +8,7 @@ from .auto import Auto
 from .fisher import SGFS
 from .langevin import OPS, SGHMC, SGLD, SGNHT
 from .metropolis import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
+from .noise_aware import NoiseAware
 from .variational import BayesByBackprop
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "BayesByBackprop",
     "DPFastMH",
     "DPFastMHGaussian",
+    "NoiseAware",
     "PenaltyMH",
     "Plan",
     "Released",

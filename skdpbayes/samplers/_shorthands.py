@@ -4,6 +4,7 @@ from .auto import Auto
 from .fisher import SGFS
 from .langevin import OPS, SGHMC, SGLD, SGNHT
 from .metropolis import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
+from .noise_aware import NoiseAware
 from .variational import BayesByBackprop
 
 SHORTHANDS = {
@@ -14,6 +15,7 @@ SHORTHANDS = {
         SGHMC,
         SGNHT,
         SGFS,
+        NoiseAware,
         OPS,
         BayesByBackprop,
         DPMH,

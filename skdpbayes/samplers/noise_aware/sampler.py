@@ -1,0 +1,93 @@
+"""A posterior given what was released: gradients, a curvature, and the noise on them.
+
+    p(theta | g, F, ...)  ~  p(theta) N(g; a(m) - a(theta), V + sigma^2 I),   a the mean of sum_i y_i x_i
+
+`plan` says what is released and what it costs, `releases` does it, `surrogate` draws.
+"""
+
+import numpy as np
+
+from .._protocol import Sampler, check_made_for, options
+from ..langevin import SGHMC
+from .plan import plan_noise_aware
+
+# Matrices of more rows are not released: it would take minutes to draw given them.
+LARGEST_LENGTH = 200
+
+
+@options()
+class NoiseAware(Sampler):
+    """The posterior given what was released: calibrated draws, with the user's own prior, untempered.
+
+    Releases a second moment, a few gradients of weighted records and one curvature, seven passes in all,
+    and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
+    wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
+    binary logistic targets of up to 200 coefficients. Without privacy (``epsilon=inf``) nothing is hidden,
+    and the plan is that of `SGHMC`.
+
+    References
+    ----------
+    .. [1] G. Bernstein and D. Sheldon, "Differentially private Bayesian linear regression", NeurIPS 2019.
+    .. [2] T. Kulkarni, J. Jälkö, A. Koskela, S. Kaski and A. Honkela, "Differentially private Bayesian
+       inference for generalized linear models", ICML 2021.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import NoiseAware
+    >>> from skdpbayes.targets import TargetBounds
+    >>> bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    >>> plan = NoiseAware().plan(bounds, 100_000, Budget(epsilon=1.0, delta=1e-6))
+    >>> plan.temperature, 0.999 < plan.epsilon <= 1.0
+    (1.0, True)
+    """
+
+    name = "noise_aware"
+
+    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+        budget.checked_gaussian(f"sampler={self.name!r}")
+        if temperature not in (None, 1.0):
+            raise ValueError(
+                f"sampler={self.name!r} draws from the posterior itself, and temperature={temperature} asks "
+                "for another: leave it at 'auto', or take sampler='auto'."
+            )
+        if bounds.row_norm is None or bounds.n_blocks > 1:
+            raise ValueError(
+                f"sampler={self.name!r} is for logistic regression of two classes so far: take "
+                "sampler='auto'."
+            )
+        if bounds.block_length > LARGEST_LENGTH:
+            raise ValueError(
+                f"sampler={self.name!r} releases matrices, for up to {LARGEST_LENGTH} coefficients, and "
+                f"there are {bounds.block_length}: take sampler='auto'."
+            )
+        if not budget.is_private:
+            return SGHMC().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
+        if n_steps is not None:
+            raise ValueError(
+                f"n_steps={n_steps} is for chains that read the table at every step, and "
+                f"sampler={self.name!r} reads it seven times: leave n_steps='auto'."
+            )
+        return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""
+        check_made_for(plan, target)
+        if not hasattr(target, "intercept_scaling") or hasattr(target, "n_classes"):
+            raise ValueError(
+                f"sampler={self.name!r} works with the rows of the package's own binary logistic target, and "
+                f"{type(target).__name__} is none: plan another sampler."
+            )
+
+    def run(self, plan, target, generator, verbose):
+        """Release what the plan says, and draw given it."""
+        from .releases import run_noise_aware
+
+        return run_noise_aware(plan, target, generator, verbose)
+
+    def redraw(self, released, n_draws, random_state):
+        """Return new draws given what was released."""
+        from .surrogate import draw
+
+        draws = draw(released["surrogate"], n_draws, random_state)
+        return draws[:, None, :] * np.atleast_2d(released["unit"])
