@@ -17,13 +17,13 @@ from ..._compiled import compilable, compiled_for
 from ...privacy.floating_point import BOX_BITS, LATTICE_BITS
 
 # In units of the lattice: 32 boxes, so that no chain that is held in one sees the cut.
-_LARGEST_DRIFT = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
+LARGEST_UNITS = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
 
 
 @compilable
 def _rounded(move, spacing):
     """Return a move in units of the lattice, cut: sums stay exact wherever a chain goes."""
-    return np.rint(min(max(move / spacing, -_LARGEST_DRIFT), _LARGEST_DRIFT))
+    return np.rint(min(max(move / spacing, -LARGEST_UNITS), LARGEST_UNITS))
 
 
 @compilable

@@ -11,6 +11,7 @@ from ...privacy.floating_point import lattice_spacing
 from ...targets import second_moment
 from ...targets._weighted import record_weights, weighted_sums
 from .._machinery.execution import progress_bar
+from .._machinery.lattice import LARGEST_UNITS
 from .._protocol import Released
 from ..fisher.core import release_moment
 from .plan import moment_bound, noise_for, whiten
@@ -79,4 +80,5 @@ def release_vector(vector, noise_scale, generator):
     """Return a vector with noise, both rounded to one lattice, on which their sum is exact."""
     spacing = lattice_spacing(noise_scale)
     noise = noise_scale * generator.standard_normal(vector.size)
-    return spacing * (np.rint(vector / spacing) + np.rint(noise / spacing))
+    units = np.clip(vector / spacing, -LARGEST_UNITS, LARGEST_UNITS)
+    return spacing * (np.rint(units) + np.rint(noise / spacing))

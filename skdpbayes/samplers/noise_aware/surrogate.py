@@ -10,8 +10,9 @@ With ``t = sum_i v_i y_i z_i``, the same in every gradient, and ``a(u)`` its mea
 ``F`` is what the records have, seen through noise. ``S`` is the score of a Gaussian design with the released
 second moment ``n D``: its linear part is replaced by ``F``, so that the design decides on the saturation of
 logits far from ``m`` only. A priori eigenvectors of ``F`` are uniform, and the logarithms of its eigenvalues
-are normal with a learned mean and deviation. Everything is drawn in turns, in the basis of eigenvectors:
-rotations in planes, eigenvalues, coordinates of ``u`` one by one, and its length.
+normal; their mean, which is near that of the Gaussian design, and their deviation are learned. Everything is
+drawn in turns, in the basis of eigenvectors: rotations in planes, eigenvalues, coordinates of ``u`` one by
+one, and its length.
 """
 
 import math
@@ -140,8 +141,8 @@ def draw(surrogate, n_draws, random):
 class Given(NamedTuple):
     """What does not change in a chain, but for the basis in which it is written.
 
-    ``vectors`` has five rows: the averages of gradients, points and their ``c``, by the precisions of the noise,
-    then ``m`` and ``D m``.
+    ``vectors`` has five rows: the averages of gradients, points and their ``c``, by the precisions of the
+    noise, then ``m`` and ``D m``.
     """
 
     n_samples: int
@@ -156,7 +157,10 @@ class Given(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a chain is: ``u`` in the basis of eigenvectors, logarithms of eigenvalues, the basis."""
+    """Where a chain is: ``u`` in the basis of eigenvectors, logarithms of eigenvalues, the basis.
+
+    ``law`` has their mean and deviation, and what the mean is around a priori, with a deviation of 1.
+    """
 
     u: np.ndarray
     logs: np.ndarray
@@ -197,7 +201,7 @@ def _in_basis(surrogate, values, basis):
         vectors=np.ascontiguousarray(np.array([*averages, last, seen * last]) @ basis),
     )
     logs = np.log(values)
-    law = np.array([logs.mean(), max(logs.std(), 0.1)])
+    law = np.array([logs.mean(), max(logs.std(), 0.1), math.log(n * slope * seen.mean())])
     return given, State(last @ basis, logs, np.ascontiguousarray(basis), law)
 
 
@@ -212,7 +216,7 @@ def _times(matrix, vector, out):
 
 @compilable
 def _residuals(given, u, moved, slopes, out):
-    """Write ``g + c(u)`` less the average ``c`` to ``out``, ``moved`` being ``D u``; return ``h(u) / h(m)``."""
+    """Write ``g + c(u)`` less the average ``c``, given ``D u``; return ``h(u) / h(m)``."""
     square, along = 0.0, 0.0
     for i in range(u.size):
         square += u[i] * moved[i]
@@ -325,11 +329,12 @@ def _tuned(width, accepted, tuning, widest):
 
 @compilable
 def _renew_law(generator, state):
-    """Draw mean and deviation of the logarithms of eigenvalues: flat, and an inverse Gamma law."""
-    length, mean = state.logs.size, 0.0
+    """Draw mean and deviation of the logarithms of eigenvalues, given a normal and an inverse Gamma law."""
+    length, variance = state.logs.size, state.law[1] ** 2
+    precision, total = 1.0 + length / variance, state.law[2]
     for i in range(length):
-        mean += state.logs[i] / length
-    state.law[0] = mean + state.law[1] / math.sqrt(length) * generator.standard_normal()
+        total += state.logs[i] / variance
+    state.law[0] = (total + math.sqrt(precision) * generator.standard_normal()) / precision
     squares = 0.25
     for i in range(length):
         squares += 0.5 * (state.logs[i] - state.law[0]) ** 2
