@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._silence import silently
@@ -83,6 +83,14 @@ class Sampler(BaseEstimator):
     name = "sampler"
     _parameter_constraints: dict = {}
 
+    def __setattr__(self, name, value):
+        if self.__dict__.get("_is_of_plan") and name in self._get_param_names():
+            raise AttributeError(
+                f"{name} of a plan's sampler is what the plan was made and accounted for with: change it in "
+                "a copy, sklearn.base.clone(plan.sampler), and make another plan."
+            )
+        super().__setattr__(name, value)
+
     def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
         """Plan a run that keeps to a budget, from public numbers alone.
 
@@ -112,7 +120,8 @@ class Sampler(BaseEstimator):
         """
         self._validate_params()
         check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
-        options = tuple(self.get_params(deep=False).items())
+        # Of a copy: an option that is a sampler itself may get other options later, too.
+        options = tuple(clone(self).get_params(deep=False).items())
         return _planned(
             type(self), options, bounds, n_samples, budget, temperature, n_steps, n_draws
         )
@@ -228,7 +237,15 @@ class Sampler(BaseEstimator):
 @lru_cache(maxsize=512)
 def _planned(sampler_class, options, *args):
     # A sampler of its own for the plan: the user's may get other options later.
-    return sampler_class(**dict(options))._plan(*args)
+    return of_plan(sampler_class(**dict(options)))._plan(*args)
+
+
+def of_plan(sampler):
+    """Return a sampler, whose options (and theirs) can no longer be set: runs may read them again."""
+    for own in (sampler, *sampler.get_params().values()):
+        if isinstance(own, Sampler):
+            own._is_of_plan = True
+    return sampler
 
 
 def given(value):
@@ -369,7 +386,7 @@ def carry_out(target, plan, random_state, verbose):
     reserve(plan)
     try:
         with silently(), compiler_announced(plan.name, verbose):
-            return plan.sampler.run(plan, target, private_generator(random_state), verbose)
+            released = plan.sampler.run(plan, target, private_generator(random_state), verbose)
     except KeyboardInterrupt:
         warnings.warn(
             f"The fit was interrupted. Its whole plan is spent all the same: {cost}.",
@@ -377,3 +394,8 @@ def carry_out(target, plan, random_state, verbose):
             stacklevel=3,
         )
         raise
+    # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
+    carried_out = released.plan
+    if (carried_out.budget, carried_out.cost) != (plan.budget, plan.cost):
+        carried_out = replace(carried_out, budget=plan.budget, cost=plan.cost)
+    return released._replace(plan=carried_out)
