@@ -378,7 +378,7 @@ def carry_out(target, plan, random_state, verbose):
     Warns
     -----
     PrivacyWarning
-        If interrupted: the whole plan is spent all the same.
+        If interrupted, or ended by an error: the whole plan is spent all the same.
     """
     plan.sampler.check(plan, target)
     # What is reported as spent is not to be computed after records were read.
@@ -387,9 +387,10 @@ def carry_out(target, plan, random_state, verbose):
     try:
         with silently(), compiler_announced(plan.name, verbose):
             released = plan.sampler.run(plan, target, private_generator(random_state), verbose)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"
         warnings.warn(
-            f"The fit was interrupted. Its whole plan is spent all the same: {cost}.",
+            f"The fit {how}. Its whole plan is spent all the same: {cost}.",
             PrivacyWarning,
             stacklevel=3,
         )

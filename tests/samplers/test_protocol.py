@@ -16,6 +16,7 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
 from skdpbayes.samplers import (
@@ -232,6 +233,23 @@ def test_what_a_fit_reports_is_what_its_plan_has_reserved():
         and ledger.spent_epsilon > 0.99
     )
     assert clf.plan_.cost == clf.privacy_cost_ and clf.plan_.n_burn_in == 3
+
+
+class Failing(Blurred):
+    """Reads everything, and fails."""
+
+    def run(self, plan, target, generator, verbose):
+        raise MemoryError("late")
+
+
+def test_a_run_that_fails_says_what_is_spent():
+    clf = DPBayesianLogisticRegression(0.5, delta=1e-6, sampler=Failing(), random_state=0)
+    with PrivacyLedger(np.inf, 1e-6) as ledger, pytest.raises(MemoryError, match="late"):
+        with pytest.warns(
+            PrivacyWarning, match="ended with an error.*spent all the same: epsilon = 0.5"
+        ):
+            clf.fit(X, y)
+    assert ledger.spent_epsilon == pytest.approx(0.5, rel=1e-6)
 
 
 class Pure(Blurred):
