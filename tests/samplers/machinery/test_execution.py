@@ -175,6 +175,13 @@ def test_compiled_cores_are_kept_on_disk():
     assert all(core._cache.load_overload(s, context) is not None for s in core.signatures)
 
 
+def test_compiled_cores_are_stale_where_constants_that_they_hold_have_changed():
+    # The cut of drifts, in lattice.py, is made of those of floating_point.py.
+    root = Path(skdpbayes.__file__).parent
+    sources = {str(path.relative_to(root)) for path in linking._sources(root)}
+    assert {"_compiled.py", "privacy/floating_point.py", "targets/mixture.py"} <= sources
+
+
 @pytest.mark.nightly
 def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
     script = tmp_path / "fit.py"
