@@ -158,6 +158,18 @@ def test_options_are_set_through_estimators_also_where_the_sampler_is_a_name():
         clf.set_params(sampler__friction=0.2)
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [DPBayesianLogisticRegression(), DPBayesianMLPClassifier((2,)), DPGaussianMixturePosterior(1)],
+)
+def test_a_class_instead_of_an_object_is_named(estimator):
+    X, y = np.zeros((20, 2)), np.arange(20) % 2
+    with pytest.raises(TypeError, match=r"sampler=SGHMC is a class.*SGHMC\(\)"):
+        estimator.set_params(sampler=SGHMC).fit(X, y)
+    with pytest.raises(TypeError, match="sampler=SGHMC is a class"):
+        estimator.set_params(sampler__friction=0.1)
+
+
 def test_grid_searches_over_samplers_and_over_their_options():
     clf = DPBayesianLogisticRegression(epsilon=5.0, sampler="sghmc", n_steps=150, random_state=0)
     grid = {"sampler": [SGHMC(friction=0.3), OPS()], "epsilon": [1.0, 5.0]}

@@ -205,8 +205,16 @@ def laid_out(target):
 
 
 def cache_folder():
-    """Return where compiled code of the samplers is kept, or None if there is no such folder."""
-    return getattr(_lay_out._cached.stats, "cache_path", None)
+    """Return the folder below which compiled code is kept, or None if there is none.
+
+    numba makes a folder in it for each folder of sources.
+    """
+    path = getattr(_lay_out._cached.stats, "cache_path", None)
+    if path is None:
+        return None
+    path = Path(path)
+    # Beside the sources it is the package, whose folders have one of their own each.
+    return str(Path(__file__).parents[2] if path.name == "__pycache__" else path.parent)
 
 
 def count_examples(target):
