@@ -306,7 +306,7 @@ def _shrinking(target, bound, factors, means):
         return 1.0
     if not bound < np.inf:  # Where the bound is no number, nothing is let through.
         return 0.0
-    # Where components are narrower, or far out, rounding of statistics is multiplied by more than is paid for.
+    # Where components are narrow or far out, rounding of statistics is multiplied by more than is paid for.
     steeper = _steepness(target, factors, means)
     steeper /= _steepness(
         target, target.factors.reshape(target.factors.size), target.means.reshape(target.means.size)

@@ -162,7 +162,8 @@ def test_gradients_are_scaled_down_by_a_public_factor(rng, kind, halved):
             else:
                 assert np.linalg.norm(gradients, axis=1).max() <= limit
             bound = gradient_bound(free, theta)
-            factor = min(1.0, limit / bound)
+            factor = places(target, theta[None])[0].scaling[1]
+            assert factor <= min(1.0, limit / bound)
             cut += factor < 1
             scale = np.abs(unscaled).max()
             np.testing.assert_allclose(gradients, factor * unscaled, rtol=1e-9, atol=1e-12 * scale)

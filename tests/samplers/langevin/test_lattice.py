@@ -56,7 +56,7 @@ def moved_apart(sampler, run, start_in_boxes):
 @pytest.mark.parametrize(
     "sampler, run",
     [(SGLD(burn_in=0.0), run_overdamped), (SGHMC(burn_in=0.0), run_underdamped)],
-    ids=str,
+    ids=["overdamped", "underdamped"],
 )
 def test_the_records_part_of_a_step_does_not_depend_on_the_state(sampler, run, start):
     """A sum of both parts would be rounded by up to 2^-6 of a cell before the lattice rounds it."""
