@@ -65,7 +65,9 @@ def warm_up(names, everything):
         shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         classes = f", {n_classes} classes" if n_classes > 2 else ""
         print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)
-    print(f"{time.perf_counter() - begun:.0f} s in all; compiled code is kept in {cache_folder()}")
+    print(
+        f"{time.perf_counter() - begun:.0f} s in all; compiled code is kept below {cache_folder()}"
+    )
 
 
 def main(arguments=None):

@@ -305,8 +305,14 @@ def _in_order(bound, columns, name):
             f"{name} names columns, and those of X have no names: pass a data frame, or "
             f"{name}.to_numpy() in the order of the columns."
         )
+    unbounded = [column for column in columns if column not in labels]
+    unknown = [label for label in labels if label not in columns]
+    twice = sorted({label for label in labels if labels.count(label) > 1}, key=repr)
+    wrong = [
+        f"{what} {which}"
+        for what, which in (("it lacks", unbounded), ("X lacks", unknown), ("it repeats", twice))
+        if which
+    ]
     raise ValueError(
-        f"{name} must name the columns of X, each once: it lacks "
-        f"{[column for column in columns if column not in labels]}, and X lacks "
-        f"{[label for label in labels if label not in columns]}."
+        f"{name} must name the columns of X, each once: {', and '.join(wrong) or 'X repeats some'}."
     )

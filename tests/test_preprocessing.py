@@ -52,7 +52,11 @@ def test_sparse_columns_have_no_names():
     [
         (pd.Series({"a": 0.0, "b": 0.0, "d": 0.0}), "lacks.*'c'.*lacks.*'d'"),
         (pd.Series({"a": 0.0, "b": 0.0}), "lacks.*'c'"),
-        (pd.Series([0.0, 0.0, 0.0], index=["a", "b", "b"]), "each once"),
+        (
+            pd.Series([0.0, 0.0, 0.0], index=["a", "b", "b"]),
+            r"lacks \['c'\], and it repeats \['b'\]\.",
+        ),
+        (pd.Series([0.0] * 4, index=["a", "b", "c", "d"]), r"each once: X lacks \['d'\]\."),
     ],
 )
 def test_bounds_that_name_other_columns_are_refused(lower, named):

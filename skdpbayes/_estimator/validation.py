@@ -37,11 +37,18 @@ def validate_table(estimator, X, y="no_validation", *, reset, accept_sparse="csr
 
 
 def _without_cells(message):
-    """Return what to say instead of a message of scikit-learn's that quotes the table, or None."""
+    """Return what to say instead of a message of scikit-learn's that quotes the table or misleads."""
     if "could not convert string" in message:
         return (
             "X holds text where numbers are expected: encode categories by a public list of them, "
             "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore')."
+        )
+    if message.startswith("Input X contains NaN"):
+        # That of scikit-learn recommends imputers, most of which learn from the rows.
+        return (
+            "Input X contains NaN: fill in a public constant, e.g. by SimpleImputer(strategy='constant', "
+            "fill_value=0, keep_empty_features=True) in a pipeline. Means and medians of private rows "
+            "would leak."
         )
     if "Complex data not supported" in message:
         return "Complex data not supported: X must hold real numbers."

@@ -69,7 +69,7 @@ class Budget(NamedTuple):
             raise ValueError(
                 f"delta=0 asks for pure differential privacy, and {name} adds Gaussian noise, which has "
                 "none: give a delta in (0, 1), e.g. delta=None for the default, or take sampler='dp_mh' or "
-                "'dp_fast_mh' where the model has them."
+                "'dp_fast_mh', which mixtures and networks do not have at delta=0."
             )
         return self
 

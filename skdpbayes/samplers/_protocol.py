@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._silence import silently
@@ -84,6 +84,14 @@ class Sampler(BaseEstimator):
     name = "sampler"
     _parameter_constraints: dict = {}
 
+    def __setattr__(self, name, value):
+        if self.__dict__.get("_is_of_plan") and name in self._get_param_names():
+            raise AttributeError(
+                f"{name} of a plan's sampler is what the plan was made and accounted for with: change it in "
+                "a copy, sklearn.base.clone(plan.sampler), and make another plan."
+            )
+        super().__setattr__(name, value)
+
     def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
         """Plan a run that keeps to a budget, from public numbers alone.
 
@@ -113,7 +121,8 @@ class Sampler(BaseEstimator):
         """
         self._validate_params()
         check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
-        options = tuple(self.get_params(deep=False).items())
+        # Of a copy: an option that is a sampler itself may get other options later, too.
+        options = tuple(clone(self).get_params(deep=False).items())
         return _planned(
             type(self), options, bounds, n_samples, budget, temperature, n_steps, n_draws
         )
@@ -229,7 +238,15 @@ class Sampler(BaseEstimator):
 @lru_cache(maxsize=512)
 def _planned(sampler_class, options, *args):
     # A sampler of its own for the plan: the user's may get other options later.
-    return sampler_class(**dict(options))._plan(*args)
+    return of_plan(sampler_class(**dict(options)))._plan(*args)
+
+
+def of_plan(sampler):
+    """Return a sampler, whose options (and theirs) can no longer be set: runs may read them again."""
+    for own in (sampler, *sampler.get_params().values()):
+        if isinstance(own, Sampler):
+            own._is_of_plan = True
+    return sampler
 
 
 def given(value):
@@ -367,7 +384,7 @@ def carry_out(target, plan, random_state, verbose):
     Warns
     -----
     PrivacyWarning
-        If interrupted: the whole plan is spent all the same.
+        If interrupted, or ended by an error: the whole plan is spent all the same.
     """
     plan.sampler.check(plan, target)
     # What is reported as spent is not to be computed after records were read.
@@ -375,11 +392,17 @@ def carry_out(target, plan, random_state, verbose):
     reserve(plan)
     try:
         with silently(), compiler_announced(plan.name, verbose):
-            return plan.sampler.run(plan, target, private_generator(random_state), verbose)
-    except KeyboardInterrupt:
+            released = plan.sampler.run(plan, target, private_generator(random_state), verbose)
+    except BaseException as error:
+        how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"
         warnings.warn(
-            f"The fit was interrupted. Its whole plan is spent all the same: {cost}.",
+            f"The fit {how}. Its whole plan is spent all the same: {cost}.",
             PrivacyWarning,
             stacklevel=3,
         )
         raise
+    # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
+    carried_out = released.plan
+    if (carried_out.budget, carried_out.cost) != (plan.budget, plan.cost):
+        carried_out = replace(carried_out, budget=plan.budget, cost=plan.cost)
+    return released._replace(plan=carried_out)

@@ -41,6 +41,8 @@ def resolve_sampler(sampler):
     ------
     ValueError
         If the name stands for none.
+    TypeError
+        If it is a class, and not an object of it.
 
     Examples
     --------
@@ -48,6 +50,10 @@ def resolve_sampler(sampler):
     >>> resolve_sampler("sghmc")
     SGHMC()
     """
+    if isinstance(sampler, type):
+        raise TypeError(
+            f"sampler={sampler.__name__} is a class: give an object of it, {sampler.__name__}()."
+        )
     if not isinstance(sampler, str):
         return sampler
     if sampler not in SHORTHANDS:

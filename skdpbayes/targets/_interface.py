@@ -253,11 +253,19 @@ def has_losses(target):
 def clips_each_example(target):
     """Tell whether a target's gradient is built of example gradients that are clipped one by one.
 
-    So are those of targets that implement no `add_gradient`, and of those that have a ``clip_norm``.
+    So are those of targets that implement no `add_gradient` (of those in two parts the table counts), and of
+    those that have a ``clip_norm``.
     """
-    own = _OWN.get(type(target), frozenset())
-    built = own.isdisjoint({add_gradient.__name__, pull_back.__name__})
-    return built or hasattr(target, "clip_norm")
+    if hasattr(target, "clip_norm"):
+        return True
+    if has_table(target):
+        return clips_each_example(target.table)
+    return add_gradient.__name__ not in _OWN.get(type(target), frozenset())
+
+
+def has_table(target):
+    """Tell whether a target is in two parts, and not whether it calls its records a table."""
+    return go_to_table.__name__ in _OWN.get(type(target), frozenset())
 
 
 def has_own_prior(target):
@@ -409,5 +417,5 @@ def potential_gradient(target, theta, temperature=1.0):
     theta = np.ascontiguousarray(theta, dtype=np.float64)
     likelihood, prior = np.zeros_like(theta), np.zeros_like(theta)
     inner, sums = (np.zeros(size) for size in getattr(target, "table_sizes", (0, 0)))
-    _evaluator(hasattr(target, "table"))(target, theta, inner, sums, likelihood, prior)
+    _evaluator(has_table(target))(target, theta, inner, sums, likelihood, prior)
     return likelihood + temperature * prior

@@ -253,20 +253,27 @@ def prior_curvature_at(target):
 
 def steepness_of(target):
     """Return what an error in statistics can be multiplied by in a gradient around the reference."""
-    return float(_steepness(target, target.factors.ravel()))
+    return float(_steepness(target, target.factors.ravel(), target.means.ravel()))
 
 
 @compilable
-def _steepness(target, factors):
-    """Return ``max_k |F_k|^2 / sqrt(pi0_k)``: gradients multiply rounding of statistics by it."""
-    length = factors.size // target.log_weights.size
+def _steepness(target, factors, means):
+    """Return ``max_k |F_k|^2 max(1, |m_k|^2) / sqrt(pi0_k)``: it multiplies rounding of statistics."""
     found = 0.0
     for k in range(target.log_weights.size):
-        square = 0.0
-        for j in range(k * length, (k + 1) * length):
-            square += factors[j] ** 2
+        # Means within the ball add nothing to what a row does.
+        square = _square_of(factors, k, target) * max(1.0, _square_of(means, k, target))
         found = max(found, square * math.exp(-0.5 * target.log_weights[k]))
     return found
+
+
+@compilable
+def _square_of(parts, k, target):
+    length = parts.size // target.log_weights.size
+    total = 0.0
+    for j in range(k * length, (k + 1) * length):
+        total += parts[j] ** 2
+    return total
 
 
 def bound_near(target, limit):
@@ -285,19 +292,25 @@ def _go_to_table(target, theta, out):
     place = go_to(target, theta, out)
     bound = largest_gradient(target, place)
     place.scaling[0] = bound
-    place.scaling[1] = _shrinking(target, bound, place.factors.reshape(place.factors.size))
+    factors, means = (
+        place.factors.reshape(place.factors.size),
+        place.means.reshape(place.means.size),
+    )
+    place.scaling[1] = _shrinking(target, bound, factors, means)
 
 
 @compilable
-def _shrinking(target, bound, factors):
+def _shrinking(target, bound, factors, means):
     """Return the factor by which all gradients are scaled down, from public numbers."""
     if target.gradient_bound == np.inf:
         return 1.0
     if not bound < np.inf:  # Where the bound is no number, nothing is let through.
         return 0.0
-    # Where components are narrower, rounding of statistics is multiplied by more than is accounted for.
-    steeper = _steepness(target, factors)
-    steeper /= _steepness(target, target.factors.reshape(target.factors.size))
+    # Where components are narrow or far out, rounding of statistics is multiplied by more than is paid for.
+    steeper = _steepness(target, factors, means)
+    steeper /= _steepness(
+        target, target.factors.reshape(target.factors.size), target.means.reshape(target.means.size)
+    )
     return min(1.0, target.gradient_bound / max(bound, target.gradient_bound * steeper / STEEPER))
 
 

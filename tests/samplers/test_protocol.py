@@ -16,10 +16,12 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
 from skdpbayes.samplers import (
     OPS,
+    SGFS,
     SGHMC,
     SGLD,
     BayesByBackprop,
@@ -86,6 +88,44 @@ def test_a_plan_keeps_the_options_that_it_was_made_with():
 
 
 @pytest.mark.parametrize(
+    "later", [lambda made: made, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))]
+)
+def test_options_of_a_plan_s_sampler_cannot_be_set(later):
+    # Fisher scoring reads them again when its matrix is released, and equal plans are one and the same.
+    plan = later(SGFS(batch_size=300).plan(BOUNDS, 10_000, BUDGET))
+    clf = DPBayesianLogisticRegression(sampler=plan.sampler)
+    for change in (plan.sampler.set_params, lambda **new: clf.set_params(sampler__batch_size=None)):
+        with pytest.raises(AttributeError, match="batch_size of a plan's sampler"):
+            change(batch_size=None)
+    assert SGFS(batch_size=300).plan(BOUNDS, 10_000, BUDGET).sampler.batch_size == 300
+    assert clone(plan.sampler).set_params(batch_size=None).batch_size is None
+    model = DPGaussianMixturePosterior(2, sampler=SGLD(batch_size=300)).privacy_plan(10_000, 2)
+    with pytest.raises(AttributeError, match="batch_size"):
+        model.sampler.path.batch_size = None
+
+
+class Within(Sampler):
+    """Has another sampler do everything."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def _plan(self, *args):
+        fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True))
+        return dataclasses.replace(self.inner.plan(*args[:3], **fixed), sampler=self)
+
+
+def test_a_plan_is_made_anew_where_options_of_an_option_have_changed():
+    inner = SGHMC(friction=0.2)
+    plan = Within(inner).plan(BOUNDS, 10_000, BUDGET)
+    inner.set_params(friction=0.9)
+    assert plan.sampler.inner.friction == 0.2
+    assert Within(inner).plan(BOUNDS, 10_000, BUDGET).friction == 0.9
+    with pytest.raises(AttributeError, match="friction"):
+        plan.sampler.set_params(inner__friction=0.9)
+
+
+@pytest.mark.parametrize(
     "sampler, named",
     [
         (SGHMC(friction=2.0), "friction"),
@@ -116,6 +156,18 @@ def test_options_are_set_through_estimators_also_where_the_sampler_is_a_name():
     assert clone(clf).sampler.batch_size == 100
     with pytest.raises(ValueError, match="friction"):
         clf.set_params(sampler__friction=0.2)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [DPBayesianLogisticRegression(), DPBayesianMLPClassifier((2,)), DPGaussianMixturePosterior(1)],
+)
+def test_a_class_instead_of_an_object_is_named(estimator):
+    X, y = np.zeros((20, 2)), np.arange(20) % 2
+    with pytest.raises(TypeError, match=r"sampler=SGHMC is a class.*SGHMC\(\)"):
+        estimator.set_params(sampler=SGHMC).fit(X, y)
+    with pytest.raises(TypeError, match="sampler=SGHMC is a class"):
+        estimator.set_params(sampler__friction=0.1)
 
 
 def test_grid_searches_over_samplers_and_over_their_options():
@@ -172,6 +224,44 @@ def test_an_object_of_ones_own_goes_into_every_estimator():
     mixture = DPGaussianMixturePosterior(2, **options).fit(X)
     assert mixture.plan_.name == "blurred" and 0.999 < mixture.spent_epsilon_ <= 1.0
     assert mixture.posterior_samples_.weights.shape == (100, 2)
+
+
+class InPart(Blurred):
+    """Hands back a plan of less than it was to do."""
+
+    def run(self, plan, target, generator, verbose):
+        cost = PrivacyCost(plan.budget.neighboring_relation, mu=0.01)
+        part = dataclasses.replace(plan, cost=cost, n_burn_in=3)
+        return super().run(part, target, generator, verbose)
+
+
+def test_what_a_fit_reports_is_what_its_plan_has_reserved():
+    with PrivacyLedger(np.inf, BUDGET.delta) as ledger:
+        clf = DPBayesianLogisticRegression(1.0, delta=1e-6, sampler=InPart(), random_state=0).fit(
+            X, y
+        )
+    assert (
+        clf.spent_epsilon_ == pytest.approx(ledger.spent_epsilon, rel=1e-6)
+        and ledger.spent_epsilon > 0.99
+    )
+    assert clf.plan_.cost == clf.privacy_cost_ and clf.plan_.n_burn_in == 3
+
+
+class Failing(Blurred):
+    """Reads everything, and fails."""
+
+    def run(self, plan, target, generator, verbose):
+        raise MemoryError("late")
+
+
+def test_a_run_that_fails_says_what_is_spent():
+    clf = DPBayesianLogisticRegression(0.5, delta=1e-6, sampler=Failing(), random_state=0)
+    with PrivacyLedger(np.inf, 1e-6) as ledger, pytest.raises(MemoryError, match="late"):
+        with pytest.warns(
+            PrivacyWarning, match="ended with an error.*spent all the same: epsilon = 0.5"
+        ):
+            clf.fit(X, y)
+    assert ledger.spent_epsilon == pytest.approx(0.5, rel=1e-6)
 
 
 class Pure(Blurred):

@@ -162,7 +162,8 @@ def test_gradients_are_scaled_down_by_a_public_factor(rng, kind, halved):
             else:
                 assert np.linalg.norm(gradients, axis=1).max() <= limit
             bound = gradient_bound(free, theta)
-            factor = min(1.0, limit / bound)
+            factor = places(target, theta[None])[0].scaling[1]
+            assert factor <= min(1.0, limit / bound)
             cut += factor < 1
             scale = np.abs(unscaled).max()
             np.testing.assert_allclose(gradients, factor * unscaled, rtol=1e-9, atol=1e-12 * scale)
@@ -200,3 +201,18 @@ def test_the_bound_near_the_reference_holds_up_to_the_limit(rng, kind):
             assert longest <= bound
             closest = min(closest, bound / longest)
     assert closest < 25.0, closest
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_scaled_down_where_means_are_far_beyond_the_ball(rng, kind):
+    """There the chain rule multiplies rounding of statistics by the square of their norm."""
+    model = make_model(kind, 2, 2)
+    free = mixture_target(make_table(rng, model, 2), model, make_reference(rng, model))
+    theta = np.zeros(model.n_parameters)
+    first = 1  # Behind the weights of two components.
+    theta[first : first + 4] = 1e6
+    place = places(free, theta[None])[0]
+    far = (place.means**2).sum(axis=1).max()
+    assert far > 1e6
+    target = free._replace(gradient_bound=10.0 * place.scaling[0])
+    assert places(target, theta[None])[0].scaling[1] < 100.0 / far

@@ -9,11 +9,15 @@ from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import SGFS, SGLD, sample
 from skdpbayes.targets import (
     TargetBounds,
+    add_gradient,
+    clips_each_example,
     example_gradient,
+    go_to_table,
     implements,
     n_examples,
     potential_gradient,
     prior_gradient,
+    pull_back,
 )
 
 
@@ -34,6 +38,64 @@ def _count(target):
 def _gradient(target, theta, i, out):
     for j in range(theta.size):
         out[j] = theta[j] - target.points[i, j]
+
+
+class Table(NamedTuple):
+    """The same, under another name."""
+
+    table: np.ndarray
+    prior_precision: np.ndarray
+    gradient_bound: float
+
+
+@implements(n_examples, Table)
+def _count_table(target):
+    return target.table.shape[0]
+
+
+@implements(example_gradient, Table)
+def _gradient_table(target, theta, i, out):
+    for j in range(theta.size):
+        out[j] = theta[j] - target.table[i, j]
+
+
+class Pulled(NamedTuple):
+    """In two parts, or with a `pull_back` alone."""
+
+    table: NamedTuple
+    gradient_bound: float
+
+
+class Summed(NamedTuple):
+    """Adds up by itself."""
+
+    gradient_bound: float
+
+
+class PulledOnly(NamedTuple):
+    """Adds up nothing by itself."""
+
+    gradient_bound: float
+
+
+@implements(add_gradient, Summed)
+def _sum(target, theta, selection, count, out):
+    pass
+
+
+@implements(go_to_table, Pulled)
+def _go(target, theta, out):
+    pass
+
+
+@implements(pull_back, Pulled)
+def _pull(target, theta, inner, sums, count, gradient, prior):
+    pass
+
+
+@implements(pull_back, PulledOnly)
+def _pull_only(target, theta, inner, sums, count, gradient, prior):
+    pass
 
 
 class CubicPrior(NamedTuple):
@@ -82,6 +144,25 @@ def test_it_is_sampled_by_the_same_plan_and_sampler():
     draws = sample(target, plan, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=0), points.sum(axis=0) / 401, atol=0.005)
     np.testing.assert_allclose(draws.var(axis=0), 1 / 401, rtol=0.12)
+
+
+def test_records_may_be_called_a_table():
+    points = np.random.default_rng(0).uniform(size=(300, 2))
+    table, twin = (kind(points, np.ones(2), 1.0) for kind in (Table, Location))
+    theta = np.array([0.3, -0.2])
+    np.testing.assert_array_equal(potential_gradient(table, theta), potential_gradient(twin, theta))
+    plan = SGLD().plan(TargetBounds(2, 1.0, 1.0, (1.0, 1.0)), 300, Budget(1.0, 1e-5))
+    drawn = sample(table, plan, random_state=0)
+    np.testing.assert_array_equal(drawn, sample(twin, plan, random_state=0))
+
+
+def test_pulling_back_does_not_hide_that_gradients_are_clipped():
+    # Last iterates are refused for such targets.
+    assert not clips_each_example(Summed(1.0))
+    assert clips_each_example(PulledOnly(1.0))
+    assert not clips_each_example(Pulled(Summed(1.0), 1.0))
+    points = np.zeros((3, 2))
+    assert clips_each_example(Pulled(Location(points, np.ones(2), 1.0), 1.0))
 
 
 def test_a_plan_for_another_target_is_refused_before_anything_is_read():

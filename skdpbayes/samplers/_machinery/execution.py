@@ -6,6 +6,7 @@ one thread at a time may; everyone else computes the same sums on one core, with
 """
 
 import os
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -156,11 +157,22 @@ class _Announcement(Listener):
 
     def on_start(self, event):
         if not self.made:
-            print(f"{self.label}: compiling, once", flush=True)
+            _say(f"{self.label}: compiling, once; this takes up to 20 seconds or so")
         self.made = True
 
     def on_end(self, event):
         pass
+
+
+def _say(line):
+    """Print a line of its own, also where a progress bar is under way."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        print(line, flush=True)
+    else:
+        tqdm.write(line)
+        sys.stdout.flush()
 
 
 class _Pace:

@@ -17,7 +17,7 @@ from numba import njit, typeof, types
 from ..._compiled import compilable, compiled_for
 from ...privacy.floating_point import n_chunks
 from ...targets import add_gradient, go_to_table, implements, n_examples, pull_back, selected_from
-from ...targets._interface import ALIGNMENT, in_random_order, is_in_random_order
+from ...targets._interface import ALIGNMENT, has_table, in_random_order, is_in_random_order
 from .linking import CompiledCore, Entry, address_of, at, do_parts, laid_out
 
 
@@ -150,7 +150,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
     """
     memory, n = laid_out(target)
     table, table_memory, sizes = target, memory, (0, n_parameters)
-    if hasattr(target, "table"):
+    if has_table(target):
         table, sizes = target.table, target.table_sizes
         table_memory, n = laid_out(table)
     if n_batches is not None:

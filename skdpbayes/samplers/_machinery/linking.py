@@ -35,11 +35,16 @@ _WORD = ir.IntType(64)
 def _fingerprint():
     """Return a hash of the sources that end up in compiled cores."""
     digest = hashlib.sha256()
-    root = Path(__file__).parents[2]
-    for folder in ("samplers", "targets"):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
+    for path in _sources(Path(__file__).parents[2]):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _sources(root):
+    # Of the theorems' room, what compiled code takes its constants from.
+    yield from (root / "_compiled.py", root / "privacy" / "floating_point.py")
+    for folder in ("samplers", "targets"):
+        yield from sorted((root / folder).rglob("*.py"))
 
 
 def _is_ours(target):
@@ -200,8 +205,16 @@ def laid_out(target):
 
 
 def cache_folder():
-    """Return where compiled code of the samplers is kept, or None if there is no such folder."""
-    return getattr(_lay_out._cached.stats, "cache_path", None)
+    """Return the folder below which compiled code is kept, or None if there is none.
+
+    numba makes a folder in it for each folder of sources.
+    """
+    path = getattr(_lay_out._cached.stats, "cache_path", None)
+    if path is None:
+        return None
+    path = Path(path)
+    # Beside the sources it is the package, whose folders have one of their own each.
+    return str(Path(__file__).parents[2] if path.name == "__pycache__" else path.parent)
 
 
 def count_examples(target):

@@ -8,7 +8,7 @@ looks for it, by `statistics` alone; `core` runs both. See `skdpbayes.targets.mi
 
 from sklearn.base import clone
 
-from .._protocol import Sampler, check_made_for, check_public, resolved_batch_size
+from .._protocol import Sampler, check_made_for, check_public, of_plan, resolved_batch_size
 from ..auto import Auto
 from ..fisher import SGFS
 from ..langevin import OPS, SGHMC
@@ -67,7 +67,7 @@ class MixtureSampler(Sampler):
             path = SGHMC(**path.get_params(deep=False))
         path._validate_params()
         _check_path(path)
-        made_by = MixtureSampler(path)
+        made_by = of_plan(MixtureSampler(path))
         if isinstance(path, RandomWalk):
             return plan_walk(made_by, path, model, n_samples, budget, fixed)
         gradients = isinstance(path, LangevinSampler)

@@ -56,7 +56,7 @@ def moved_apart(sampler, run, start_in_boxes):
 @pytest.mark.parametrize(
     "sampler, run",
     [(SGLD(burn_in=0.0), run_overdamped), (SGHMC(burn_in=0.0), run_underdamped)],
-    ids=str,
+    ids=["overdamped", "underdamped"],
 )
 def test_the_records_part_of_a_step_does_not_depend_on_the_state(sampler, run, start):
     """A sum of both parts would be rounded by up to 2^-6 of a cell before the lattice rounds it."""
@@ -72,8 +72,8 @@ def test_parts_are_rounded_by_themselves_whatever_their_size():
     gradient = rng.normal(size=1000)
     prior = rng.uniform(1.0, 2.0, 1000) * spacing * 2.0**46
     out = np.empty(1000)
-    lattice.noisy_step.py_func(gradient, 2.0**-10, 1.0, spacing, generator, out)
+    lattice.noisy_step(gradient, 2.0**-10, 1.0, spacing, generator, out)
     alone = out.copy()
     np.testing.assert_array_equal(alone, -spacing * np.rint(2.0**-10 * gradient / spacing))
-    lattice.add_prior_step.py_func(prior, 0.7, spacing, out)
+    lattice.add_prior_step(prior, 0.7, spacing, out)
     np.testing.assert_array_equal(out - alone, -spacing * np.rint(0.7 * prior / spacing))

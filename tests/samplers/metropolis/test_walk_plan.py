@@ -158,7 +158,7 @@ def least_accepted(log_ratio, noise_variance, exponential):
     low, high = -1e4, 1e4
     while low < (middle := 0.5 * (low + high)) < high:
         drawn = Given(middle, exponential)
-        if is_accepted.py_func(drawn, log_ratio, False, noise_variance):
+        if is_accepted(drawn, log_ratio, False, noise_variance):
             high = middle
         else:
             low = middle
