@@ -70,7 +70,6 @@ __all__ = [
     "place_in",
     "prior_curvature_at",
     "statistics_size",
-    "steepness_of",
     "unpack_mixture",
 ]
 
@@ -106,6 +105,8 @@ class MixtureTarget(NamedTuple):
         ``alpha, s, nu, c``.
     limit : float
         Largest deviation from the reference that has a prior density, ``inf`` for none.
+    steepness : float
+        What an error in statistics can be multiplied by in a gradient around the reference.
     """
 
     table: MixtureTable
@@ -121,6 +122,7 @@ class MixtureTarget(NamedTuple):
     kind: int
     prior: np.ndarray
     limit: float
+    steepness: float
 
     @property
     def table_sizes(self):
@@ -189,7 +191,7 @@ def mixture_target(table, model, reference, gradient_bound=math.inf, halved=Fals
             model.covariance / radius**2,
         ]
     )
-    return MixtureTarget(
+    target = MixtureTarget(
         table=table,
         gradient_bound=float(gradient_bound),
         halved=bool(halved),
@@ -203,6 +205,10 @@ def mixture_target(table, model, reference, gradient_bound=math.inf, halved=Fals
         kind=COVARIANCE_TYPES.index(model.covariance_type),
         prior=prior,
         limit=float(limit),
+        steepness=math.nan,
+    )
+    return target._replace(
+        steepness=float(_steepness(target, target.factors.ravel(), target.means.ravel()))
     )
 
 
@@ -249,11 +255,6 @@ def prior_curvature_at(target):
         of_factors = max(np.linalg.norm(factor, 2) for factor in target.factors)
     curved = 2.0 * degrees * covariance * (of_factors * target.factor_scales.max()) ** 2
     return 2.0 * max(alpha * len(target.means), (of_means / scale) ** 2, curved)
-
-
-def steepness_of(target):
-    """Return what an error in statistics can be multiplied by in a gradient around the reference."""
-    return float(_steepness(target, target.factors.ravel(), target.means.ravel()))
 
 
 @compilable
@@ -307,10 +308,7 @@ def _shrinking(target, bound, factors, means):
     if not bound < np.inf:  # Where the bound is no number, nothing is let through.
         return 0.0
     # Where components are narrow or far out, rounding of statistics is multiplied by more than is paid for.
-    steeper = _steepness(target, factors, means)
-    steeper /= _steepness(
-        target, target.factors.reshape(target.factors.size), target.means.reshape(target.means.size)
-    )
+    steeper = _steepness(target, factors, means) / target.steepness
     return min(1.0, target.gradient_bound / max(bound, target.gradient_bound * steeper / STEEPER))
 
 

@@ -225,24 +225,21 @@ def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
 
 
 @CompiledCore
-def _sums_at(oracle, theta, loop):
-    _add_up(oracle, theta, None, oracle.n_examples, loop)
+def _evaluate(oracle, theta, adds_up, loop):
+    inner = _inner_point(oracle, theta)
+    if adds_up:
+        _add_up(oracle, inner, None, oracle.n_examples, loop)
 
 
 def sums_at(oracle, theta, loop):
     """Return the sums of a table without more than that, by an oracle for the full table."""
-    _sums_at(oracle, theta, loop)
+    _evaluate(oracle, theta, True, loop)
     return oracle.sums.copy()
-
-
-@CompiledCore
-def _table_at(oracle, theta):
-    _inner_point(oracle, theta)
 
 
 def table_at(oracle, theta):
     """Return the parameters of a target's table at ``theta``."""
-    _table_at(oracle, theta)
+    _evaluate(oracle, theta, False, 0)
     return oracle.inner.copy()
 
 

@@ -15,7 +15,6 @@ from ...targets.mixture import (
     pack_mixture,
     place_in,
     prior_curvature_at,
-    steepness_of,
 )
 from .._machinery.execution import progress_bar
 from .._machinery.gradients import gradient_oracle, table_at
@@ -81,7 +80,7 @@ def _path(plan, table, start):
         found = places(whitened, deviation * points)
         return float(np.quantile([place.scaling[0] for place in found], _SHARE_COVERED))
 
-    curvature, steepness = prior_curvature_at(whitened), steepness_of(whitened)
+    curvature, steepness = prior_curvature_at(whitened), whitened.steepness
     path = complete_path(plan, plan.sampler.path, bound_within, curvature, steepness)
     if not plan.budget.is_private:
         return path, whitened

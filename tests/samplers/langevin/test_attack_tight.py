@@ -12,7 +12,6 @@ from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.privacy.cost import gaussian_epsilon
 from skdpbayes.samplers import SGLD, sample
 from skdpbayes.samplers._machinery import gradients as machinery
-from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds
 
 pytestmark = pytest.mark.nightly
@@ -26,8 +25,10 @@ RELATIONS = ["replace_one", "add_or_remove_one"]
 def test_a_path_reaches_the_claim_where_the_sensitivity_is(relation, decay):
     n, steps = 12, 75_000
     bounds = TargetBounds(2, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.2, 0.2))
-    sampler = SGLD(burn_in=0.0, step_decay=decay)
-    plan = sampler.plan(bounds, n, Budget(2000.0, DELTA, relation), n_steps=steps, n_draws=steps)
+    # By itself a plan would take short steps, which no attack of this length tells from none.
+    size = {0.0: 0.02, 1 / 3: 0.3}[decay]
+    sampler = SGLD(burn_in=0.0, step_decay=decay, step_size=size)
+    plan = sampler.plan(bounds, n, Budget(9000.0, DELTA, relation), n_steps=steps, n_draws=steps)
     common = np.tile([0.0, 0.5], (n - 1, 1))
     extreme = np.array([[1.0, 0.0]])
     second = np.vstack([common, -extreme]) if relation == "replace_one" else common
@@ -37,7 +38,7 @@ def test_a_path_reaches_the_claim_where_the_sensitivity_is(relation, decay):
     result, claim = audit_path(tables, gradients, plan)
     assert result.mu - 3.5 * result.standard_error <= claim, "the claim is broken"
     assert result.mu >= 0.9 * claim, "the claim is loose, or the noise is too large"
-    assert claim > 0.5
+    assert claim > 0.3
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -137,15 +138,15 @@ def test_several_draws_reach_the_claim_for_all_of_them():
 def test_the_record_in_the_last_batch_reaches_the_claim(monkeypatch):
     """Batches in the table's order, which an attacker may hope for: the last record comes last."""
     plan = last_iterate_plan(12, 6.0, batch_size=3, n_steps=16)
-    tables = neighbors(12)
+    tables, cut = neighbors(12), machinery.cyclic_batches
 
     def in_order(n, n_batches):
-        return machinery.cyclic_batches(n, n_batches)._replace(turn=np.zeros(1, np.int64))
+        return cut(n, n_batches)._replace(turn=np.zeros(1, np.int64))
 
     seeds = np.arange(3 * REPETITIONS)
     drawn = [released(t, plan, 2 * seeds + which)[:, 0] for which, t in enumerate(tables)]
     random_order = audit_separation(*drawn)
-    monkeypatch.setattr(overdamped, "cyclic_batches", in_order)
+    monkeypatch.setattr(machinery, "cyclic_batches", in_order)
     drawn = [released(t, plan, 2 * seeds + which)[:, 0] for which, t in enumerate(tables)]
     worst = audit_separation(*drawn)
     assert worst.mu - 3.5 * worst.standard_error <= plan.cost.mu
