@@ -26,6 +26,8 @@ from ..langevin.at_noise import free_shift
 MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.12, 0.22, 0.20, 0.46
 N_PILOTS, GROWTH = 4, 2.0
 N_DRAWS = 1000
+# Of the chain that draws given what was released: sweeps before the first draw, and from one to the next.
+BURN_IN, THINNING = 1000, 3
 # C^2 over the mean square that the released matrix predicts.
 _CLIPPING = 1.3
 # Below so many prior precisions the prior decides.
@@ -49,6 +51,12 @@ class NoiseAwarePlan(Plan):
     pilot_multipliers: tuple
     curvature_multiplier: float
     gradient_multiplier: float
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time: most of it is for drawing, not for reading the table."""
+        drawing = (BURN_IN + THINNING * self.n_draws) * 1e-7 * self.n_parameters**2
+        return super().estimated_seconds + drawing
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compiled import compilable, compiled
+from .plan import BURN_IN, THINNING
 
-_BURN_IN, _THINNING = 1000, 3
 # Rotations of one sweep at most, in planes that are chosen at random.
 _MOST_ROTATIONS = 1000
 _LARGEST_LOGIT = 60.0
@@ -134,7 +134,7 @@ def draw(surrogate, n_draws, random):
     draws = np.empty((n_draws, values.size))
     n_rotations = min(values.size * (values.size - 1) // 2, _MOST_ROTATIONS)
     generator = np.random.Generator(np.random.PCG64(int(seed)))
-    _chain(generator, given, state, _SLOPES, n_rotations, _BURN_IN, _THINNING, draws)
+    _chain(generator, given, state, _SLOPES, n_rotations, BURN_IN, THINNING, draws)
     return draws @ surrogate.transform.T
 
 

@@ -1,0 +1,166 @@
+"""How often intervals cover, and how wide they are, on tables given coefficients from the prior, or fixed.
+
+    python benchmarks/coverage.py [--repetitions 40] [--samplers noise_aware auto] [--picture coverage.png]
+
+Designs, all with rows of norm 1 at most, which is also ``data_norm``:
+
+- ball: uniform in the unit ball;
+- decaying: normal columns with deviations 1/j, rows cut at the norm bound;
+- sparse: 0/1 columns with shares of 5 to 50%, and a column of ones;
+- lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound.
+
+Coefficients have prior deviation 3. Printed are the shares of 90% and of 50% intervals, between quantiles of
+the draws, that cover; the mean width over that of the prior's; and the mean rank of the coefficients among
+draws with the chi-square probability that ranks in ten bins are uniform (simulation-based calibration;
+coefficients of one table count as independent, which they nearly are).
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import chisquare, norm
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import PrivacyWarning
+
+PRIOR_SCALE = 3.0
+SIZES = ((2_000, 5), (5_000, 10), (20_000, 10), (20_000, 40), (100_000, 100))
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+def cut(rows):
+    """Return rows with a norm of 1 at most."""
+    return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def ball(rng, n, d):
+    """Uniform in the unit ball."""
+    rows = rng.normal(size=(n, d))
+    return rows * (rng.random(n) ** (1 / d) / np.linalg.norm(rows, axis=1))[:, None]
+
+
+def decaying(rng, n, d):
+    """Columns with deviations 1/j."""
+    deviations = 1.0 / np.arange(1, d + 1)
+    return cut(rng.normal(size=(n, d)) * deviations / (1.3 * np.linalg.norm(deviations)))
+
+
+def sparse(rng, n, d):
+    """0/1 columns, and a column of ones."""
+    rows = (rng.random((n, d)) < rng.uniform(0.05, 0.5, size=d)).astype(float)
+    rows[:, -1] = 1.0
+    return rows / np.sqrt(d)
+
+
+def lognormal(rng, n, d):
+    """Skewed columns that are not centred."""
+    return cut(np.exp(rng.normal(size=(n, d))) / (3.0 * np.sqrt(d)))
+
+
+DESIGNS = {design.__name__: design for design in (ball, decaying, sparse, lognormal)}
+
+
+def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed):
+    """Return (ranks of coefficients in [0, 1], widths of 90% intervals over the prior's, seconds a fit)."""
+    ranks, widths, seconds = [], [], 0.0
+    for seed in range(repetitions):
+        rng = np.random.default_rng(seed)
+        rows = design(rng, n, d)
+        theta = PRIOR_SCALE * rng.normal(size=d)
+        if fixed:
+            theta = PRIOR_SCALE * np.resize([1.0, -0.5, 0.0, 0.25], d)
+        labels = (rng.random(n) < expit(rows @ theta)).astype(int)
+        clf = DPBayesianLogisticRegression(
+            epsilon=epsilon,
+            delta=1e-5,
+            data_norm=1.0,
+            prior_scale=PRIOR_SCALE,
+            fit_intercept=False,
+            sampler=sampler,
+            classes=[0, 1],
+            random_state=seed,
+        )
+        begun = time.perf_counter()
+        draws = clf.fit(rows, labels).posterior_samples_[:, 0]
+        seconds += time.perf_counter() - begun
+        ranks.append((draws < theta).mean(axis=0))
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        widths.append((high - low).mean() / (2 * norm.ppf(0.95) * PRIOR_SCALE))
+    return np.concatenate(ranks), np.array(widths), seconds / repetitions
+
+
+def draw_picture(found, path):
+    """Plot the coverage of 90% intervals against epsilon, one panel for each design."""
+    import matplotlib.pyplot as plt
+
+    samplers = list(dict.fromkeys(key[-1] for key in found))
+    figure, axes = plt.subplots(
+        len(samplers), len(DESIGNS), figsize=(3.2 * len(DESIGNS), 2.8 * len(samplers)), squeeze=False,
+        sharex=True, sharey=True, layout="constrained",
+    )  # fmt: skip
+    for (name, n, d), sampler in dict.fromkeys((key[:3], key[-1]) for key in found):
+        axis = axes[samplers.index(sampler)][list(DESIGNS).index(name)]
+        at = [
+            (key[3], value)
+            for key, value in found.items()
+            if (key[:3], key[-1]) == ((name, n, d), sampler)
+        ]
+        axis.plot(*zip(*at, strict=True), marker="o", label=f"{n:,} x {d}")
+        axis.axhline(0.9, color="black", linewidth=0.5)
+        axis.set(xscale="log", ylim=(0.2, 1.02), title=f"{name}, {sampler}", xlabel="epsilon")
+    axes[0][0].set_ylabel("coverage of 90% intervals")
+    axes[0][-1].legend(fontsize="small")
+    figure.savefig(path)
+
+
+def main():
+    """Print a row for every cell."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--repetitions", type=int, default=40)
+    parser.add_argument("--samplers", nargs="+", default=["noise_aware", "auto"])
+    parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--largest", type=int, default=100_000, help="rows, at most")
+    parser.add_argument("--fixed", action="store_true", help="the same coefficients in every table")
+    parser.add_argument("--picture", help="where a plot goes to")
+    arguments = parser.parse_args()
+    # Seeds make a benchmark repeatable; a release must leave random_state=None.
+    warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
+    print("| design | rows | epsilon | sampler | 90% | 50% | width | mean rank | p | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    found = {}
+    for name in arguments.designs:
+        for n, d in (size for size in SIZES if size[0] <= arguments.largest):
+            for epsilon in arguments.epsilons:
+                for sampler in arguments.samplers:
+                    ranks, widths, seconds = ranks_and_widths(
+                        DESIGNS[name],
+                        n,
+                        d,
+                        epsilon,
+                        sampler,
+                        arguments.repetitions,
+                        arguments.fixed,
+                    )
+                    covered = [np.mean(np.abs(ranks - 0.5) < level / 2) for level in (0.9, 0.5)]
+                    p = chisquare(np.histogram(ranks, bins=10, range=(0, 1))[0]).pvalue
+                    found[name, n, d, epsilon, sampler] = covered[0]
+                    where = f"{name} | {n:,} x {d} | {epsilon:g} | {sampler}"
+                    shares = " | ".join(
+                        f"{share:.3f}" for share in (*covered, widths.mean(), ranks.mean())
+                    )
+                    print(f"| {where} | {shares} | {p:.2g} | {seconds:.2f} |", flush=True)
+    for sampler in arguments.samplers:
+        mean = np.mean([value for key, value in found.items() if key[-1] == sampler])
+        print(
+            f"\n{sampler}: {mean:.3f} in the mean of {len(found) // len(arguments.samplers)} cells"
+        )
+    if arguments.picture:
+        draw_picture(found, arguments.picture)
+
+
+if __name__ == "__main__":
+    main()
