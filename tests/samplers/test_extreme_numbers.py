@@ -21,6 +21,7 @@ SAMPLERS = [
     samplers.SGHMC(friction=0.1),
     samplers.SGNHT(),
     samplers.SGFS(),
+    samplers.NoiseAware(),
     samplers.OPS(),
     samplers.Auto(),
     samplers.BayesByBackprop(),

@@ -27,6 +27,8 @@ from .plan import BURN_IN, THINNING
 # Rotations of one sweep at most, in planes that are chosen at random.
 _MOST_ROTATIONS = 1000
 _LARGEST_LOGIT = 60.0
+# Of the mean of ``D``, below which it is noise.
+_LEAST_SEEN = 0.01
 # Acceptance rate to which proposals are tuned, and how fast.
 _WANTED, _RATE = 0.44, 0.2
 
@@ -63,6 +65,10 @@ class Surrogate:
     noises: np.ndarray
     curvature: np.ndarray
     curvature_noise: float
+
+    def usual_curvature(self, slope):
+        """Return the mean eigenvalue of a Gaussian design's curvature, also where nothing of it is seen."""
+        return self.n_samples * slope * max(self.seen.mean(), _LEAST_SEEN)
 
 
 def average_slope(length):
@@ -128,8 +134,7 @@ def draw(surrogate, n_draws, random):
     """
     seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
     values, vectors = np.linalg.eigh(surrogate.curvature)
-    scale = surrogate.n_samples * _SLOPES[0] * surrogate.seen.mean()
-    values = np.maximum(values, 0.05 * scale)
+    values = np.maximum(values, 0.05 * surrogate.usual_curvature(_SLOPES[0]))
     given, state = _in_basis(surrogate, values, vectors)
     draws = np.empty((n_draws, values.size))
     n_rotations = min(values.size * (values.size - 1) // 2, _MOST_ROTATIONS)
@@ -201,7 +206,7 @@ def _in_basis(surrogate, values, basis):
         vectors=np.ascontiguousarray(np.array([*averages, last, seen * last]) @ basis),
     )
     logs = np.log(values)
-    law = np.array([logs.mean(), max(logs.std(), 0.1), math.log(n * slope * seen.mean())])
+    law = np.array([logs.mean(), max(logs.std(), 0.1), math.log(surrogate.usual_curvature(slope))])
     return given, State(last @ basis, logs, np.ascontiguousarray(basis), law)
 
 

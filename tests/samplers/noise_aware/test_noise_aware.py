@@ -349,3 +349,19 @@ def test_room_for_rounding_is_small_and_grows_with_what_it_is_for():
     assert 1.0 < near.inflation(plan, theta) < 1 + 1e-5
     assert near.inflation(plan, 1e4 * theta) > near.inflation(plan, theta)
     assert far.inflation(plan, theta) - 1 > 1e5 * (near.inflation(plan, theta) - 1)
+
+
+@pytest.mark.parametrize("kind", ["zero", "one", "huge", "tiny"])
+@pytest.mark.parametrize("epsilon", [1e-3, 1e3])
+def test_tables_that_say_nothing_still_have_a_posterior(rng, kind, epsilon):
+    rows = {
+        "zero": np.zeros((4, 2)),
+        "one": np.ones((1, 2)),
+        "huge": 1e300 * rng.normal(size=(4, 2)),
+        "tiny": 1e-310 * rng.normal(size=(4, 2)),
+    }[kind]
+    clf = DPBayesianLogisticRegression(
+        epsilon=epsilon, sampler="noise_aware", n_draws=10, classes=[0, 1], random_state=0
+    ).fit(rows, np.arange(len(rows)) % 2)
+    assert np.isfinite(clf.posterior_samples_).all()
+    assert clf.spent_epsilon_ <= epsilon
