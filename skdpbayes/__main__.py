@@ -38,6 +38,7 @@ def _usual():
 
 def _others():
     """Yield the like of all other samplers, of more classes, and of batches."""
+    yield "logistic", 2, {"sampler": "noise_aware", "n_steps": "auto"}
     for sampler in ("sgld", "sgnht", "ops", "bbb", *_WALKS):
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": sampler}
@@ -61,7 +62,7 @@ def warm_up(names, everything):
         table = X[:, :3].copy() if name == "mixture" else X
         y = generator.integers(n_classes, size=len(X)) if n_classes else None
         started = time.perf_counter()
-        _CLASSES[name](**parameters, n_steps=20, n_draws=5).fit(table, y)
+        _CLASSES[name](**{"n_steps": 20, **parameters}, n_draws=5).fit(table, y)
         shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         classes = f", {n_classes} classes" if n_classes > 2 else ""
         print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)

@@ -50,6 +50,7 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         steps (`SGHMC`, "sghmc"), the same with a thermostat, whose draws keep temperature 1 (`SGNHT`,
         "sgnht"), or in coordinates that a released second moment whitens (`SGFS`, "sgfs"). "auto" is "sgfs"
         where the public sizes promise that this pays, else "sghmc". Or one posterior sample (`OPS`, "ops");
+        the posterior given what was released, for intervals (`NoiseAware`, "noise_aware", two classes);
         a Gaussian that is fitted to the posterior (`BayesByBackprop`, "bbb"); or random walks, of which
         accept/reject decisions are paid for (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
         "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by ``sampler__name``, also

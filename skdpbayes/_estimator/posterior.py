@@ -132,8 +132,8 @@ class PrivatePosteriorMixin:
         Returns
         -------
         draws : ndarray of shape (n_draws, ...)
-            Rows of ``posterior_samples_``, in their order along the chain. With ``sampler="bbb"`` new draws
-            from the fitted Gaussian instead, as many as are asked for.
+            Rows of ``posterior_samples_``, in their order along the chain. With "bbb" and "noise_aware" new
+            draws instead, given what was released: as many as are asked for.
 
         Raises
         ------
