@@ -42,6 +42,12 @@ def add_prior_step(prior, size, spacing, out):
         out[j] -= spacing * _rounded(size * prior[j], spacing)
 
 
+def on_lattice(values, noise, spacing):
+    """Return values with noise, both rounded to one lattice, on which their sum is exact."""
+    units = np.clip(values / spacing, -LARGEST_UNITS, LARGEST_UNITS)
+    return spacing * (np.rint(units) + np.rint(noise / spacing))
+
+
 def to_parameters(transform, coordinates, out):
     """Write ``theta = W u`` to ``out`` (generic, compiled); without a transform, ``u`` itself."""
     raise NotImplementedError("to_parameters is a generic of compiled code.")

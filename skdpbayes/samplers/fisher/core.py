@@ -14,7 +14,7 @@ import numpy as np
 
 from ...privacy.floating_point import lattice_spacing
 from ...targets import clip_transformed, second_moment
-from .._machinery.lattice import LARGEST_UNITS
+from .._machinery.lattice import on_lattice
 from .._protocol import Released
 from ..langevin.underdamped import run_underdamped
 from .plan import complete
@@ -28,8 +28,7 @@ def release_moment(moment, noise_scale, generator):
     spacing = lattice_spacing(noise_scale / math.sqrt(2.0))
     noise = noise_scale * generator.standard_normal(moment.shape)
     noise[np.triu_indices_from(noise, 1)] /= math.sqrt(2.0)
-    units = np.clip(moment / spacing, -LARGEST_UNITS, LARGEST_UNITS)
-    upper = np.triu(np.rint(units) + np.rint(noise / spacing)) * spacing
+    upper = np.triu(on_lattice(moment, noise, spacing))
     return upper + np.triu(upper, 1).T
 
 

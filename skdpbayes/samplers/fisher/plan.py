@@ -98,6 +98,15 @@ class FisherPlan(Plan):
         return lines
 
 
+def whitening(moment, noise_scale, bounds, n_samples):
+    """Return (transform ``W``, eigenvalues of a released matrix, their floor)."""
+    noise = math.sqrt(2.0 * len(moment)) * noise_scale
+    floor = max(noise, _PRIOR_FLOOR * bounds.prior_precision[0])
+    values, vectors = np.linalg.eigh(moment)
+    floored = np.maximum(values, floor)
+    return np.ascontiguousarray(vectors * np.sqrt(n_samples / floored)), values, floor
+
+
 def whiten(plan, moment):
     """Return (transform ``W``, floor of the eigenvalues, norm to which whitened rows are clipped).
 
@@ -107,11 +116,8 @@ def whiten(plan, moment):
     moment : ndarray of shape (length, length)
         As released.
     """
-    noise = math.sqrt(2.0 * len(moment)) * plan.moment_noise
-    floor = max(noise, _PRIOR_FLOOR * plan.bounds.prior_precision[0])
-    values, vectors = np.linalg.eigh(moment)
+    transform, values, floor = whitening(moment, plan.moment_noise, plan.bounds, plan.n_samples)
     floored = np.maximum(values, floor)
-    transform = np.ascontiguousarray(vectors * np.sqrt(plan.n_samples / floored))
     if not plan.budget.is_private:  # Nothing needs to be clipped.
         return transform, floor, plan.bounds.row_norm * math.sqrt(plan.n_samples / floored[0])
     mean_square = np.sum(np.maximum(values, 0.0) / floored)
@@ -235,7 +241,7 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
         n_draws=draws,
         sampling_rate=rate,
         share=SHARE,
-        moment_noise=_moment_noise(bounds, n_samples, budget, of_matrix),
+        moment_noise=moment_noise(bounds, n_samples, budget, 1.0 / of_matrix),
         noise_multiplier=multiplier,
     )
 
@@ -247,12 +253,13 @@ def _default_steps(budget):
     return math.ceil(N_STEPS * max(1.0, 2.0 * budget.mu))
 
 
-def _moment_noise(bounds, n_samples, budget, mu):
-    if math.isinf(mu):
+def moment_noise(bounds, n_samples, budget, multiplier):
+    """Return the deviation of the noise on a second moment's diagonal, at a noise multiplier."""
+    if multiplier == 0:
         return 0.0
     records = covered_records(n_samples, budget.neighboring_relation)
     # Rounding of the sum, in both tables, of rows' norms, and of every entry to the lattice of its noise.
     chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / n_samples)
     sums = 1.0 + 2.0 * 2.0**-53 * chain * records
     sensitivity = math.sqrt(budget.records_moved) * bounds.row_norm**2 * sums
-    return sensitivity / free_shift(1.0 / mu, bounds.block_length**2)
+    return sensitivity / free_shift(multiplier, bounds.block_length**2)

@@ -14,6 +14,7 @@ from ...privacy.floating_point import lattice_spacing
 from ...targets.mixture import statistics_size
 from .._machinery.execution import cores
 from .._machinery.gradients import gradient_oracle, sums_at
+from .._machinery.lattice import on_lattice
 from .._machinery.linking import several_cores
 
 
@@ -79,4 +80,4 @@ class StatisticsReleases:
             return total
         spacing = lattice_spacing(scales.min())
         noise = scales * self.generator.standard_normal(total.size)
-        return spacing * (np.rint(total / spacing) + np.rint(noise / spacing))
+        return on_lattice(total, noise, spacing)

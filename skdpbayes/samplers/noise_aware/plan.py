@@ -21,6 +21,7 @@ from ...privacy.cost import PrivacyCost
 from ...privacy.floating_point import covered_records
 from ...targets import MOMENT_ROWS
 from .._plan import Plan
+from ..fisher.plan import whitening
 from ..langevin.at_noise import free_shift
 
 MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.12, 0.22, 0.20, 0.46
@@ -30,8 +31,6 @@ N_DRAWS = 1000
 BURN_IN, THINNING = 1000, 3
 # C^2 over the mean square that the released matrix predicts.
 _CLIPPING = 1.3
-# Below so many prior precisions the prior decides.
-_PRIOR_FLOOR = 4.0
 _UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -157,22 +156,10 @@ class Coordinates:
 def whiten(plan, moment, noise_scale):
     """Return the `Coordinates` that follow from a released second moment."""
     bounds = plan.bounds
-    values, vectors = np.linalg.eigh(moment)
-    edge = math.sqrt(2.0 * len(moment)) * noise_scale
-    floor = max(edge, _PRIOR_FLOOR * bounds.prior_precision[0])
-    floored = np.maximum(values, floor)
-    seen = np.maximum(values, 0.0) / floored
+    transform, values, floor = whitening(moment, noise_scale, bounds, plan.n_samples)
+    seen = np.maximum(values, 0.0) / np.maximum(values, floor)
     mean_square = max(1.0, float(seen.sum()))
-    transform = np.ascontiguousarray(vectors * np.sqrt(plan.n_samples / floored))
     return Coordinates(transform, seen, math.sqrt(_CLIPPING * mean_square), bounds.row_norm)
-
-
-def moment_bound(plan):
-    """Return how far apart the second moments of two tables are, rounding included."""
-    bounds, records = plan.bounds, covered_records(plan.n_samples, plan.budget.neighboring_relation)
-    chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / plan.n_samples)
-    rounding = 1.0 + 2.0 * _UNIT_ROUNDOFF * chain * records
-    return math.sqrt(plan.budget.records_moved) * bounds.row_norm**2 * rounding
 
 
 def noise_for(bound, multiplier, size):

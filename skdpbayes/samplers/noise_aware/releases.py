@@ -11,10 +11,11 @@ from ...privacy.floating_point import lattice_spacing
 from ...targets import second_moment
 from ...targets._weighted import record_weights, weighted_sums
 from .._machinery.execution import progress_bar
-from .._machinery.lattice import LARGEST_UNITS
+from .._machinery.lattice import on_lattice
 from .._protocol import Released
 from ..fisher.core import release_moment
-from .plan import moment_bound, noise_for, whiten
+from ..fisher.plan import moment_noise
+from .plan import noise_for, whiten
 from .surrogate import Surrogate, draw, find_mode
 
 
@@ -30,7 +31,7 @@ def run_noise_aware(plan, target, generator, verbose):
 def release_all(plan, target, generator, advance=lambda: None):
     """Return (the `Surrogate` that all releases amount to, the released second moment)."""
     length, moved = plan.n_parameters, plan.budget.records_moved
-    noise = noise_for(moment_bound(plan), plan.moment_multiplier, length**2)
+    noise = moment_noise(plan.bounds, plan.n_samples, plan.budget, plan.moment_multiplier)
     moment = release_moment(second_moment(target), noise, generator)
     advance()
     coordinates = whiten(plan, moment, noise)
@@ -80,5 +81,4 @@ def release_vector(vector, noise_scale, generator):
     """Return a vector with noise, both rounded to one lattice, on which their sum is exact."""
     spacing = lattice_spacing(noise_scale)
     noise = noise_scale * generator.standard_normal(vector.size)
-    units = np.clip(vector / spacing, -LARGEST_UNITS, LARGEST_UNITS)
-    return spacing * (np.rint(units) + np.rint(noise / spacing))
+    return on_lattice(vector, noise, spacing)

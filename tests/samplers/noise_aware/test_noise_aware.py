@@ -11,9 +11,10 @@ from scipy.special import expit, logsumexp
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.samplers import NoiseAware, sample
+from skdpbayes.samplers.fisher.plan import moment_noise
 from skdpbayes.samplers.noise_aware import surrogate as surrogates
 from skdpbayes.samplers.noise_aware.plan import Coordinates
-from skdpbayes.samplers.noise_aware.releases import release_all
+from skdpbayes.samplers.noise_aware.releases import release_all, release_vector
 from skdpbayes.targets import TargetBounds
 from skdpbayes.targets._weighted import record_weights, weighted_sums
 
@@ -124,6 +125,24 @@ def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation)
     audit = audit_separation(*scores)
     assert audit.mu <= plan.cost.mu
     assert audit.mu > 0.1 * plan.cost.mu
+
+
+@pytest.mark.parametrize("relation, moved", [("replace_one", 2), ("add_or_remove_one", 1)])
+def test_noise_is_as_large_as_multipliers_and_bounds_say(rng, make_target, relation, moved):
+    """Nothing here may be off by a factor: what a release adds, and what the draws are told of it."""
+    target, bounds = make_target(unit_rows(rng, 500, 3), np.arange(500) % 2)
+    plan = a_plan(bounds, 500, 1.0, relation)
+    found, _ = release_all(plan, target, np.random.default_rng(0))
+    norm = math.sqrt(1.3 * max(1.0, found.seen.sum()))
+    multipliers = np.array([*plan.pilot_multipliers, plan.gradient_multiplier])
+    np.testing.assert_allclose(found.noises, moved * norm * multipliers, rtol=1e-4)
+    expected = math.sqrt(moved) * norm**2 / 4.0 * plan.curvature_multiplier
+    assert found.curvature_noise == pytest.approx(expected, rel=1e-4)
+    assert moment_noise(bounds, 500, plan.budget, plan.moment_multiplier) == pytest.approx(
+        math.sqrt(moved) * plan.moment_multiplier, rel=1e-4
+    )
+    released = release_vector(np.zeros(100_000), 0.7, rng)
+    assert released.std() == pytest.approx(0.7, rel=0.02)
 
 
 def log_ratio(released, tables):
