@@ -23,7 +23,7 @@ def make_target():
         precision = logistic_prior_precision(
             X.shape[1], n_classes, prior_scale, prior_scale, constant
         )
-        bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision)
+        bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision, constant)
         return make_logistic(X, y, norm, n_classes, constant, precision), bounds
 
     return build

@@ -81,6 +81,8 @@ def new_sampler(name, options):
         name = "sghmc"
     if "release" in own:
         own["release"] = RELEASES[own["release"]]
+    if name == "auto":
+        own.setdefault("batch_size", None)  # Any option asks for a chain, which it always was then.
     return SAMPLERS[name](**own)
 
 

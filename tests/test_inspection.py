@@ -91,7 +91,7 @@ def test_a_trace_is_the_chain_in_its_row_with_large_draws_above(binary):
     for row, (trace, draws) in enumerate(
         zip(display.traces_, binary.posterior_samples_[:, 0].T, strict=True)
     ):
-        np.testing.assert_array_equal(trace.get_xdata(), np.arange(1, 101))
+        np.testing.assert_array_equal(trace.get_xdata(), np.arange(1, len(draws) + 1))
         heights = row - trace.get_ydata()  # Rows count downwards.
         assert np.abs(heights).max() < 0.5, "it does not touch the rows beside it"
         assert np.corrcoef(heights, draws)[0, 1] > 0.999

@@ -15,7 +15,7 @@ from skdpbayes import (
 
 ROOT = Path(skdpbayes.__file__).parent
 # What plans may know of targets: public bounds, sizes and constants.
-PUBLIC = {"TargetBounds", "MixtureModel", "MOMENT_ROWS", "STATISTICS_NORM", "STEEPER"}
+PUBLIC = {"TargetBounds", "MixtureModel", "MOMENT_ROWS", "STATISTICS_NORM", "STEEPER", "link_of"}
 PLANNING = {
     "_plan.py",
     "plan.py",

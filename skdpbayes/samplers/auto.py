@@ -1,8 +1,11 @@
-"""Choosing the sampler of a path from public quantities.
+"""Choosing a sampler from public quantities.
 
-Fisher scoring pays once the matrix that it releases says more than its noise: the second moments of the
-rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about ``nu = sqrt(2 d) sigma``. It
-is chosen where
+Logistic regression of a stated size has a noise-aware posterior, whose draws are calibrated, wherever the
+budget is finite and nothing is asked for that only chains have: a temperature, a number of steps, batches.
+
+Elsewhere it is a chain. Fisher scoring pays once the matrix that it releases says more than its noise: the
+second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about
+``nu = sqrt(2 d) sigma``. It is chosen where
 
     n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
 
@@ -15,6 +18,8 @@ import math
 from ._protocol import CONSTRAINTS, Sampler, options
 from .fisher import SGFS
 from .langevin import SGHMC
+from .noise_aware import NoiseAware
+from .noise_aware.sampler import is_for
 
 _WORTH = 0.5
 _HARDLY_TEMPERED = 6.0
@@ -24,7 +29,9 @@ _LARGEST_MATRIX = 2000
 
 @options()
 class Auto(Sampler):
-    """SGFS where the public sizes promise that this pays, else SGHMC.
+    """`NoiseAware` for logistic regression, else a chain: `SGFS` where that promises to pay, or `SGHMC`.
+
+    A temperature, a number of steps or any option that is given asks for a chain.
 
     Parameters
     ----------
@@ -37,7 +44,9 @@ class Auto(Sampler):
     >>> from skdpbayes.samplers import Auto
     >>> from skdpbayes.targets import TargetBounds
     >>> bounds = TargetBounds(20, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
-    >>> [Auto().plan(bounds, n, Budget(1.0, 1e-6)).name for n in (100, 100_000)]
+    >>> Auto().plan(bounds, 100_000, Budget(1.0, 1e-6)).name
+    'noise_aware'
+    >>> [Auto(burn_in=0.5).plan(bounds, n, Budget(1.0, 1e-6)).name for n in (100, 100_000)]
     ['sghmc', 'sgfs']
     """
 
@@ -52,6 +61,9 @@ class Auto(Sampler):
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         own = self.get_params(deep=False)
+        chain = temperature is not None or n_steps is not None or set(own.values()) != {"auto"}
+        if not chain and budget.is_private and is_for(bounds):
+            return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
         fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
         plain = SGHMC(**own).plan(bounds, n_samples, budget, **fixed)
         wide = bounds.block_length > _LARGEST_MATRIX

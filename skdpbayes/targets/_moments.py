@@ -18,13 +18,18 @@ MOMENT_ROWS = 4096
 _MARGIN = 1e-9
 
 
+def _n_features(target):
+    """Return the number of columns, the constant one apart."""
+    length = target.prior_precision.size // getattr(target, "n_classes", 1)
+    return length - (target.intercept_scaling > 0)
+
+
 def _table(target):
     """Return the unscaled rows as an array or a CSR matrix."""
     if not hasattr(target, "starts"):
         return target.values
     rows = (target.values, target.columns, target.starts)
-    length = target.prior_precision.size // getattr(target, "n_classes", 1)
-    return sp.csr_array(rows, shape=(target.scale.size, length - (target.intercept_scaling > 0)))
+    return sp.csr_array(rows, shape=(target.scale.size, _n_features(target)))
 
 
 def _blocks(target):
@@ -38,20 +43,24 @@ def _blocks(target):
 
 
 @silently()
-def second_moment(target):
+def second_moment(target, constant=None):
     """Sum of ``z z^T`` over the records. **It is not private.**
 
     Parameters
     ----------
     target : NamedTuple
         A logistic target.
+    constant : float or None, default=None
+        A constant column in the intercept's place; None is the intercept's, if there is one.
 
     Returns
     -------
-    moment : ndarray of shape (n_features + fit_intercept, n_features + fit_intercept)
+    moment : ndarray of shape (length, length)
+        With a last row and column for a constant other than zero.
     """
-    length = target.prior_precision.size // getattr(target, "n_classes", 1)
-    constant = target.intercept_scaling
+    if constant is None:
+        constant = target.intercept_scaling
+    length = _n_features(target) + (constant > 0)
     moment = np.zeros((length, length))
     for _, rows in _blocks(target):
         product = rows.T @ rows

@@ -1,18 +1,19 @@
-"""Gradients and curvatures of a binary logistic target whose records are weighted, in other coordinates.
+"""Gradients and curvatures of a logistic target whose records are weighted, in other coordinates.
 
     v_i = min(1, C^2 / |W^T x_i|^2)
-    g(u) = W^T sum_i v_i (sigma(x_i . W u) - y_i) x_i,      |g_i| <= C
-    F(u) = W^T sum_i v_i sigma'(x_i . W u) x_i x_i^T W,     |F_i| <= C^2 / 4
+    g(u) = sum_i v_i H^T (p_i - e_{y_i}) (x) W^T x_i,                        |g_i| <= C,    times sqrt(2)
+    F(u) = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) W^T x_i x_i^T W,      |F_i| <= C^2 / 4,    times 2
 
-A record that is long counts less, and is never shortened: its logit keeps the whole row, so that the
-weighted sum of losses has its minimum where the model says (Mallows' weights).
+with ``H`` as in `_links`, and the factors for more than two classes. A record that is long counts less, and
+is never shortened: its logits keep the whole row, so that the weighted sum of losses has its minimum where
+the model says (Mallows' weights).
 """
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
 
 from .._silence import silently
+from ._links import slope_matrix
 from ._moments import _blocks
 
 
@@ -32,7 +33,7 @@ def record_weights(target, transform, norm):
     Parameters
     ----------
     target : NamedTuple
-        A binary logistic target.
+        A logistic target.
     transform : ndarray of shape (length, length)
         ``W``.
     norm : float
@@ -53,31 +54,35 @@ def record_weights(target, transform, norm):
 
 
 @silently()
-def weighted_sums(target, weights, theta, curvature):
+def weighted_sums(target, link, weights, theta, curvature):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
+
+    Both are in the coordinates of the rows, before ``W``.
 
     Parameters
     ----------
     target : NamedTuple
-        A binary logistic target.
+        A logistic target.
+    link : BinaryLink or SoftmaxLink
+        For as many classes.
     weights : ndarray of shape (n_samples,)
-    theta : ndarray of shape (length,)
+    theta : ndarray of shape (n_blocks, length)
+        In the blocks of the link.
     curvature : bool
         Whether the second is wanted, else it is None.
 
     Returns
     -------
-    gradient : ndarray of shape (length,)
-    matrix : ndarray of shape (length, length) or None
+    gradient : ndarray of shape (n_blocks, length)
+    matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
-    gradient = np.zeros(theta.size)
+    gradient = np.zeros(theta.shape)
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows in _blocks(target):
         rows = _with_constant(rows, target.intercept_scaling)
-        shares = expit(rows @ theta)
-        gradient += rows.T @ (weights[part] * (shares - target.labels[part]))
+        probabilities = link.probabilities((rows @ theta.T).T)
+        residuals = link.mean(probabilities) - link.contrasts[target.labels[part]].T
+        gradient += (rows.T @ (weights[part] * residuals).T).T
         if curvature:
-            each = (weights[part] * shares * (1.0 - shares))[:, None]
-            product = rows.T @ (rows.multiply(each).tocsr() if sp.issparse(rows) else rows * each)
-            matrix += product.toarray() if sp.issparse(product) else product
+            matrix += slope_matrix(link, probabilities, weights[part], rows)
     return gradient, matrix

@@ -90,8 +90,8 @@ def test_parameters_changed_after_a_fit_do_not_change_its_variables(binary):
 def test_the_halves_of_the_chain_are_two_chains_in_order(binary):
     draws = binary.posterior_samples_
     halves = binary.to_arviz()["posterior"]["coef"].values
-    np.testing.assert_array_equal(halves[0], draws[:50, :, :-1])
-    np.testing.assert_array_equal(halves[1], draws[50:, :, :-1])
+    np.testing.assert_array_equal(halves[0], draws[: len(draws) // 2, :, :-1])
+    np.testing.assert_array_equal(halves[1], draws[len(draws) // 2 :, :, :-1])
     whole = binary.to_arviz(split=False)["posterior"]["coef"].values
     np.testing.assert_array_equal(whole, draws[None, :, :, :-1])
     odd = with_draws(binary, draws[:99]).to_arviz()["posterior"]["coef"].values

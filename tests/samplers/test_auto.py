@@ -16,7 +16,7 @@ BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0)
 
 def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **options):
     budget = Budget(epsilon, 1e-5, relation)
-    return planned(Auto, bounds, n, budget, **options).name
+    return planned(Auto, bounds, n, budget, **{"batch_size": None, **options}).name
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
@@ -44,6 +44,24 @@ def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
     assert choose(bounds=BOUNDS._replace(n_parameters=500, n_blocks=10)) == "sgfs"
 
 
+@pytest.mark.parametrize(
+    "options", [{"temperature": 2.0}, {"n_steps": 500}, {"batch_size": 1000}, {"friction": 0.5}]
+)
+def test_what_only_chains_have_asks_for_one(options):
+    budget = Budget(1.0, 1e-5)
+    assert planned(Auto, BOUNDS, 100_000, budget).name == "noise_aware"
+    assert planned(Auto, BOUNDS, 100_000, budget, n_draws=7).n_draws == 7
+    assert planned(Auto, BOUNDS, 100_000, budget, **options).name in ("sgfs", "sghmc")
+
+
+@pytest.mark.parametrize("changed", [{"row_norm": None}, {"n_parameters": 201}])
+def test_what_it_is_not_for_gets_a_chain(changed):
+    assert (
+        planned(Auto, BOUNDS._replace(**changed), 100_000, Budget(1.0, 1e-5)).name != "noise_aware"
+    )
+    assert planned(Auto, BOUNDS, 100_000, Budget(math.inf, 1e-5)).name == "sghmc"
+
+
 @pytest.mark.parametrize("options", [{"batch_size": 1000}, {"temperature": 20.0}, {"n_draws": 500}])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("n, chosen", [(100_000, SGFS), (1000, SGHMC)])
@@ -56,5 +74,6 @@ def test_options_are_passed_on(options, relation, n, chosen):
 
 def test_it_is_the_default():
     clf = DPBayesianLogisticRegression()
-    assert clf.privacy_plan(100_000, 20).name == "sgfs"
-    assert clf.privacy_plan(200, 20).name == "sghmc"
+    assert clf.privacy_plan(100_000, 20).name == "noise_aware"
+    assert clf.privacy_plan(200, 20, n_classes=5).name == "noise_aware"
+    assert clf.privacy_plan(100_000, 300).name == "sgfs"

@@ -1,15 +1,16 @@
 """What is released for a noise-aware posterior, and what it costs.
 
-    A   = sum_i x_i x_i^T + N                                   share .12 of mu^2
-    g_k = sum_i v_i (sigma(z_i . u_k) - y_i) z_i + N, k = 1..4  share .22 in all, doubling
-    F   = sum_i v_i sigma'(z_i . m) z_i z_i^T + N               share .20
-    g   = the gradient at m                                     share .46
+    A   = sum_i (x_i, c) (x_i, c)^T + N                       share .16 of mu^2
+    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N, k = 1..4  share .25 in all, doubling
+    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N, at m    share .15
+    g   = the gradient at m                                   share .44
 
-with ``z = W^T x``, ``W = (A / n)^(-1/2)``, eigenvalues floored at the edge of the noise, and weights ``v_i``
-with which no ``v |z|`` exceeds ``C``. Each is a Gaussian mechanism; ``u_k``, ``m``, ``W`` and ``C`` follow
-from what was released before. Two tables are at most ``sqrt(q) R^2``, ``q C`` and ``sqrt(q) C^2 / 4`` apart,
-``q`` being 2 under replace_one and else 1: positive matrices of rank one are at most ``sqrt(2)`` times as far
-apart as the larger is large.
+with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
+``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `skdpbayes.targets._links`.
+Each is a Gaussian mechanism; ``u_k``, ``m``, ``W`` and ``C`` follow from what was released before. Two tables
+are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
+``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
+are at most ``sqrt(2)`` times as far apart as the larger is large.
 """
 
 import math
@@ -18,20 +19,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from ...privacy.floating_point import covered_records
-from ...targets import MOMENT_ROWS
+from ...targets._links import link_of
 from .._plan import Plan
-from ..fisher.plan import whitening
 from ..langevin.at_noise import free_shift
 
-MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.12, 0.22, 0.20, 0.46
+MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.16, 0.25, 0.15, 0.44
 N_PILOTS, GROWTH = 4, 2.0
-N_DRAWS = 1000
-# Of the chain that draws given what was released: sweeps before the first draw, and from one to the next.
-BURN_IN, THINNING = 1000, 3
-# C^2 over the mean square that the released matrix predicts.
-_CLIPPING = 1.3
-_UNIT_ROUNDOFF = 2.0**-53
+N_DRAWS = 400
+# Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
+N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
+# Of the population that stands for the table, at least.
+N_ROWS = 1000
+# C^2 over the mean square of whitened rows.
+CLIPPING = 1.3
+# Of the expected width: the share of a squared curvature that is not known where its release drowns.
+_UNKNOWN = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +54,36 @@ class NoiseAwarePlan(Plan):
     gradient_multiplier: float
 
     @property
+    def link(self):
+        """Link of the classes; a draw has its blocks, and one more for more than two classes."""
+        return link_of(max(self.bounds.n_blocks, 2))
+
+    @property
     def estimated_seconds(self):
-        """A rough guess of the run time: most of it is for drawing, not for reading the table."""
-        drawing = (BURN_IN + THINNING * self.n_draws) * 1e-7 * self.n_parameters**2
-        return super().estimated_seconds + drawing
+        """A rough guess of the run time, that for drawing included."""
+        points = N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
+        entries = 4.0 * points * N_ROWS * self.n_parameters
+        return super().estimated_seconds + entries / 1e10
+
+    @property
+    def widening(self):
+        """How much wider privacy makes intervals, about, for rows that use the norm bound in all directions.
+
+        The square root of ``(F + P) / (P + F^2 / V)`` in whitened coordinates, with ``F = n h`` for the mean
+        slope ``h`` of logits as the prior has them, and ``V`` the variance of a gradient: sampling, noise,
+        and what is not known of the curvature. Columns that hardly vary are widened more.
+        """
+        length, link, moved = self.bounds.block_length, self.link, self.budget.records_moved
+        prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
+        data = self.n_samples / (4.0 * math.sqrt(1.0 + math.pi / 8.0 / prior))
+        norm = math.sqrt(CLIPPING * length)
+        looks = (self.gradient_multiplier, *self.pilot_multipliers)
+        noise = (moved * norm * link.residual_bound) ** 2 / sum(m**-2.0 for m in looks)
+        of_curvature = math.sqrt(moved) * norm**2 * link.slope_bound * self.curvature_multiplier
+        seen = 2.0 * (data / of_curvature) ** 2 / (length * link.n_blocks)
+        variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
+        prior *= length
+        return math.sqrt((data + prior) / (prior + data * (data / variance)))
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
@@ -65,6 +93,9 @@ class NoiseAwarePlan(Plan):
         lines["spent on"] = (
             f"second moment {MOMENT_SHARE:.0%}, {N_PILOTS} gradients on the way {PILOT_SHARE:.0%}, "
             f"curvature {CURVATURE_SHARE:.0%}, last gradient {GRADIENT_SHARE:.0%} of mu^2"
+        )
+        lines["intervals"] = (
+            f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
         )
         return lines
 
@@ -87,7 +118,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
-    length = bounds.block_length
+    size = link_of(max(bounds.n_blocks, 2)).n_blocks * bounds.block_length + 1
     multipliers = {
         "moment_multiplier": multiplier(MOMENT_SHARE),
         "pilot_multipliers": tuple(multiplier(PILOT_SHARE * s) for s in growth / growth.sum()),
@@ -101,7 +132,7 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         *multipliers["pilot_multipliers"],
     )
     for value in each:
-        free_shift(value, length**2)  # Raises where rounding would take too much of it.
+        free_shift(value, size**2)  # Raises where rounding would take too much of it.
     return NoiseAwarePlan(
         sampler=sampler,
         n_samples=n_samples,
@@ -116,52 +147,3 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         n_draws=n_draws or N_DRAWS,
         **multipliers,
     )
-
-
-@dataclass(frozen=True)
-class Coordinates:
-    """Coordinates ``theta = W u`` that a released second moment whitens.
-
-    Attributes
-    ----------
-    transform : ndarray of shape (length, length)
-        ``W``.
-    seen : ndarray of shape (length,)
-        ``W^T A W / n``: 1 where the matrix is above its noise.
-    norm : float
-        ``C``.
-    row_norm : float
-        Of rows as they were.
-    """
-
-    transform: np.ndarray
-    seen: np.ndarray
-    norm: float
-    row_norm: float
-
-    def inflation(self, plan, theta):
-        """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
-
-        Sums are rounded before they are transformed, and so are squared norms and logits, for every record:
-        relative to ``C`` by as much as ``W`` can enlarge a row.
-        """
-        length, n = theta.size, covered_records(plan.n_samples, plan.budget.neighboring_relation)
-        growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
-        chain = MOMENT_ROWS + n / MOMENT_ROWS
-        logits = self.row_norm * float(np.linalg.norm(theta))
-        operations = chain + length * (16.0 + logits)
-        return 1.0 + 4.0 * _UNIT_ROUNDOFF * n * growth**2 * operations
-
-
-def whiten(plan, moment, noise_scale):
-    """Return the `Coordinates` that follow from a released second moment."""
-    bounds = plan.bounds
-    transform, values, floor = whitening(moment, noise_scale, bounds, plan.n_samples)
-    seen = np.maximum(values, 0.0) / np.maximum(values, floor)
-    mean_square = max(1.0, float(seen.sum()))
-    return Coordinates(transform, seen, math.sqrt(_CLIPPING * mean_square), bounds.row_norm)
-
-
-def noise_for(bound, multiplier, size):
-    """Return the deviation of noise on ``size`` numbers for tables that are ``bound`` apart."""
-    return bound / free_shift(multiplier, size)

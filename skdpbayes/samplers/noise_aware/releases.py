@@ -5,76 +5,175 @@
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from ...privacy.floating_point import lattice_spacing
 from ...targets import second_moment
+from ...targets._links import slope_matrix
 from ...targets._weighted import record_weights, weighted_sums
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import on_lattice
 from .._protocol import Released
 from ..fisher.core import release_moment
 from ..fisher.plan import moment_noise
-from .plan import noise_for, whiten
-from .surrogate import Surrogate, draw, find_mode
+from ..langevin.at_noise import free_shift
+from .coordinates import whiten
+from .curvature import correct, of_moments, prior_variances
+from .design import estimate_design, with_constant
+from .draws import find_mode
+from .plan import CLIPPING, N_ROWS
+from .posterior import Posterior, unit_scales
+from .surrogate import Surrogate, make_population
 
 
 def run_noise_aware(plan, target, generator, verbose):
     """Carry out a `NoiseAwarePlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
-        surrogate, moment = release_all(plan, target, generator, advance)
-    draws = draw(surrogate, plan.n_draws, generator)
-    parameters = {"unit": np.ones(plan.n_parameters)}
-    return Released(draws, plan, parameters, {"second_moment": moment, "surrogate": surrogate})
+        released = Releases(plan, target, generator, advance)
+        released.look_around()
+        posterior = released.posterior()
+    draws = posterior.draw(plan.n_draws, generator)
+    other = {"second_moment": released.moment, "posterior": posterior}
+    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 
-def release_all(plan, target, generator, advance=lambda: None):
-    """Return (the `Surrogate` that all releases amount to, the released second moment)."""
-    length, moved = plan.n_parameters, plan.budget.records_moved
-    noise = moment_noise(plan.bounds, plan.n_samples, plan.budget, plan.moment_multiplier)
-    moment = release_moment(second_moment(target), noise, generator)
-    advance()
-    coordinates = whiten(plan, moment, noise)
-    transform, norm = coordinates.transform, coordinates.norm
-    weights = record_weights(target, transform, norm)
-    advance()
+class Releases:
+    """What has been released, and what is believed given it.
 
-    def release(point, multiplier, curvature_multiplier=None):
-        theta = transform @ point
-        room = coordinates.inflation(plan, theta)
-        gradient, matrix = weighted_sums(target, weights, theta, curvature_multiplier is not None)
-        noise = noise_for(moved * norm * room, multiplier, length)
-        gradient = release_vector(transform.T @ gradient, noise, generator)
+    Parameters
+    ----------
+    plan : NoiseAwarePlan
+    target : NamedTuple
+        A logistic target.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, target, generator, advance=lambda: None):
+        self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
+        self.link = plan.link
+        self.looks = []
+        self._release_moment()
+        self.weights = record_weights(target, self.coordinates.transform, self.coordinates.norm)
         advance()
-        if matrix is None:
-            return gradient, noise
-        bound = np.sqrt(moved) * norm**2 / 4.0 * room
-        matrix_noise = noise_for(bound, curvature_multiplier, length**2)
-        matrix = transform.T @ matrix @ transform
-        return gradient, noise, release_moment(matrix, matrix_noise, generator), matrix_noise
 
-    prior = (transform.T * target.prior_precision) @ transform
-    points, gradients, noises = [np.zeros(length)], [], []
-    for multiplier in plan.pilot_multipliers:
-        gradient, noise = release(points[-1], multiplier)
-        gradients.append(gradient)
-        noises.append(noise)
-        points.append(find_mode(plan.n_samples, coordinates.seen, prior, points, gradients, noises))
-    gradient, noise, curvature, matrix_noise = release(
-        points[-1], plan.gradient_multiplier, plan.curvature_multiplier
-    )
-    surrogate = Surrogate(
-        n_samples=plan.n_samples,
-        transform=transform,
-        seen=coordinates.seen,
-        prior=prior,
-        points=np.array(points),
-        gradients=np.array([*gradients, gradient]),
-        noises=np.array([*noises, noise]),
-        curvature=curvature,
-        curvature_noise=float(matrix_noise),
-    )
-    return surrogate, moment
+    def _release_moment(self):
+        """Release the second moment, and fix coordinates and a population by it."""
+        plan, bounds = self.plan, self.plan.bounds
+        constant = bounds.constant or bounds.row_norm / 2.0
+        norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
+        self.moment_bounds = bounds._replace(
+            row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
+        )
+        self.moment_noise = moment_noise(
+            self.moment_bounds, plan.n_samples, plan.budget, plan.moment_multiplier
+        )
+        moment = second_moment(self.target, constant)
+        self.moment = release_moment(moment, self.moment_noise, self.generator)
+        self.advance()
+        design, of_mean = estimate_design(
+            self.moment, self.moment_noise, constant, norm, plan.n_samples
+        )
+        if bounds.constant:
+            design = with_constant(design, of_mean, constant)
+        self.coordinates = whiten(design, self.moment_noise, bounds, plan.n_samples, CLIPPING)
+        transform = self.coordinates.transform
+        self.uncertainty = (transform**2).T @ design.uncertainty @ transform**2
+        self.prior = (transform.T * self.target.prior_precision[: len(transform)]) @ transform
+        self.population = make_population(
+            design,
+            transform,
+            self.link,
+            self.coordinates.norm,
+            plan.n_samples,
+            N_ROWS,
+            np.random.default_rng(0),
+        )
+
+    def release(self, point, multiplier, curvature_multiplier=None):
+        """Add a look at ``point``; return a curvature and the deviation of its noise if it is wanted."""
+        plan, transform, norm = self.plan, self.coordinates.transform, self.coordinates.norm
+        moved = plan.budget.records_moved
+        theta = point.reshape(self.link.n_blocks, -1) @ transform.T
+        room = self.coordinates.inflation(plan, theta)
+        wanted = curvature_multiplier is not None
+        gradient, matrix = weighted_sums(self.target, self.link, self.weights, theta, wanted)
+        noise = noise_for(moved * self.link.residual_bound * norm * room, multiplier, theta.size)
+        gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
+        self.looks.append((point, gradient, noise))
+        self.advance()
+        if not wanted:
+            return None
+        bound = math.sqrt(moved) * self.link.slope_bound * norm**2 * room
+        noise = noise_for(bound, curvature_multiplier, theta.size**2)
+        blocks = np.kron(np.eye(self.link.n_blocks), transform)
+        return release_moment(blocks.T @ matrix @ blocks, noise, self.generator), noise
+
+    def look_around(self):
+        """Release gradients at one mode after the other, and a curvature at the last."""
+        point = np.zeros(self.link.n_blocks * len(self.prior))
+        for multiplier in self.plan.pilot_multipliers:
+            self.release(point, multiplier)
+            # As if the population were the table: the next look tells how far it is not.
+            point = find_mode(replace(self.surrogate(), spread=np.zeros(point.size)))
+        self.curvature = self.release(
+            point, self.plan.gradient_multiplier, self.plan.curvature_multiplier
+        )
+
+    def surrogate(self, curvature=None):
+        """Return what is believed given all looks, and a curvature at the last if there is one."""
+        points, gradients, noises = (np.array(part) for part in zip(*self.looks, strict=True))
+        population, last = self.population, points[-1]
+        probabilities = population.probabilities(points)
+        here = probabilities[-1]
+        expected = (
+            slope_matrix(self.link, here, population.weights, population.rows) * population.size
+        )
+        known = of_moments(population, here, self.uncertainty)
+        if curvature is None:
+            basis, correction = np.eye(last.size), np.zeros((last.size, last.size))
+            variances, eigenvalues = prior_variances(expected, known), np.diag(expected)
+        else:
+            correction, variances, basis, eigenvalues = correct(*curvature, expected, known)
+            variances = (basis**2).T @ variances @ basis**2
+        # What is not known of a look that is far from the last counts as noise: of the curvature, and half
+        # of how the score of the population bends on the way.
+        away, scores = points - last, population.score(probabilities)
+        bends = scores - scores[-1] - away @ expected
+        squares = noises**2 + variances.mean() * np.sum(away**2, axis=1)
+        squares += np.mean(bends**2, axis=1) / 4.0
+        shares = squares**-1.0 / np.sum(squares**-1.0)
+        return Surrogate(
+            population=population,
+            prior=self.prior,
+            look=shares @ (gradients - scores),
+            centre=shares @ points,
+            variance=float(1.0 / np.sum(squares**-1.0)),
+            slope=float(population.mean_slope(here[None])[0]),
+            basis=basis,
+            correction=correction,
+            sampling=eigenvalues,
+            spread=variances.mean(axis=1) / math.sqrt(max(variances.mean(), 1e-300)),
+            start=last,
+        )
+
+    def posterior(self):
+        """Return the `Posterior` that all releases amount to."""
+        return Posterior(
+            self.surrogate(self.curvature),
+            self.coordinates.transform,
+            unit_scales(self.target, self.link),
+        )
+
+
+def noise_for(bound, multiplier, size):
+    """Return the deviation of noise on ``size`` numbers for tables that are ``bound`` apart."""
+    return bound / free_shift(multiplier, size)
 
 
 def release_vector(vector, noise_scale, generator):

@@ -11,8 +11,21 @@ from .._protocol import Sampler, check_made_for, options
 from ..langevin import SGHMC
 from .plan import plan_noise_aware
 
-# Matrices of more rows are not released: it would take minutes to draw given them.
-LARGEST_LENGTH = 200
+# Matrices of more rows are not released: noise would drown them, and drawing take minutes.
+LARGEST_SIZE = 200
+
+
+def size_of(bounds):
+    """Return how many coefficients labels can tell apart, or None for a target of another kind."""
+    if bounds.row_norm is None:
+        return None
+    return max(bounds.n_blocks - 1, 1) * bounds.block_length
+
+
+def is_for(bounds):
+    """Whether a target is one that this is for."""
+    size = size_of(bounds)
+    return size is not None and size <= LARGEST_SIZE
 
 
 @options()
@@ -22,8 +35,8 @@ class NoiseAware(Sampler):
     Releases a second moment, a few gradients of weighted records and one curvature, seven passes in all,
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
     wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
-    binary logistic targets of up to 200 coefficients. Without privacy (``epsilon=inf``) nothing is hidden,
-    and the plan is that of `SGHMC`.
+    logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
+    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGHMC`.
 
     References
     ----------
@@ -51,15 +64,15 @@ class NoiseAware(Sampler):
                 f"sampler={self.name!r} draws from the posterior itself, and temperature={temperature} asks "
                 "for another: leave it at 'auto', or take sampler='auto'."
             )
-        if bounds.row_norm is None or bounds.n_blocks > 1:
+        size = size_of(bounds)
+        if size is None:
             raise ValueError(
-                f"sampler={self.name!r} is for logistic regression of two classes so far: take "
-                "sampler='auto'."
+                f"sampler={self.name!r} is for logistic regression: take sampler='auto'."
             )
-        if bounds.block_length > LARGEST_LENGTH:
+        if size > LARGEST_SIZE:
             raise ValueError(
-                f"sampler={self.name!r} releases matrices, for up to {LARGEST_LENGTH} coefficients, and "
-                f"there are {bounds.block_length}: take sampler='auto'."
+                f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, and there "
+                f"are {size}: take sampler='auto'."
             )
         if not budget.is_private:
             return SGHMC().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
@@ -73,9 +86,9 @@ class NoiseAware(Sampler):
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""
         check_made_for(plan, target)
-        if not hasattr(target, "intercept_scaling") or hasattr(target, "n_classes"):
+        if not hasattr(target, "intercept_scaling"):
             raise ValueError(
-                f"sampler={self.name!r} works with the rows of the package's own binary logistic target, and "
+                f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
                 f"{type(target).__name__} is none: plan another sampler."
             )
 
@@ -87,7 +100,8 @@ class NoiseAware(Sampler):
 
     def redraw(self, released, n_draws, random_state):
         """Return new draws given what was released."""
-        from .surrogate import draw
-
-        draws = draw(released["surrogate"], n_draws, random_state)
-        return draws[:, None, :] * np.atleast_2d(released["unit"])
+        if "posterior" not in released:  # Without privacy.
+            return None
+        unit = np.atleast_2d(released["unit"])
+        draws = released["posterior"].draw(n_draws, random_state)
+        return draws.reshape(n_draws, *unit.shape) * unit

@@ -1,411 +1,171 @@
-"""The posterior of ``u`` and the curvature ``F``, given noisy gradients and a noisy curvature.
+"""The posterior of ``u`` given noisy gradients, with what is not known of the table integrated out.
 
-With ``t = sum_i v_i y_i z_i``, the same in every gradient, and ``a(u)`` its mean given ``u``,
+With ``t = sum_i v_i H^T e_{y_i} (x) z_i``, the same in every gradient, and ``a(u)`` its mean given ``u``,
 
-    g_k = a(u_k) - t + N(0, s_k^2 I),    t ~ N(a(u), F_u),    F~ = F + N,    u ~ N(0, P^-1)
+    g_k = a(u_k) - t + N(0, s_k^2 I),      t ~ N(a(u), a'(u)),      u ~ N(0, P^-1)
 
-    a(u) - a(m) = F (u - m) + c(u),      c(u) = S(u) - S(m) - S'(m) (u - m)
-    S(u) = n D u E[sigma'(N(0, u^T D u))],      F_u = F h(u) / h(m)
+    a(u) - a(c) = S(u) - S(c) + (D + E) r(u) (u - c),              E_ij ~ N(0, p_i p_j), symmetric
 
-``F`` is what the records have, seen through noise. ``S`` is the score of a Gaussian design with the released
-second moment ``n D``: its linear part is replaced by ``F``, so that the design decides on the saturation of
-logits far from ``m`` only. A priori eigenvectors of ``F`` are uniform, and the logarithms of its eigenvalues
-normal; their mean, which is near that of the Gaussian design, and their deviation are learned. Everything is
-drawn in turns, in the basis of eigenvectors: rotations in planes, eigenvalues, coordinates of ``u`` one by
-one, and its length.
+``S`` is the score of a *population*: some thousand rows with the moments that were released, weighted as the
+records are. Rows of the table are no such rows; what a released curvature says of the difference is ``D``,
+and what it leaves unknown is ``E``. ``r``, the mean slope at ``u`` over that at ``m``, has both fade where
+the population's logits saturate, and so does ``a'(u) = r a'(m)``. Looks are averaged, ``c`` being the average
+of their points. So the average look is normal around ``S`` and ``D``, with a covariance that grows with the
+distance, in the basis of the eigenvectors of ``a'(m)`` and with its eigenvalues ``T``:
+
+    V(u) = diag(s^2 + r T + p (p . d^2)) + (p d) (p d)^T,        d = r (u - c)
 """
 
-import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from ..._compiled import compilable, compiled
-from .plan import BURN_IN, THINNING
 
-# Rotations of one sweep at most, in planes that are chosen at random.
-_MOST_ROTATIONS = 1000
-_LARGEST_LOGIT = 60.0
-# Of the mean of ``D``, below which it is noise.
-_LEAST_SEEN = 0.01
-# Acceptance rate to which proposals are tuned, and how fast.
-_WANTED, _RATE = 0.44, 0.2
+@dataclass(frozen=True)
+class Population:
+    """Rows that stand for those of a table.
+
+    Attributes
+    ----------
+    link : BinaryLink or SoftmaxLink
+    rows : ndarray of shape (n_rows, length)
+    weights : ndarray of shape (n_rows,)
+        ``v``.
+    size : float
+        How many records a row stands for.
+    """
+
+    link: object
+    rows: np.ndarray
+    weights: np.ndarray
+    size: float
+
+    def probabilities(self, u):
+        """Return the link's probabilities for points of shape (n_points, n_blocks * length)."""
+        blocks = u.reshape(len(u), self.link.n_blocks, -1)
+        return self.link.probabilities(blocks @ self.rows.T)
+
+    def score(self, probabilities):
+        """Return ``S``, of shape (n_points, n_blocks * length)."""
+        return self._summed(self.link.mean(probabilities))
+
+    def slope_times(self, probabilities, vectors):
+        """Return ``S' a`` for vectors ``a`` like points."""
+        blocks = vectors.reshape(len(vectors), self.link.n_blocks, -1) @ self.rows.T
+        return self._summed(self.link.slope_times(probabilities, blocks))
+
+    def mean_slope(self, probabilities):
+        """Return the mean slope of a row, of shape (n_points,)."""
+        return self.link.size_of_slope(probabilities) @ self.weights / self.weights.size
+
+    def _summed(self, values):
+        return (self.size * ((values * self.weights) @ self.rows)).reshape(len(values), -1)
+
+
+def make_population(design, transform, link, norm, n_samples, n_rows, generator):
+    """Return rows with exactly the moments of a `Design`, in other coordinates, and their weights."""
+    values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
+    used = values > 1e-12 * values[-1]
+    half = generator.standard_normal((max(n_rows // 2, 2 * values.size), int(used.sum())))
+    normal = np.vstack([half, -half])
+    factor = np.linalg.cholesky(normal.T @ normal / len(normal))
+    normal = np.linalg.solve(factor, normal.T).T
+    rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
+    weights = np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
+    return Population(link, rows, weights, n_samples / len(rows))
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """All that was released of a table, and the prior.
+    """The average look, and what it is believed to follow.
+
+    ``n`` stands for ``n_blocks * length``.
 
     Attributes
     ----------
-    n_samples : int
-    transform : ndarray of shape (length, length)
-        ``W``; parameters are ``W u``.
-    seen : ndarray of shape (length,)
-        ``D``'s diagonal.
+    population : Population
     prior : ndarray of shape (length, length)
-        ``P``.
-    points, gradients : ndarray of shape (n_gradients, length)
-        Gradients, and where; the last point is ``m``.
-    noises : ndarray of shape (n_gradients,)
-        ``s_k``.
-    curvature : ndarray of shape (length, length)
-        At ``m``. Its noise has a deviation of ``curvature_noise`` on the diagonal, elsewhere ``1 / sqrt(2)``
-        of it.
-    curvature_noise : float
+        ``P``, the same for all blocks.
+    look : ndarray of shape (n,)
+        Average of ``g_k - S(u_k)``.
+    centre : ndarray of shape (n,)
+        ``c``.
+    variance : float
+        ``s^2`` of the average.
+    slope : float
+        Mean slope of the population at the last point.
+    basis : ndarray of shape (n, n)
+        Eigenvectors.
+    correction : ndarray of shape (n, n)
+        ``D``, not in that basis.
+    sampling : ndarray of shape (n,)
+        ``T``.
+    spread : ndarray of shape (n,)
+        ``p``, in that basis.
+    start : ndarray of shape (n,)
+        Where to look for the mode.
     """
 
-    n_samples: int
-    transform: np.ndarray
-    seen: np.ndarray
+    population: Population
     prior: np.ndarray
-    points: np.ndarray
-    gradients: np.ndarray
-    noises: np.ndarray
-    curvature: np.ndarray
-    curvature_noise: float
-
-    def usual_curvature(self, slope):
-        """Return the mean eigenvalue of a Gaussian design's curvature, also where nothing of it is seen."""
-        return self.n_samples * slope * max(self.seen.mean(), _LEAST_SEEN)
-
-
-def average_slope(length):
-    """Return ``h(s) = E[sigma'(N(0, s^2))]``."""
-    shares = expected_slopes(np.atleast_1d(np.asarray(length, dtype=float)))
-    return shares if np.ndim(length) else float(shares[0])
-
-
-_NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
-_NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
-_STEPS_PER_UNIT = 50
-
-
-def expected_slopes(lengths):
-    """Return ``h`` of an array of lengths, by quadrature; beyond 8 by its limit, ``1 / (s sqrt(2 pi))``."""
-    inside = np.minimum(lengths, 8.0)[:, None] * _NODES
-    slopes = 1.0 / (2.0 + 2.0 * np.cosh(inside)) @ _NODE_WEIGHTS
-    return slopes * 8.0 / np.maximum(lengths, 8.0)
-
-
-_SLOPES = expected_slopes(np.arange(_STEPS_PER_UNIT * int(_LARGEST_LOGIT) + 2) / _STEPS_PER_UNIT)
-
-
-def find_mode(n_samples, seen, prior, points, gradients, noises):
-    """Return the mode of ``u`` given gradients alone, for a Gaussian design; the next point.
-
-    Newton's steps on ``|t - a(u)|^2`` with the variance of ``t`` and of what noise leaves of it.
-    """
-    precisions = np.array(noises) ** -2.0
-    information = n_samples * seen
-
-    def score(u):
-        return information * u * average_slope(math.sqrt(np.sum(seen * u**2)))
-
-    looks = [score(u) - g for u, g in zip(points, gradients, strict=False)]
-    total = np.average(looks, axis=0, weights=precisions)
-    u = np.array(points[-1])
-    for _ in range(50):
-        slope = information * average_slope(math.sqrt(np.sum(seen * u**2)))
-        share = slope / (slope + 1.0 / precisions.sum())
-        gradient = share * (score(u) - total) + prior @ u
-        step = np.linalg.solve(np.diag(share * slope) + prior, gradient)
-        length = np.linalg.norm(step)
-        u -= step * min(1.0, 2.0 / max(length, 1e-12))
-        if length < 1e-6:
-            break
-    return u
-
-
-def draw(surrogate, n_draws, random):
-    """Return draws of the parameters.
-
-    Parameters
-    ----------
-    surrogate : Surrogate
-    n_draws : int
-    random : Generator or RandomState
-        It need not be secret.
-
-    Returns
-    -------
-    draws : ndarray of shape (n_draws, length)
-    """
-    seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
-    values, vectors = np.linalg.eigh(surrogate.curvature)
-    values = np.maximum(values, 0.05 * surrogate.usual_curvature(_SLOPES[0]))
-    given, state = _in_basis(surrogate, values, vectors)
-    draws = np.empty((n_draws, values.size))
-    n_rotations = min(values.size * (values.size - 1) // 2, _MOST_ROTATIONS)
-    generator = np.random.Generator(np.random.PCG64(int(seed)))
-    _chain(generator, given, state, _SLOPES, n_rotations, BURN_IN, THINNING, draws)
-    return draws @ surrogate.transform.T
-
-
-class Given(NamedTuple):
-    """What does not change in a chain, but for the basis in which it is written.
-
-    ``vectors`` has five rows: the averages of gradients, points and their ``c``, by the precisions of the
-    noise, then ``m`` and ``D m``.
-    """
-
-    n_samples: int
+    look: np.ndarray
+    centre: np.ndarray
     variance: float
-    curvature_noise: float
     slope: float
-    slope_change: float
-    curvature: np.ndarray
-    prior: np.ndarray
-    seen: np.ndarray
-    vectors: np.ndarray
-
-
-class State(NamedTuple):
-    """Where a chain is: ``u`` in the basis of eigenvectors, logarithms of eigenvalues, the basis.
-
-    ``law`` has their mean and deviation, and what the mean is around a priori, with a deviation of 1.
-    """
-
-    u: np.ndarray
-    logs: np.ndarray
     basis: np.ndarray
-    law: np.ndarray
+    correction: np.ndarray
+    sampling: np.ndarray
+    spread: np.ndarray
+    start: np.ndarray
 
+    def potential(self, u):
+        """Return minus the log density, up to a constant, and its gradient.
 
-def _in_basis(surrogate, values, basis):
-    """Return (`Given`, `State`) in a basis of eigenvectors."""
-    n, seen, last = surrogate.n_samples, surrogate.seen, surrogate.points[-1]
-    length = math.sqrt(np.sum(seen * last**2))
-    slope = average_slope(length)
-    step = 1e-3
-    change = (average_slope(length + step) - average_slope(max(length - step, 0.0))) / (
-        step + min(step, length)
-    )
-    change /= max(length, step)
+        Parameters
+        ----------
+        u : ndarray of shape (n_points, n)
 
-    def beyond(u):
-        own = average_slope(math.sqrt(np.sum(seen * u**2)))
-        linear = slope * (u - last) + last * change * np.sum(seen * last * (u - last))
-        return n * seen * (u * own - last * slope - linear)
+        Returns
+        -------
+        energy : ndarray of shape (n_points,)
+        gradient : ndarray of shape (n_points, n)
+            But for the change of ``r``.
+        """
+        population, p = self.population, self.spread
+        probabilities = population.probabilities(u)
+        fading = population.mean_slope(probabilities)[:, None] / self.slope
+        moved = fading * (u - self.centre)
+        residual = self.look + population.score(probabilities) + moved @ self.correction
+        residual, d = residual @ self.basis, moved @ self.basis
+        # The inverse of a diagonal plus one product, by Sherman and Morrison.
+        diagonal = self.variance + fading * self.sampling + np.sum(p * d**2, axis=1)[:, None] * p
+        along = p * d
+        scaled = along / diagonal
+        grown = 1.0 + np.sum(along * scaled, axis=1)
+        solved = residual / diagonal
+        solved -= scaled * (np.sum(scaled * residual, axis=1) / grown)[:, None]
+        pulled = (u.reshape(-1, len(self.prior)) @ self.prior).reshape(u.shape)
+        energy = np.sum(u * pulled, axis=1) + np.sum(residual * solved, axis=1)
+        energy = 0.5 * (energy + np.log(diagonal).sum(axis=1) + np.log(grown))
+        # Of the covariance: half of its inverse less the square of ``solved``, times its derivative.
+        own = 1.0 / diagonal - scaled**2 / grown[:, None] - solved**2
+        onto = scaled / grown[:, None] - solved * np.sum(solved * along, axis=1)[:, None]
+        of_d = along * (own @ p)[:, None] + p * onto
+        back = solved @ self.basis.T
+        gradient = pulled + population.slope_times(probabilities, back)
+        gradient += fading * (back @ self.correction + of_d @ self.basis.T)
+        return energy, gradient
 
-    corrections = np.array([beyond(u) for u in surrogate.points])
-    # What is not known of c at points that are far from m counts as noise.
-    squares = surrogate.noises**2 + np.mean(corrections**2, axis=1) / 4.0
-    shares = squares**-1.0 / np.sum(squares**-1.0)
-    averages = [shares @ part for part in (surrogate.gradients, surrogate.points, corrections)]
-    given = Given(
-        n_samples=float(n),
-        variance=float(1.0 / np.sum(squares**-1.0)),
-        curvature_noise=surrogate.curvature_noise,
-        slope=slope,
-        slope_change=float(change),
-        curvature=basis.T @ surrogate.curvature @ basis,
-        prior=basis.T @ surrogate.prior @ basis,
-        seen=(basis.T * seen) @ basis,
-        vectors=np.ascontiguousarray(np.array([*averages, last, seen * last]) @ basis),
-    )
-    logs = np.log(values)
-    law = np.array([logs.mean(), max(logs.std(), 0.1), math.log(surrogate.usual_curvature(slope))])
-    return given, State(last @ basis, logs, np.ascontiguousarray(basis), law)
-
-
-@compilable
-def _times(matrix, vector, out):
-    for i in range(vector.size):
-        total = 0.0
-        for j in range(vector.size):
-            total += matrix[i, j] * vector[j]
-        out[i] = total
-
-
-@compilable
-def _residuals(given, u, moved, slopes, out):
-    """Write ``g + c(u)`` less the average ``c``, given ``D u``; return ``h(u) / h(m)``."""
-    square, along = 0.0, 0.0
-    for i in range(u.size):
-        square += u[i] * moved[i]
-        along += (u[i] - given.vectors[3, i]) * given.vectors[4, i]
-    place = min(math.sqrt(max(square, 0.0)), _LARGEST_LOGIT) * _STEPS_PER_UNIT
-    low = int(place)
-    own = slopes[low] + (place - low) * (slopes[low + 1] - slopes[low])
-    bend = given.slope_change * along
-    for i in range(u.size):
-        beyond = moved[i] * (own - given.slope) - given.vectors[4, i] * bend
-        out[i] = given.vectors[0, i] - given.vectors[2, i] + given.n_samples * beyond
-    return own / given.slope
-
-
-@compilable
-def _misfit(residual, distance, value, share, variance):
-    """Return ``-log N(residual; -value distance, share value + variance)``, up to a constant."""
-    spread = share * value + variance
-    return 0.5 * (residual + value * distance) ** 2 / spread + 0.5 * math.log(spread)
-
-
-@compilable
-def _likelihood(given, state, u, moved, slopes, residuals):
-    """Return minus the log likelihood of ``u`` given the rest; the residuals are written."""
-    share = _residuals(given, u, moved, slopes, residuals)
-    total = 0.0
-    for i in range(u.size):
-        value, distance = math.exp(state.logs[i]), u[i] - given.vectors[1, i]
-        total += _misfit(residuals[i], distance, value, share, given.variance)
-    return total
-
-
-@compilable
-def _rotate(given, state, residuals, first, second, angle):
-    """Rotate the basis in a plane."""
-    cosine, sine = math.cos(angle), math.sin(angle)
-    for matrix in (given.curvature, given.prior, given.seen):
-        for i in range(matrix.shape[0]):
-            one, other = matrix[i, first], matrix[i, second]
-            matrix[i, first] = cosine * one + sine * other
-            matrix[i, second] = cosine * other - sine * one
-        for i in range(matrix.shape[0]):
-            one, other = matrix[first, i], matrix[second, i]
-            matrix[first, i] = cosine * one + sine * other
-            matrix[second, i] = cosine * other - sine * one
-    for matrix in (state.basis, given.vectors):
-        for i in range(matrix.shape[0]):
-            one, other = matrix[i, first], matrix[i, second]
-            matrix[i, first] = cosine * one + sine * other
-            matrix[i, second] = cosine * other - sine * one
-    for vector in (state.u, residuals):
-        one, other = vector[first], vector[second]
-        vector[first] = cosine * one + sine * other
-        vector[second] = cosine * other - sine * one
-
-
-@compilable
-def _try_rotation(generator, given, state, residuals, share, first, second, width):
-    """Propose to rotate a plane of eigenvectors; return whether it was done."""
-    angle = width * generator.standard_normal()
-    cosine, sine = math.cos(angle), math.sin(angle)
-    values = math.exp(state.logs[first]), math.exp(state.logs[second])
-    matrix = given.curvature
-    mixed = 2.0 * cosine * sine * matrix[first, second]
-    gained = (sine**2) * (matrix[second, second] - matrix[first, first]) + mixed
-    change = gained * (values[0] - values[1]) / given.curvature_noise**2
-    for turned in range(2):
-        if turned == 0:
-            c, s = 1.0, 0.0
-        else:
-            c, s = cosine, sine
-        one = c * residuals[first] + s * residuals[second]
-        other = c * residuals[second] - s * residuals[first]
-        here = state.u[first] - given.vectors[1, first]
-        there = state.u[second] - given.vectors[1, second]
-        misfit = _misfit(one, c * here + s * there, values[0], share, given.variance)
-        misfit += _misfit(other, c * there - s * here, values[1], share, given.variance)
-        change += misfit if turned == 0 else -misfit
-    accepted = -generator.standard_exponential() < change
-    if accepted:
-        _rotate(given, state, residuals, first, second, angle)
-    return accepted
-
-
-@compilable
-def _try_value(generator, given, state, residuals, share, i, width):
-    """Propose another eigenvalue; return whether it was taken."""
-    distance, noise = state.u[i] - given.vectors[1, i], given.curvature_noise
-    proposal = state.logs[i] + width * generator.standard_normal()
-    change = 0.0
-    for turn in range(2):
-        log_value = state.logs[i] if turn == 0 else proposal
-        value = math.exp(log_value)
-        energy = 0.5 * (given.curvature[i, i] - value) ** 2 / noise**2
-        energy += 0.5 * ((log_value - state.law[0]) / state.law[1]) ** 2
-        energy += _misfit(residuals[i], distance, value, share, given.variance)
-        change += energy if turn == 0 else -energy
-    accepted = -generator.standard_exponential() < change
-    if accepted:
-        state.logs[i] = proposal
-    return accepted
-
-
-@compilable
-def _tuned(width, accepted, tuning, widest):
-    if not tuning:
-        return width
-    return min(width * math.exp(_RATE * ((1.0 if accepted else 0.0) - _WANTED)), widest)
-
-
-@compilable
-def _renew_law(generator, state):
-    """Draw mean and deviation of the logarithms of eigenvalues, given a normal and an inverse Gamma law."""
-    length, variance = state.logs.size, state.law[1] ** 2
-    precision, total = 1.0 + length / variance, state.law[2]
-    for i in range(length):
-        total += state.logs[i] / variance
-    state.law[0] = (total + math.sqrt(precision) * generator.standard_normal()) / precision
-    squares = 0.25
-    for i in range(length):
-        squares += 0.5 * (state.logs[i] - state.law[0]) ** 2
-    state.law[1] = math.sqrt(squares / generator.standard_gamma(1.0 + 0.5 * length))
-
-
-@compilable
-def _move(generator, given, state, slopes, room, widths, tuning):
-    """Propose new coordinates of ``u``, one by one, then another length."""
-    length, u = state.u.size, state.u
-    residuals, moved, pulled, proposal, proposed = room[0], room[1], room[2], room[3], room[4]
-    _times(given.seen, u, moved)
-    _times(given.prior, u, pulled)
-    energy = _likelihood(given, state, u, moved, slopes, residuals)
-    for i in range(length + 1):
-        jump = widths[i] * generator.standard_normal()
-        if i < length:
-            value = math.exp(state.logs[i])
-            jump *= 2.4 / math.sqrt(given.prior[i, i] + value**2 / (value + given.variance))
-            for j in range(length):
-                proposal[j], proposed[j] = u[j], moved[j] + jump * given.seen[j, i]
-            proposal[i] += jump
-            change = jump * (pulled[i] + 0.5 * jump * given.prior[i, i])
-        else:
-            jump *= 0.1
-            change = -length * jump
-            for j in range(length):
-                proposal[j], proposed[j] = math.exp(jump) * u[j], math.exp(jump) * moved[j]
-                change += 0.5 * (math.exp(2.0 * jump) - 1.0) * u[j] * pulled[j]
-        other = _likelihood(given, state, proposal, proposed, slopes, residuals)
-        taken = -generator.standard_exponential() < energy - other - change
-        if taken:
-            energy = other
-            for j in range(length):
-                pulled[j] += jump * given.prior[j, i] if i < length else 0.0
-                u[j], moved[j] = proposal[j], proposed[j]
-        widths[i] = _tuned(widths[i], taken, tuning, 10.0)
-
-
-@compiled
-def _chain(generator, given, state, slopes, n_rotations, burn_in, thinning, draws):
-    """Fill in draws of ``u``, in the basis that the chain was given in."""
-    length = state.u.size
-    room = np.empty((5, length))
-    residuals, moved = room[0], room[1]
-    of_values, of_u = np.full(length, 0.3), np.full(length + 1, 0.5)
-    of_planes = np.full((length, length), 0.3)
-    for sweep in range(burn_in + thinning * draws.shape[0]):
-        _times(given.seen, state.u, moved)
-        share = _residuals(given, state.u, moved, slopes, residuals)
-        for i in range(length):
-            taken = _try_value(generator, given, state, residuals, share, i, of_values[i])
-            of_values[i] = _tuned(of_values[i], taken, sweep < burn_in, 3.0)
-        for _ in range(n_rotations):
-            first = int(generator.random() * length)
-            second = int(generator.random() * (length - 1))
-            second += second >= first
-            width = of_planes[first, second]
-            taken = _try_rotation(generator, given, state, residuals, share, first, second, width)
-            of_planes[first, second] = _tuned(width, taken, sweep < burn_in, 2.0)
-        _renew_law(generator, state)
-        _move(generator, given, state, slopes, room, of_u, sweep < burn_in)
-        if sweep >= burn_in and (sweep - burn_in) % thinning == 0:
-            row = (sweep - burn_in) // thinning
-            for i in range(length):
-                total = 0.0
-                for j in range(length):
-                    total += state.basis[i, j] * state.u[j]
-                draws[row, i] = total
+    def information(self, u):
+        """Return the curvature of the potential at one point, taking the covariance to be fixed."""
+        population, size = self.population, u.size
+        probabilities = population.probabilities(u[None])
+        fading = population.mean_slope(probabilities)[0] / self.slope
+        slopes = population.slope_times(
+            np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
+        )
+        d = fading * (u - self.centre) @ self.basis
+        diagonal = self.variance + fading * self.sampling + self.spread * (self.spread @ d**2)
+        turned = (slopes + fading * self.correction) @ self.basis
+        prior = np.kron(np.eye(size // len(self.prior)), self.prior)
+        return (turned / diagonal) @ turned.T + prior

@@ -1,6 +1,6 @@
 """How often intervals cover, and how wide they are, on tables given coefficients from the prior, or fixed.
 
-    python benchmarks/coverage.py [--repetitions 40] [--samplers noise_aware auto] [--picture coverage.png]
+    python benchmarks/intervals.py [--repetitions 40] [--samplers noise_aware auto] [--picture coverage.png]
 
 Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 

@@ -1,0 +1,64 @@
+"""Coordinates ``theta = W u`` in which rows say about as much in all directions.
+
+    W = (A' / n + floor)^(-1/2),    C^2 = 1.3 tr(W^T A' W / n)
+
+The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a direction below
+it would cost all others, through ``C``, what it says.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...privacy.floating_point import covered_records
+from ...targets import MOMENT_ROWS
+
+_NOISE_FLOOR, _PRIOR_FLOOR = 3.0, 4.0
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Coordinates, and a norm beyond which records count less.
+
+    Attributes
+    ----------
+    transform : ndarray of shape (length, length)
+        ``W``.
+    norm : float
+        ``C``.
+    row_norm : float
+        Of rows as they were.
+    """
+
+    transform: np.ndarray
+    norm: float
+    row_norm: float
+
+    def inflation(self, plan, theta):
+        """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
+
+        Sums are rounded before they are transformed, and so are squared norms and logits, for every record:
+        relative to ``C`` by as much as ``W`` can enlarge a row.
+        """
+        length, n = (
+            len(self.transform),
+            covered_records(plan.n_samples, plan.budget.neighboring_relation),
+        )
+        growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
+        chain = MOMENT_ROWS + n / MOMENT_ROWS
+        logits = self.row_norm * float(np.linalg.norm(theta))
+        operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + logits)
+        return 1.0 + 4.0 * _UNIT_ROUNDOFF * n * growth**2 * operations
+
+
+def whiten(design, noise_scale, bounds, n_samples, clipping):
+    """Return the `Coordinates` for a `Design`, known through noise of a deviation."""
+    noise = max(_NOISE_FLOOR * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
+    values, vectors = np.linalg.eigh(design.second_moment)
+    values = np.maximum(values, 0.0)
+    floored = values + noise / n_samples
+    transform = np.ascontiguousarray(vectors / np.sqrt(floored))
+    mean_square = max(1.0, float(np.sum(values / floored)))
+    return Coordinates(transform, math.sqrt(clipping * mean_square), bounds.row_norm)

@@ -1,0 +1,134 @@
+"""What a released second moment says of the rows of a table, and how surely.
+
+    A = sum_i (x_i, c) (x_i, c)^T + noise,      c public
+
+    m  = A_xc / (n c), shrunk         C~ = A_xx / n - m m^T         rows ~ (N(m, C), b)
+
+Axes of a table mean something, and most noise is in the many entries off the diagonal. A priori variances
+``C_jj`` are exponential with their mean taken from the trace, and correlations are normal around 0 with a
+deviation that is estimated from all of them; ``C`` has the posterior means, made positive. At small budgets
+this is nearly diagonal, at large ones it is ``C~``.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+# Least deviation of a correlation a priori, squared and times the number of columns; least eigenvalue of
+# the correlations.
+_LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.1, 0.02
+# Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
+_LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
+
+
+@dataclass(frozen=True)
+class Design:
+    """The first two moments of rows, their constant column included.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (length,)
+    covariance : ndarray of shape (length, length)
+        Zero for the constant column.
+    uncertainty : ndarray of shape (length, length)
+        Variances of the entries of ``covariance`` plus ``mean mean^T``.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    uncertainty: np.ndarray
+
+    @property
+    def second_moment(self):
+        """Mean of ``x x^T``."""
+        return self.covariance + np.outer(self.mean, self.mean)
+
+
+def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
+    """Return what a released second moment says, without the column that was added for it.
+
+    Parameters
+    ----------
+    moment : ndarray of shape (n_features + 1, n_features + 1)
+        With the constant in its last row and column.
+    noise_scale : float
+        Deviation of the noise on its diagonal; elsewhere ``1 / sqrt(2)`` of it.
+    constant : float
+        ``c``.
+    data_norm : float
+        Of rows without it.
+    n_samples : int
+
+    Returns
+    -------
+    design : Design
+        Of rows without the constant.
+    mean_variance : float
+        Of the entries of its mean.
+    """
+    noise = noise_scale / n_samples
+    of_mean = noise / (math.sqrt(2.0) * constant)
+    mean = moment[-1, :-1] / (n_samples * constant)
+    signal = max(float(np.mean(mean**2)) - of_mean**2, 0.0)
+    share = signal / (signal + of_mean**2)
+    mean = mean * share
+    mean *= min(1.0, data_norm / max(float(np.linalg.norm(mean)), 1e-300))
+    seen = moment[:-1, :-1] / n_samples - np.outer(mean, mean)
+    covariance, uncertainty = _shrunk(seen, noise, data_norm)
+    return Design(mean, covariance, uncertainty), share * of_mean**2
+
+
+def with_constant(design, mean_variance, constant):
+    """Return a `Design` with the constant column of an intercept at its end."""
+    grown = [np.pad(part, (0, 1)) for part in (design.covariance, design.uncertainty)]
+    grown[1][-1, :-1] = grown[1][:-1, -1] = constant**2 * mean_variance
+    return Design(np.append(design.mean, constant), *grown)
+
+
+def _shrunk(seen, noise, data_norm):
+    """Return (posterior mean of a covariance, posterior variances of its entries)."""
+    length = len(seen)
+    variances, uncertain = _positive(np.diag(seen), noise, data_norm)
+    product, half = np.outer(variances, variances), noise**2 / 2.0
+    prior = _correlation(seen, product, half) * product
+    covariance = seen * prior / (prior + half)
+    uncertainty = prior * half / (prior + half)
+    diagonal = np.diag_indices(length)
+    covariance[diagonal], uncertainty[diagonal] = variances, uncertain
+    deviations = np.sqrt(variances)
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
+    if values[0] < _LEAST_EIGENVALUE:
+        correlation = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+        deviations = deviations / np.sqrt(np.diag(correlation))
+        covariance = correlation * np.outer(deviations, deviations)
+    return covariance, uncertainty
+
+
+def _positive(seen, noise, data_norm):
+    """Return posterior means and variances of numbers that are exponential a priori, seen through noise."""
+    length = seen.size
+    usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(length)) / length
+    usual = min(usual, data_norm**2)
+    # A normal law around here, cut at zero.
+    centre = (seen - noise**2 / usual) / noise
+    ratio = np.exp(norm.logpdf(centre) - norm.logcdf(centre))
+    mean = np.maximum(noise * (centre + ratio), _LEAST_VARIANCE * usual)
+    return mean, noise**2 * np.clip(1.0 - ratio * (ratio + centre), 1e-3, 1.0)
+
+
+def _correlation(seen, product, half):
+    """Return the mean square of correlations, estimated by moments that are weighted by their precision."""
+    length = len(seen)
+    least = _LEAST_CORRELATION / length
+    square = 3.0 * least
+    if length == 1:
+        return square
+    off = ~np.eye(length, dtype=bool)
+    product, excess = product[off], seen[off] ** 2 - half
+    for _ in range(5):
+        precision = (half + square * product) ** -2.0
+        square = np.sum(precision * product * excess) / np.sum(precision * product**2)
+        square = min(max(float(square), least), 1.0)
+    return square

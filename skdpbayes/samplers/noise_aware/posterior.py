@@ -1,0 +1,60 @@
+"""Draws of parameters: those of a surrogate, in the user's coordinates.
+
+    theta_k = sum_j H_kj W u_j + s / sqrt(K),      s ~ N(0, P^-1)
+
+With more than two classes labels tell contrasts of coefficients only; what is added to all classes alike
+follows the prior.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .draws import draw
+from .surrogate import Surrogate
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A posterior given what was released.
+
+    Attributes
+    ----------
+    surrogate : Surrogate
+    transform : ndarray of shape (length, length)
+        ``W``.
+    shift : ndarray of shape (length,)
+        Prior deviation of what classes have in common; empty for two.
+    """
+
+    surrogate: Surrogate
+    transform: np.ndarray
+    shift: np.ndarray
+
+    def draw(self, n_draws, random):
+        """Return draws of shape (n_draws, n_parameters).
+
+        Parameters
+        ----------
+        n_draws : int
+        random : Generator or RandomState
+            It need not be secret.
+        """
+        seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
+        u = draw(self.surrogate, n_draws, int(seed))
+        blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
+        if not self.shift.size:
+            return blocks.reshape(n_draws, -1)
+        contrasts = self.surrogate.population.link.contrasts
+        generator = np.random.default_rng([int(seed), 1])
+        common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
+        blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
+        return blocks.reshape(n_draws, -1)
+
+
+def unit_scales(target, link):
+    """Return prior deviations of what classes have in common, none for two."""
+    if link.n_blocks == 1:
+        return np.empty(0)
+    length = target.prior_precision.size // len(link.contrasts)
+    return target.prior_precision[:length] ** -0.5
