@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.classifier import PrivateClassifierMixin
+from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import average_binary, average_softmax
@@ -29,7 +30,7 @@ INTERCEPT_SCALE = 1.25
 _CHUNK_ENTRIES = 2**22
 
 
-class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
+class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, BaseEstimator):
     """Differentially private Bayesian logistic regression.
 
     Draws from the posterior of binary or multinomial (softmax) logistic regression are released under

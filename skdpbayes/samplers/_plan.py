@@ -56,6 +56,11 @@ class Plan:
     sampling_rate: float = 1.0
 
     @property
+    def is_calibrated(self):
+        """Whether draws are a posterior that knows what privacy hides; those of private chains are not."""
+        return not self.budget.is_private
+
+    @property
     def name(self):
         """Name of the algorithm."""
         return self.sampler.name

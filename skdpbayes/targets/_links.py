@@ -44,6 +44,10 @@ class BinaryLink:
         """Return the trace of a slope over the number of blocks, of shape (..., n)."""
         return (probabilities * (1.0 - probabilities))[..., 0, :]
 
+    def bend(self, probabilities):
+        """Return the derivative of `size_of_slope` by logits."""
+        return probabilities * (1.0 - probabilities) * (1.0 - 2.0 * probabilities)
+
 
 class SoftmaxLink:
     """``K - 1`` logits, contrasts of those of ``K`` classes.
@@ -77,13 +81,19 @@ class SoftmaxLink:
         """Return the trace of a slope over the number of blocks, of shape (..., n)."""
         return (1.0 - np.sum(probabilities**2, axis=-2)) / self.n_blocks
 
+    def bend(self, probabilities):
+        """Return the derivative of `size_of_slope` by logits."""
+        squares = probabilities**2
+        miss = squares - probabilities * squares.sum(axis=-2, keepdims=True)
+        return -2.0 / self.n_blocks * (self.contrasts.T @ miss)
+
 
 def link_of(n_classes):
     """Return the link for a number of classes."""
     return BinaryLink() if n_classes == 2 else SoftmaxLink(n_classes)
 
 
-def slope_matrix(link, probabilities, weights, rows):
+def slope_matrix(link, probabilities, weights, rows, constant=0.0):
     """Return ``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
 
     Parameters
@@ -92,22 +102,41 @@ def slope_matrix(link, probabilities, weights, rows):
     probabilities : ndarray of shape (..., n)
         As the link returns them.
     weights : ndarray of shape (n,)
+        Not negative.
     rows : ndarray or CSR array of shape (n, length)
+    constant : float, default=0.0
+        A last column of the rows that they do not have; 0 for none.
 
     Returns
     -------
     matrix : ndarray of shape (n_blocks * length, n_blocks * length)
+        With the constant's.
     """
-    n_blocks, length = link.n_blocks, rows.shape[1]
+    n_blocks = link.n_blocks
+    length = rows.shape[1] + (constant != 0)
     matrix = np.empty((n_blocks, length, n_blocks, length))
     for j, unit in enumerate(np.eye(n_blocks)):
         slopes = link.slope_times(probabilities, unit[:, None])
         for i in range(j, n_blocks):
-            each = (weights * slopes[i])[:, None]
-            product = rows.T @ (
-                rows * each if isinstance(rows, np.ndarray) else rows.multiply(each)
-            )
-            product = product if isinstance(product, np.ndarray) else product.toarray()
+            product = _weighted_product(rows, weights * slopes[i], constant, i == j)
             matrix[i, :, j] = product
             matrix[j, :, i] = product.T
     return matrix.reshape(n_blocks * length, n_blocks * length)
+
+
+def _weighted_product(rows, each, constant, positive):
+    """Return ``sum_i w_i (x_i, c) (x_i, c)^T``."""
+    size = rows.shape[1]
+    product = np.empty((size + (constant != 0),) * 2)
+    if isinstance(rows, np.ndarray):
+        # The product of a matrix with itself takes half the time.
+        left = right = rows * np.sqrt(np.abs(each))[:, None]
+        if not positive:
+            left = left * np.sign(each)[:, None]
+        product[:size, :size] = left.T @ right
+    else:
+        product[:size, :size] = (rows.T @ rows.multiply(each[:, None])).toarray()
+    if constant:
+        product[-1, :size] = product[:size, -1] = constant * (rows.T @ each)
+        product[-1, -1] = constant**2 * each.sum()
+    return product

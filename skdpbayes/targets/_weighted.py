@@ -10,20 +10,10 @@ the model says (Mallows' weights).
 """
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._silence import silently
 from ._links import slope_matrix
 from ._moments import _blocks
-
-
-def _with_constant(rows, constant):
-    if constant == 0:
-        return rows
-    column = np.full((rows.shape[0], 1), constant)
-    return (
-        sp.hstack([rows, column], format="csr") if sp.issparse(rows) else np.hstack([rows, column])
-    )
 
 
 @silently()
@@ -45,8 +35,9 @@ def record_weights(target, transform, norm):
         In [0, 1].
     """
     weights = np.empty(target.scale.size)
+    constant = target.intercept_scaling * transform[-1] if target.intercept_scaling else 0.0
     for part, rows in _blocks(target):
-        moved = _with_constant(rows, target.intercept_scaling) @ transform
+        moved = rows @ transform[: rows.shape[1]] + constant
         squares = np.einsum("ij,ij->i", moved, moved)
         # What is no number does not count.
         weights[part] = np.nan_to_num(np.minimum(1.0, norm**2 / squares), nan=0.0)
@@ -76,13 +67,20 @@ def weighted_sums(target, link, weights, theta, curvature):
     gradient : ndarray of shape (n_blocks, length)
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
+    constant = target.intercept_scaling
     gradient = np.zeros(theta.shape)
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows in _blocks(target):
-        rows = _with_constant(rows, target.intercept_scaling)
-        probabilities = link.probabilities((rows @ theta.T).T)
+        size = rows.shape[1]
+        logits = (rows @ theta[:, :size].T).T
+        if constant:
+            logits = logits + constant * theta[:, -1:]
+        probabilities = link.probabilities(logits)
         residuals = link.mean(probabilities) - link.contrasts[target.labels[part]].T
-        gradient += (rows.T @ (weights[part] * residuals).T).T
+        residuals = weights[part] * residuals
+        gradient[:, :size] += (rows.T @ residuals.T).T
+        if constant:
+            gradient[:, -1] += constant * residuals.sum(axis=1)
         if curvature:
-            matrix += slope_matrix(link, probabilities, weights[part], rows)
+            matrix += slope_matrix(link, probabilities, weights[part], rows, constant)
     return gradient, matrix

@@ -1,12 +1,10 @@
 """Draws from a `Surrogate`: its mode, and Hamiltonian chains around it, all chains in step.
 
-    H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
-
-Leapfrog steps with a force that lacks a small term are reversible and keep volumes, so that accepting by
-``H`` is right all the same.
+H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
 """
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
@@ -37,6 +35,7 @@ def find_mode(surrogate):
     return u
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
 def draw(surrogate, n_draws, seed):
     """Return draws of ``u``.
 
@@ -55,7 +54,8 @@ def draw(surrogate, n_draws, seed):
     generator = np.random.default_rng(seed)
     mode = find_mode(surrogate)
     scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))  # L^T
-    u = mode + generator.standard_normal((N_CHAINS, mode.size)) @ scale
+    # Not as far out as draws go: a tail may be steep.
+    u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
     energy, gradient = surrogate.potential(u)
     size, kept = 0.6 / mode.size**0.25, []
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):

@@ -54,6 +54,11 @@ class NoiseAwarePlan(Plan):
     gradient_multiplier: float
 
     @property
+    def is_calibrated(self):
+        """Whether draws are a posterior that knows what privacy hides."""
+        return True
+
+    @property
     def link(self):
         """Link of the classes; a draw has its blocks, and one more for more than two classes."""
         return link_of(max(self.bounds.n_blocks, 2))

@@ -51,6 +51,24 @@ class Posterior:
         blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
         return blocks.reshape(n_draws, -1)
 
+    def deviations_without_privacy(self):
+        """Return the deviations that parameters would have without noise, as far as that is known."""
+        given = self.surrogate
+        weight = max(
+            given.population.weights.mean(), 1e-300
+        )  # Without privacy all records count fully.
+        curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
+        n_blocks = given.population.link.n_blocks
+        blocks = np.kron(np.eye(n_blocks), self.transform)
+        covariance = np.linalg.inv(curvature + np.kron(np.eye(n_blocks), given.prior))
+        covariance = blocks @ covariance @ blocks.T
+        if not self.shift.size:
+            return np.sqrt(np.diag(covariance))
+        contrasts = np.kron(given.population.link.contrasts, np.eye(len(self.transform)))
+        variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
+        n_classes = n_blocks + 1
+        return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
+
 
 def unit_scales(target, link):
     """Return prior deviations of what classes have in common, none for two."""

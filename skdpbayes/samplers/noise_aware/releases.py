@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ...privacy.floating_point import lattice_spacing
 from ...targets import second_moment
@@ -29,6 +30,7 @@ from .posterior import Posterior, unit_scales
 from .surrogate import Surrogate, make_population
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
 def run_noise_aware(plan, target, generator, verbose):
     """Carry out a `NoiseAwarePlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:

@@ -58,6 +58,10 @@ class Population:
         """Return the mean slope of a row, of shape (n_points,)."""
         return self.link.size_of_slope(probabilities) @ self.weights / self.weights.size
 
+    def mean_bend(self, probabilities):
+        """Return the gradient of the mean slope."""
+        return self._summed(self.link.bend(probabilities)) / (self.size * self.weights.size)
+
     def _summed(self, values):
         return (self.size * ((values * self.weights) @ self.rows)).reshape(len(values), -1)
 
@@ -129,7 +133,6 @@ class Surrogate:
         -------
         energy : ndarray of shape (n_points,)
         gradient : ndarray of shape (n_points, n)
-            But for the change of ``r``.
         """
         population, p = self.population, self.spread
         probabilities = population.probabilities(u)
@@ -152,8 +155,10 @@ class Surrogate:
         onto = scaled / grown[:, None] - solved * np.sum(solved * along, axis=1)[:, None]
         of_d = along * (own @ p)[:, None] + p * onto
         back = solved @ self.basis.T
-        gradient = pulled + population.slope_times(probabilities, back)
-        gradient += fading * (back @ self.correction + of_d @ self.basis.T)
+        of_moved = back @ self.correction + of_d @ self.basis.T
+        of_fading = np.sum(of_moved * (u - self.centre), axis=1) + 0.5 * own @ self.sampling
+        gradient = pulled + population.slope_times(probabilities, back) + fading * of_moved
+        gradient += (of_fading / self.slope)[:, None] * population.mean_bend(probabilities)
         return energy, gradient
 
     def information(self, u):

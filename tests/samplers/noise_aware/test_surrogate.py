@@ -73,11 +73,8 @@ def test_the_law_is_the_one_that_is_written_down(rng, length, n_classes):
 
 
 @pytest.mark.parametrize("length, n_classes", [(3, 2), (2, 4)])
-def test_the_force_is_the_gradient_but_for_fading(rng, monkeypatch, length, n_classes):
+def test_the_force_is_the_gradient(rng, length, n_classes):
     given = a_surrogate(rng, length, n_classes)
-    monkeypatch.setattr(
-        Population, "mean_slope", lambda self, p: np.full(len(p), 0.8 * given.slope)
-    )
     point, step = given.centre + rng.normal(size=given.centre.size), 1e-5
     gradient = given.potential(point[None])[1][0]
     moves = np.eye(point.size) * step

@@ -1,0 +1,143 @@
+"""What coefficients are likely to be: intervals, and a table of them.
+
+    interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
+    widening  = 1 - (deviation without privacy) / (deviation of the draws)
+
+Everything here is post-processing of what was released.
+"""
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from sklearn.utils import check_scalar
+from sklearn.utils.validation import check_is_fitted
+
+
+class CoefficientsMixin:
+    """For estimators with ``posterior_samples_`` of shape (n_draws, n_blocks, n_features + intercept)."""
+
+    def posterior_interval(self, level=0.9):
+        """Equal-tailed posterior intervals of the coefficients; post-processing, and free.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (1 or n_classes, n_features + fit_intercept, 2)
+            Lower and upper ends, in the order of ``posterior_samples_``: columns first, the intercept last.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If draws are not a calibrated posterior, as those of chains under privacy are not.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> clf.posterior_interval(0.9).shape
+        (1, 5, 2)
+        """
+        check_is_fitted(self)
+        check_scalar(level, "level", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
+        if not self.plan_.is_calibrated:
+            warnings.warn(
+                f"draws of sampler={self.plan_.name!r} under privacy are no calibrated posterior: intervals "
+                "may cover much less, or more, than they say. Take sampler='noise_aware' for intervals.",
+                UserWarning,
+                stacklevel=2,
+            )
+        ends = np.quantile(self.posterior_samples_, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return np.moveaxis(ends, 0, -1)
+
+    def summary(self, level=0.9):
+        """A table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
+
+        Needs pandas.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for every coefficient, by the names of columns; of several classes by (class, name). Columns
+            are ``mean``, ``sd``, the interval's ends by their percentages, ``sd_without_privacy``, as far as
+            what was released tells, and ``share_of_privacy``, that of the width which privacy adds. The last
+            two are nan where draws are not calibrated.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If ``level`` is out of range.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> list(clf.summary().columns)
+        ['mean', 'sd', '5%', '95%', 'sd_without_privacy', 'share_of_privacy']
+        >>> list(clf.summary().index)
+        ['x0', 'x1', 'x2', 'x3', 'intercept']
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "summary makes a data frame, and needs pandas: pip install pandas"
+            ) from error
+        interval = self.posterior_interval(level)
+        draws = self.posterior_samples_
+        deviations = draws.std(axis=0)
+        without = self._deviations_without_privacy(deviations)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.clip(1.0 - without / deviations, 0.0, 1.0)
+        ends = [f"{50 * (1 + side * level):.4g}%" for side in (-1, 1)]
+        columns = {
+            "mean": draws.mean(axis=0),
+            "sd": deviations,
+            ends[0]: interval[..., 0],
+            ends[1]: interval[..., 1],
+            "sd_without_privacy": without,
+            "share_of_privacy": share,
+        }
+        coords = self._posterior_variables()[1]
+        names = [
+            *coords["feature"],
+            *(["intercept"] if draws.shape[2] > self.n_features_in_ else []),
+        ]
+        index = pd.Index(names, name="coefficient")
+        if len(coords["class"]) > 1:
+            index = pd.MultiIndex.from_product(
+                [coords["class"], names], names=["class", "coefficient"]
+            )
+        return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index)
+
+    def _deviations_without_privacy(self, deviations):
+        """Return the deviations that coefficients would have had, as far as releases tell; else nan."""
+        if not self.plan_.budget.is_private:
+            return deviations
+        posterior = self.released_.get("posterior")
+        if posterior is None:
+            return np.full_like(deviations, np.nan)
+        return (
+            posterior.deviations_without_privacy().reshape(deviations.shape)
+            * self.released_["unit"]
+        )
