@@ -1,6 +1,6 @@
 """How often intervals cover, and how wide they are, on tables given coefficients from the prior, or fixed.
 
-    python benchmarks/intervals.py [--repetitions 40] [--samplers noise_aware auto] [--picture coverage.png]
+    python benchmarks/intervals.py [--repetitions 40] [--samplers noise_aware sgfs] [--picture intervals.png]
 
 Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 
@@ -9,10 +9,12 @@ Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 - sparse: 0/1 columns with shares of 5 to 50%, and a column of ones;
 - lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound.
 
-Coefficients have prior deviation 3. Printed are the shares of 90% and of 50% intervals, between quantiles of
-the draws, that cover; the mean width over that of the prior's; and the mean rank of the coefficients among
-draws with the chi-square probability that ranks in ten bins are uniform (simulation-based calibration;
-coefficients of one table count as independent, which they nearly are).
+Coefficients have prior deviation 3; with three classes (``--classes 3``) what is looked at are the contrasts
+that labels tell. Printed are the shares of 90% and of 50% intervals, between quantiles of the draws, that
+cover; the mean width over that of the prior's, and over that of an oracle's, who knows the curvature at the
+true coefficients and has the same noise on one gradient; and the mean rank of the coefficients among draws
+with the chi-square probability that ranks in ten bins are uniform (simulation-based calibration; coefficients
+of one table count as independent, which they nearly are).
 """
 
 import argparse
@@ -20,11 +22,13 @@ import time
 import warnings
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import softmax
 from scipy.stats import chisquare, norm
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.samplers import Auto
+from skdpbayes.targets._links import link_of, slope_matrix
 
 PRIOR_SCALE = 3.0
 SIZES = ((2_000, 5), (5_000, 10), (20_000, 10), (20_000, 40), (100_000, 100))
@@ -63,16 +67,33 @@ def lognormal(rng, n, d):
 DESIGNS = {design.__name__: design for design in (ball, decaying, sparse, lognormal)}
 
 
-def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed):
-    """Return (ranks of coefficients in [0, 1], widths of 90% intervals over the prior's, seconds a fit)."""
-    ranks, widths, seconds = [], [], 0.0
+def oracle_width(clf, rows, theta, link):
+    """Return the mean width of 90% intervals for who knows the curvature, with the noise of a fit."""
+    posterior = clf.released_["posterior"]
+    given, transform = posterior.surrogate, posterior.transform
+    moved = rows @ transform
+    weights = np.minimum(1.0, posterior.norm**2 / np.sum(moved**2, axis=1))
+    probabilities = link.probabilities((rows @ theta.T).T)
+    curvature = slope_matrix(link, probabilities, weights, moved)
+    noisy = curvature + given.variance * np.eye(len(curvature))
+    blocks = np.eye(link.n_blocks)
+    precision = curvature @ np.linalg.solve(noisy, curvature) + np.kron(blocks, given.prior)
+    back = np.kron(blocks, transform)
+    return 2 * norm.ppf(0.95) * np.sqrt(np.diag(back @ np.linalg.inv(precision) @ back.T)).mean()
+
+
+def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_classes):
+    """Return (ranks in [0, 1], widths over the prior's and over an oracle's, seconds a fit)."""
+    ranks, widths, over_oracle, seconds = [], [], [], 0.0
+    link = link_of(n_classes)
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         rows = design(rng, n, d)
-        theta = PRIOR_SCALE * rng.normal(size=d)
+        theta = PRIOR_SCALE * rng.normal(size=(link.n_blocks, d))
         if fixed:
-            theta = PRIOR_SCALE * np.resize([1.0, -0.5, 0.0, 0.25], d)
-        labels = (rng.random(n) < expit(rows @ theta)).astype(int)
+            theta = PRIOR_SCALE * np.resize([1.0, -0.5, 0.0, 0.25], theta.shape)
+        shares = softmax(rows @ theta.T @ link.contrasts.T, axis=1)
+        labels = (rng.random((n, 1)) > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
         clf = DPBayesianLogisticRegression(
             epsilon=epsilon,
             delta=1e-5,
@@ -80,16 +101,21 @@ def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed):
             prior_scale=PRIOR_SCALE,
             fit_intercept=False,
             sampler=sampler,
-            classes=[0, 1],
+            classes=range(n_classes),
             random_state=seed,
         )
         begun = time.perf_counter()
-        draws = clf.fit(rows, labels).posterior_samples_[:, 0]
+        draws = clf.fit(rows, labels).posterior_samples_
         seconds += time.perf_counter() - begun
-        ranks.append((draws < theta).mean(axis=0))
+        draws = draws if n_classes == 2 else link.contrasts.T @ draws
+        ranks.append((draws < theta).mean(axis=0).ravel())
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
-        widths.append((high - low).mean() / (2 * norm.ppf(0.95) * PRIOR_SCALE))
-    return np.concatenate(ranks), np.array(widths), seconds / repetitions
+        width = (high - low).mean()
+        widths.append(width / (2 * norm.ppf(0.95) * PRIOR_SCALE))
+        if "posterior" in clf.released_:
+            over_oracle.append(width / oracle_width(clf, rows, theta, link))
+    ratio = np.mean(over_oracle) if over_oracle else np.nan
+    return np.concatenate(ranks), np.mean(widths), ratio, seconds / repetitions
 
 
 def draw_picture(found, path):
@@ -117,47 +143,65 @@ def draw_picture(found, path):
 
 
 def main():
-    """Print a row for every cell."""
+    """Print a row for every cell, and means of every design."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=40)
-    parser.add_argument("--samplers", nargs="+", default=["noise_aware", "auto"])
+    parser.add_argument(
+        "--samplers", nargs="+", default=["noise_aware"], help="or 'chain', the best of those"
+    )
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--smallest", type=int, default=0, help="rows, at least")
     parser.add_argument("--largest", type=int, default=100_000, help="rows, at most")
+    parser.add_argument("--classes", type=int, default=2)
     parser.add_argument("--fixed", action="store_true", help="the same coefficients in every table")
     parser.add_argument("--picture", help="where a plot goes to")
     arguments = parser.parse_args()
     # Seeds make a benchmark repeatable; a release must leave random_state=None.
     warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
-    print("| design | rows | epsilon | sampler | 90% | 50% | width | mean rank | p | seconds |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    found = {}
-    for name in arguments.designs:
-        for n, d in (size for size in SIZES if size[0] <= arguments.largest):
-            for epsilon in arguments.epsilons:
-                for sampler in arguments.samplers:
-                    ranks, widths, seconds = ranks_and_widths(
-                        DESIGNS[name],
-                        n,
-                        d,
-                        epsilon,
-                        sampler,
-                        arguments.repetitions,
-                        arguments.fixed,
-                    )
-                    covered = [np.mean(np.abs(ranks - 0.5) < level / 2) for level in (0.9, 0.5)]
-                    p = chisquare(np.histogram(ranks, bins=10, range=(0, 1))[0]).pvalue
-                    found[name, n, d, epsilon, sampler] = covered[0]
-                    where = f"{name} | {n:,} x {d} | {epsilon:g} | {sampler}"
-                    shares = " | ".join(
-                        f"{share:.3f}" for share in (*covered, widths.mean(), ranks.mean())
-                    )
-                    print(f"| {where} | {shares} | {p:.2g} | {seconds:.2f} |", flush=True)
-    for sampler in arguments.samplers:
-        mean = np.mean([value for key, value in found.items() if key[-1] == sampler])
-        print(
-            f"\n{sampler}: {mean:.3f} in the mean of {len(found) // len(arguments.samplers)} cells"
+    print(
+        "| design | rows | epsilon | sampler | 90% | 50% | width | over oracle | mean rank | p | seconds |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    found, halves = {}, {}
+    sizes = [size for size in SIZES if arguments.smallest <= size[0] <= arguments.largest]
+    cells = [
+        (name, n, d, epsilon, sampler)
+        for name in arguments.designs
+        for n, d in sizes
+        for epsilon in arguments.epsilons
+        for sampler in arguments.samplers
+    ]
+    for cell in cells:
+        name, n, d, epsilon, sampler = cell
+        chosen = Auto(batch_size=None) if sampler == "chain" else sampler
+        ranks, width, ratio, seconds = ranks_and_widths(
+            DESIGNS[name],
+            n,
+            d,
+            epsilon,
+            chosen,
+            arguments.repetitions,
+            arguments.fixed,
+            arguments.classes,
         )
+        found[cell], halves[cell] = (
+            float(np.mean(np.abs(ranks - 0.5) < level / 2)) for level in (0.9, 0.5)
+        )
+        p = chisquare(np.histogram(ranks, bins=10, range=(0, 1))[0]).pvalue
+        shares = (found[cell], halves[cell], width, ratio, ranks.mean())
+        numbers = " | ".join(f"{share:.3f}" for share in shares)
+        where = f"{name} | {n:,} x {d} | {epsilon:g} | {sampler}"
+        print(f"| {where} | {numbers} | {p:.2g} | {seconds:.2f} |", flush=True)
+    print("\n| design | sampler | 90%: mean | least | most | 50%: mean | least | most |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in arguments.designs:
+        for sampler in arguments.samplers:
+            row = []
+            for shares in (found, halves):
+                own = [v for key, v in shares.items() if (key[0], key[-1]) == (name, sampler)]
+                row += [np.mean(own), min(own), max(own)]
+            print(f"| {name} | {sampler} | {' | '.join(f'{value:.3f}' for value in row)} |")
     if arguments.picture:
         draw_picture(found, arguments.picture)
 

@@ -23,12 +23,15 @@ class Posterior:
     surrogate : Surrogate
     transform : ndarray of shape (length, length)
         ``W``.
+    norm : float
+        ``C``, beyond which records count less.
     shift : ndarray of shape (length,)
         Prior deviation of what classes have in common; empty for two.
     """
 
     surrogate: Surrogate
     transform: np.ndarray
+    norm: float
     shift: np.ndarray
 
     def draw(self, n_draws, random):

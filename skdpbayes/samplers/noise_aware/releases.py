@@ -169,6 +169,7 @@ class Releases:
         return Posterior(
             self.surrogate(self.curvature),
             self.coordinates.transform,
+            self.coordinates.norm,
             unit_scales(self.target, self.link),
         )
 
