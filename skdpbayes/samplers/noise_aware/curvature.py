@@ -10,7 +10,7 @@ curvature ``J + D`` is made positive, and its eigenvectors are the basis in whic
 import numpy as np
 
 # ``k`` a priori, and of how many entries' weight that is.
-_MISFIT, _WORTH = 0.3, 4.0
+_MISFIT, _WORTH = 0.2, 4.0
 # Least eigenvalue, relative to the mean.
 _LEAST_EIGENVALUE = 0.05
 

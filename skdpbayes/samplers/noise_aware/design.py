@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 # Least deviation of a correlation a priori, squared and times the number of columns; least eigenvalue of
 # the correlations.
-_LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.1, 0.02
+_LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 0.02
 # Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
 _LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
 
