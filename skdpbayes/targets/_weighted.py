@@ -1,4 +1,4 @@
-"""Gradients and curvatures of a binary logistic target whose records are weighted, in other coordinates.
+"""Weights of a logistic target's records in other coordinates; gradients and curvatures of two classes.
 
     v_i = min(1, C^2 / |W^T x_i|^2)
     g(u) = W^T sum_i v_i (sigma(x_i . W u) - y_i) x_i,      |g_i| <= C
@@ -32,7 +32,7 @@ def record_weights(target, transform, norm):
     Parameters
     ----------
     target : NamedTuple
-        A binary logistic target.
+        A logistic target.
     transform : ndarray of shape (length, length)
         ``W``.
     norm : float

@@ -31,10 +31,16 @@ def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
 
 
 def test_where_little_is_tempered_there_is_nothing_to_gain():
-    assert choose(epsilon=math.inf) == "sghmc"
     assert choose(epsilon=1.0) == "sgfs"
     assert choose(epsilon=10.0) == "sghmc"
     assert choose(bounds=BOUNDS._replace(prior_precision=(100.0, 100.0))) == "sghmc"
+
+
+def test_without_privacy_coordinates_cost_nothing_but_where_there_are_too_many():
+    assert choose(100, epsilon=math.inf) == "sgfs"
+    many = BOUNDS._replace(n_parameters=3000, n_blocks=10)
+    assert choose(10**9, epsilon=math.inf, bounds=many) == "sghmc"
+    assert choose(10**9, epsilon=0.1, bounds=many) == "sgfs"
 
 
 def test_targets_without_rows_and_wide_ones_are_left_to_the_other():

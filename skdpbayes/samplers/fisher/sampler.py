@@ -7,7 +7,7 @@
 
 from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
 from ..langevin import SGHMC
-from .plan import BURN_IN, plan_fisher
+from .plan import plan_fisher
 
 
 @options()
@@ -58,7 +58,7 @@ class SGFS(Sampler):
         budget.checked_gaussian(f"sampler={self.name!r}")
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
-        burn_in = BURN_IN if given(self.burn_in) is None else float(self.burn_in)
+        burn_in = None if given(self.burn_in) is None else float(self.burn_in)
         fixed = None if temperature is None else float(temperature)
         return plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
 
@@ -74,5 +74,9 @@ class SGFS(Sampler):
     def run(self, plan, target, generator, verbose):
         """Release the second moment, then draw along a path in the coordinates that it whitens."""
         from .core import run_fisher
+        from .reference import run_reference
 
-        return run_fisher(plan, SGHMC(**self.get_params(deep=False)), target, generator, verbose)
+        options = self.get_params(deep=False)
+        if not plan.budget.is_private:
+            return run_reference(plan, options, target, generator, verbose)
+        return run_fisher(plan, SGHMC(**options), target, generator, verbose)
