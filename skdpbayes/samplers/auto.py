@@ -19,6 +19,8 @@ from .langevin import SGHMC
 
 _WORTH = 0.5
 _HARDLY_TEMPERED = 6.0
+# Batches heat whitened coordinates more, where the temperature is low.
+_MUCH_HOTTER = 4.0
 # A matrix of this many rows and columns takes a second or two to decompose.
 _LARGEST_MATRIX = 2000
 
@@ -63,6 +65,8 @@ class Auto(Sampler):
         if not budget.is_private:
             return plan
         if temperature is None and plain.temperature <= _HARDLY_TEMPERED:
+            return plain
+        if plan.heated_by_batches > _MUCH_HOTTER:
             return plain
         average = n_samples * bounds.row_norm**2 / bounds.block_length
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise

@@ -6,19 +6,19 @@ A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mech
 
 ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
 With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
-data speak of have about the same curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``, ``C^2``
-being 1.2 times the mean square that ``A`` itself predicts, or more where nothing is tempered all the same. The
-softmax does not change when one vector is added to the coefficients of all classes. There is the prior alone in
-these directions, and coordinates are those of the floor: ``theta = D m``, ``D = (4 lambda / n)^(-1/2)``.
+data speak of have about the same curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``,
+``C^2`` being 1.2 times the mean square that ``A`` predicts, or more where nothing is tempered all the same.
+The softmax does not change when one vector is added to the coefficients of all classes. There is the prior
+alone in these directions, and coordinates are the floor's: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
 
 The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
 beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
 the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened coordinates a record
 adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
 
-Without privacy `reference` finds better coordinates, in which a chain tells deviations as well as an independent
-draw every ``2.5 (M / m)^(1/2)`` steps, and means better. Steps are enough for 800 of them where the largest
-curvature ``M`` that is possible is met by records whose ``p (1 - p)`` is 0.03, and for twice as many usually.
+Without privacy `reference` finds better coordinates, in which a chain tells deviations as well as a draw that
+is independent every ``2.5 (M / m)^(1/2)`` steps, and means better. Steps are enough for 800 of them where the
+largest curvature ``M`` that is possible is met by records whose ``p (1 - p)`` is 0.03: usually for more.
 
 Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
 """
@@ -27,6 +27,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.base import clone
 
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
@@ -34,6 +35,8 @@ from ...targets import MOMENT_ROWS
 from .._plan import Plan
 from ..langevin.at_noise import chain_length, free_shift, path_multiplier
 from ..langevin.geometry import PriorGeometry
+from ..langevin.plan import check_batches
+from ..langevin.schedule import most_steps, number_of_draws
 
 SHARE = 0.2
 # What draws without privacy are worth: deviations are known as well as from so many independent ones.
@@ -96,6 +99,8 @@ class FisherPlan(Plan):
     ----------
     share : float
         Share of ``mu^2`` that the matrix costs.
+    heated_by_batches : float, default=1.0
+        By what batches raise the temperature where rows of the largest norm go in all directions.
     moment_noise : float
         Standard deviation of the noise on its diagonal; off it, ``1 / sqrt(2)`` of that.
     noise_multiplier : float
@@ -105,6 +110,7 @@ class FisherPlan(Plan):
     share: float
     moment_noise: float
     noise_multiplier: float
+    heated_by_batches: float = 1.0
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
@@ -115,7 +121,15 @@ class FisherPlan(Plan):
             f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
         )
         lines["noise multiplier"] = f"{self.noise_multiplier:.4g}"
+        if self.heated_by_batches > 1.0:
+            lines["full table"] = f"temperature lower by about {self.heated_by_batches:.3g} times"
         return lines
+
+    def on_the_full_table(self):
+        """Return the plan with the same number of steps on the full table, and the same budget."""
+        of_matrix = math.sqrt(self.share) * self.budget.mu
+        multiplier, cost = path_multiplier(self.bounds, self.budget, 1.0, self.n_steps, of_matrix)
+        return replace(self, cost=cost, sampling_rate=1.0, noise_multiplier=multiplier)
 
 
 def whitening(moment, noise_scale, bounds, n_samples):
@@ -145,6 +159,17 @@ def whiten(plan, moment):
 def shift_scale(prior_precision, n_samples):
     """Return ``D``'s diagonal, for the prior precision of a block."""
     return np.sqrt(n_samples / (_PRIOR_FLOOR * prior_precision))
+
+
+def heated_by_batches(plan, chain):
+    """Return `FisherPlan.heated_by_batches`; raise a ValueError where it leaves nothing of a posterior."""
+    if plan.sampling_rate == 1 or not (plan.budget.is_private and math.isnan(plan.temperature)):
+        return 1.0
+    length = plan.bounds.block_length
+    moment = plan.n_samples * plan.bounds.row_norm**2 / length * np.eye(length)
+    path, _, _ = complete(plan, moment, chain)
+    check_batches(path)
+    return path.temperature / path.full_table_temperature
 
 
 def complete(plan, moment, chain):
@@ -188,7 +213,12 @@ def complete(plan, moment, chain):
     if fixed is None and path.temperature == 1.0:
         norm = _longest_untempered(path_at, norm, plan.bounds.row_norm, transform)
         path = path_at(norm)
-    return replace(path, sampler=plan.sampler), transform, norm
+    full = None
+    if fixed is None and plan.sampling_rate < 1:
+        reading_all = clone(chain).set_params(batch_size=None)
+        full = complete(plan.on_the_full_table(), moment, reading_all)[0].temperature
+    path = replace(path, sampler=plan.sampler, fixed=plan.fixed, full_table_temperature=full)
+    return path, transform, norm
 
 
 def _whitened_geometry(plan, transform, floor, norm):
@@ -247,8 +277,9 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
             "sampler='sgfs' is for targets of rows, and this one's bounds do not state a row_norm."
         )
     which = 0 if budget.is_private else 1
-    burn_in, draws = BURN_IN[which] if burn_in is None else burn_in, n_draws or N_DRAWS[which]
-    steps = chain_length(n_steps, _default_steps(bounds, budget), draws, burn_in, rate)
+    burn_in = BURN_IN[which] if burn_in is None else burn_in
+    draws = number_of_draws(n_draws, N_DRAWS[which], n_steps, burn_in)
+    steps = chain_length(n_steps, _default_steps(bounds, budget, rate), draws, burn_in, rate)
     of_matrix = math.sqrt(SHARE) * budget.mu
     multiplier, cost = path_multiplier(bounds, budget, rate, steps, of_matrix)
     return FisherPlan(
@@ -268,11 +299,14 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
     )
 
 
-def _default_steps(bounds, budget):
+def _default_steps(bounds, budget, rate):
     if budget.is_private:  # They cost no privacy; colder chains have farther to go.
-        return math.ceil(N_STEPS * max(1.0, 2.0 * budget.mu))
-    curvature = bounds.smoothness / bounds.row_norm**2
-    return math.ceil(2.5 * EFFECTIVE_SIZE * math.sqrt(curvature / _LEAST_INFORMATION))
+        steps = N_STEPS * max(1.0, 2.0 * budget.mu)
+    else:
+        curvature = bounds.smoothness / bounds.row_norm**2
+        steps = 2.5 * EFFECTIVE_SIZE * math.sqrt(curvature / _LEAST_INFORMATION)
+    # As many passes over the table, or batches would heat the draws.
+    return math.ceil(steps if rate == 1 else min(steps / rate, most_steps(rate)[1]))
 
 
 def moment_noise(bounds, n_samples, budget, multiplier):

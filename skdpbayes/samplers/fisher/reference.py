@@ -11,11 +11,11 @@ steps, and deviations as from one every ``2.5 M^(1/2)``.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.base import clone
 
 from ...targets import second_moment
 from ...targets._curvature import curvature_bound, loss_and_derivatives
 from .._protocol import Released, given
-from ..langevin import SGHMC
 from ..langevin.geometry import PriorGeometry
 from ..langevin.underdamped import run_underdamped
 from .plan import RELAXATIONS
@@ -68,7 +68,7 @@ def find_mode(target, temperature):
     return theta, hessian
 
 
-def run_reference(plan, options, target, generator, verbose):
+def run_reference(plan, chain, target, generator, verbose):
     """Carry out a `FisherPlan` without privacy."""
     temperature = 1.0 if np.isnan(plan.temperature) else plan.temperature
     mode, hessian = find_mode(target, temperature)
@@ -83,9 +83,9 @@ def run_reference(plan, options, target, generator, verbose):
     # No residual is longer than twice the root of its bound on curvatures: what batches add up to.
     norm = 2.0 * np.sqrt(curvatures.sum() / plan.n_samples)
     bounds = plan.bounds._replace(gradient_bound=float(norm))
-    if given(options["friction"]) is None:
-        options = {**options, "friction": 0.5 * largest**-0.5}
-    path = SGHMC(**options).plan_at_noise(
+    if given(chain.friction) is None:
+        chain = clone(chain).set_params(friction=0.5 * largest**-0.5)
+    path = chain.plan_at_noise(
         _RoundGeometry(bounds, plan.n_samples, largest=largest),
         plan.n_samples,
         plan.noise_multiplier,
@@ -98,5 +98,5 @@ def run_reference(plan, options, target, generator, verbose):
     )
     start = np.sqrt(values) * (vectors.T @ mode)
     draws = run_underdamped(path, target, generator, verbose, start=start, transform=transform)
-    path = replace(path, sampler=plan.sampler)
+    path = replace(path, sampler=plan.sampler, fixed=plan.fixed)
     return Released(draws @ transform.T, path, other={"second_moment": moment})

@@ -5,9 +5,11 @@
 `plan` says what it costs and how the matrix decides on the path, `core` does it.
 """
 
+from dataclasses import replace
+
 from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
 from ..langevin import SGHMC
-from .plan import plan_fisher
+from .plan import heated_by_batches, plan_fisher
 
 
 @options()
@@ -60,7 +62,12 @@ class SGFS(Sampler):
         rate = 1.0 if batch is None else batch / n_samples
         burn_in = None if given(self.burn_in) is None else float(self.burn_in)
         fixed = None if temperature is None else float(temperature)
-        return plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
+        plan = plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
+        return replace(plan, heated_by_batches=heated_by_batches(plan, self._chain()))
+
+    def _chain(self):
+        """Return what runs in whitened coordinates."""
+        return SGHMC(**self.get_params(deep=False))
 
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another target, or this one has no rows."""
@@ -76,7 +83,5 @@ class SGFS(Sampler):
         from .core import run_fisher
         from .reference import run_reference
 
-        options = self.get_params(deep=False)
-        if not plan.budget.is_private:
-            return run_reference(plan, options, target, generator, verbose)
-        return run_fisher(plan, SGHMC(**options), target, generator, verbose)
+        run = run_fisher if plan.budget.is_private else run_reference
+        return run(plan, self._chain(), target, generator, verbose)

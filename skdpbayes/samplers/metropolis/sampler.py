@@ -316,8 +316,11 @@ def _advice(plan, fixed):
     advice += (
         f"; it samples at temperature {plan.temperature:.3g}. " if plan.temperature > 1 else ". "
     )
-    if fixed.n_steps is not None or fixed.step_size is not None:
-        return advice + "Leave n_steps and step_size to the plan, or raise epsilon."
+    names = [name for name in ("n_steps", "step_size") if getattr(fixed, name) is not None]
+    if plan.is_short and fixed.temperature is not None:
+        names.append("temperature")
+    if names:
+        return advice + f"Leave {' and '.join(names)} 'auto', or raise epsilon."
     if plan.budget.delta == 0:
         return (
             advice
