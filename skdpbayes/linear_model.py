@@ -84,8 +84,8 @@ class DPBayesianLogisticRegression(PrivateClassifierMixin, BaseEstimator):
         Number of updates, of all draws together where only last iterates are released. Those that draw the
         start of a path come on top.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100 (no more than ``n_steps`` leaves after the burn-in, and one
-        or two thousand without privacy), or 1 where only last iterates are released and
+        Number of draws that are kept; "auto" is 100, one or two thousand without privacy (no more than
+        ``n_steps`` leaves after the burn-in), or 1 where only last iterates are released and
         ``n_draws=K`` costs ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or

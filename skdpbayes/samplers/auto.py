@@ -7,8 +7,9 @@ is chosen where
     n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
 
 and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, where that chain is hardly
-tempered, so that there is nothing to gain, and wherever a target is not for Fisher scoring. Without privacy
-the matrix costs nothing, and Fisher scoring takes the fewest steps.
+tempered, so that there is nothing to gain, where batches would be hotter in whitened coordinates than in the
+usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
+Fisher scoring takes the fewest steps.
 """
 
 import math
@@ -19,8 +20,6 @@ from .langevin import SGHMC
 
 _WORTH = 0.5
 _HARDLY_TEMPERED = 6.0
-# Batches heat whitened coordinates more, where the temperature is low.
-_MUCH_HOTTER = 4.0
 # A matrix of this many rows and columns takes a second or two to decompose.
 _LARGEST_MATRIX = 2000
 
@@ -66,7 +65,7 @@ class Auto(Sampler):
             return plan
         if temperature is None and plain.temperature <= _HARDLY_TEMPERED:
             return plain
-        if plan.heated_by_batches > _MUCH_HOTTER:
+        if plan.nominal_temperatures and plan.nominal_temperatures[0] > plain.temperature:
             return plain
         average = n_samples * bounds.row_norm**2 / bounds.block_length
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise

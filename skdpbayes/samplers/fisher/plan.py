@@ -99,8 +99,9 @@ class FisherPlan(Plan):
     ----------
     share : float
         Share of ``mu^2`` that the matrix costs.
-    heated_by_batches : float, default=1.0
-        By what batches raise the temperature where rows of the largest norm go in all directions.
+    nominal_temperatures : tuple of (float, float) or None, default=None
+        On batches and on the full table, if rows of the largest norm went in all directions alike; None where
+        there are no batches, or the temperature is fixed.
     moment_noise : float
         Standard deviation of the noise on its diagonal; off it, ``1 / sqrt(2)`` of that.
     noise_multiplier : float
@@ -110,7 +111,7 @@ class FisherPlan(Plan):
     share: float
     moment_noise: float
     noise_multiplier: float
-    heated_by_batches: float = 1.0
+    nominal_temperatures: tuple[float, float] | None = None
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
@@ -121,8 +122,10 @@ class FisherPlan(Plan):
             f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
         )
         lines["noise multiplier"] = f"{self.noise_multiplier:.4g}"
-        if self.heated_by_batches > 1.0:
-            lines["full table"] = f"temperature lower by about {self.heated_by_batches:.3g} times"
+        if self.nominal_temperatures is not None:
+            lines["full table"] = "temperature about {1:.3g} in place of {0:.3g}, say".format(
+                *self.nominal_temperatures
+            )
         return lines
 
     def on_the_full_table(self):
@@ -161,15 +164,15 @@ def shift_scale(prior_precision, n_samples):
     return np.sqrt(n_samples / (_PRIOR_FLOOR * prior_precision))
 
 
-def heated_by_batches(plan, chain):
-    """Return `FisherPlan.heated_by_batches`; raise a ValueError where it leaves nothing of a posterior."""
+def nominal_temperatures(plan, chain):
+    """Return `FisherPlan.nominal_temperatures`, or raise a ValueError where batches leave nothing to see."""
     if plan.sampling_rate == 1 or not (plan.budget.is_private and math.isnan(plan.temperature)):
-        return 1.0
+        return None
     length = plan.bounds.block_length
     moment = plan.n_samples * plan.bounds.row_norm**2 / length * np.eye(length)
     path, _, _ = complete(plan, moment, chain)
     check_batches(path)
-    return path.temperature / path.full_table_temperature
+    return path.temperature, path.full_table_temperature
 
 
 def complete(plan, moment, chain):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
 from ..langevin import SGHMC
-from .plan import heated_by_batches, plan_fisher
+from .plan import nominal_temperatures, plan_fisher
 
 
 @options()
@@ -63,7 +63,7 @@ class SGFS(Sampler):
         burn_in = None if given(self.burn_in) is None else float(self.burn_in)
         fixed = None if temperature is None else float(temperature)
         plan = plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
-        return replace(plan, heated_by_batches=heated_by_batches(plan, self._chain()))
+        return replace(plan, nominal_temperatures=nominal_temperatures(plan, self._chain()))
 
     def _chain(self):
         """Return what runs in whitened coordinates."""

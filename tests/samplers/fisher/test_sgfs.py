@@ -280,7 +280,7 @@ def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
 @pytest.mark.parametrize(
     "options, bounds, named",
     [
-        ({"n_steps": 10}, BOUNDS, "n_steps"),
+        ({"n_steps": 10, "n_draws": 20}, BOUNDS, "n_steps"),
         ({}, BOUNDS._replace(row_norm=None), "row_norm"),
     ],
 )
