@@ -50,7 +50,7 @@ def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
     assert choose(bounds=BOUNDS._replace(n_parameters=500, n_blocks=10)) == "sgfs"
 
 
-@pytest.mark.parametrize("options", [{"share": 0.5}, {"temperature": 20.0}, {"n_draws": 500}])
+@pytest.mark.parametrize("options", [{"share": 0.9}, {"temperature": 20.0}, {"n_draws": 500}])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("n, chosen", [(100_000, SGFS), (1000, SGHMC)])
 def test_options_are_passed_on(options, relation, n, chosen):
