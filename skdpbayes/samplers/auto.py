@@ -26,7 +26,7 @@ _LARGEST_MATRIX = 2000
 
 @options()
 class Auto(Sampler):
-    """SGFS where the public sizes promise that this pays, else SGHMC.
+    """SGFS where the public sizes promise that this pays, else SGHMC: tempered draws along a path.
 
     Parameters
     ----------

@@ -14,13 +14,14 @@ from .plan import nominal_temperatures, plan_fisher
 
 @options()
 class SGFS(Sampler):
-    """Stochastic gradient Fisher scoring: SGHMC in coordinates that a released second moment whitens.
+    """Stochastic gradient Fisher scoring, the paper's algorithm: tempered draws in whitened coordinates.
 
     A share of the budget releases ``A = sum z z^T`` with noise, the rest buys steps of an underdamped chain
-    in ``u``, ``theta = (A / n)^(-1/2) u``, where directions are of about the same curvature [1]_. Rows are
-    clipped in these coordinates, too, which moves the posterior where they are heavy-tailed or of rare 0/1
-    columns. Draws follow that posterior at the lowest temperature that the budget affords, or at the given
-    one. For logistic targets; the released matrix is ``second_moment``.
+    in ``u``, ``theta = (A / n)^(-1/2) u``, where all directions are of similar curvature [1]_. Records that
+    stick out there count less. Draws follow that posterior at the lowest temperature that the budget affords,
+    or at the given one. For logistic targets; the released matrix is ``second_moment``. Without privacy
+    (``epsilon=inf``) a chain starts at the mode, in coordinates in which the posterior is round there, and
+    draws are worth about a thousand independent ones.
 
     Parameters
     ----------
