@@ -42,7 +42,7 @@ SHARE = 0.2
 # What draws without privacy are worth: deviations are known as well as from so many independent ones.
 EFFECTIVE_SIZE = 800
 # How often the slowest direction relaxes, with privacy and without.
-RELAXATIONS = (3.0, 5.0 * EFFECTIVE_SIZE)
+RELAXATIONS = (3.0, 10.0)
 N_STEPS = 300
 N_DRAWS, BURN_IN = (100, 2000), (0.25, 0.05)
 # C^2 over the mean square of the whitened rows.

@@ -20,7 +20,7 @@ from skdpbayes.samplers import SGFS, SGHMC
 from skdpbayes.samplers._machinery.lattice import OfBlocks, to_coordinates
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.fisher.core import release_moment
-from skdpbayes.samplers.fisher.plan import complete
+from skdpbayes.samplers.fisher.plan import WhitenedGeometry, complete
 from skdpbayes.samplers.fisher.reference import find_mode
 from skdpbayes.targets import (
     TargetBounds,
@@ -207,6 +207,32 @@ def test_no_pair_of_records_is_farther_apart_than_noise_is_scaled_for(n_classes,
         assert np.linalg.norm(found, axis=1).max() <= bound * (1 + 1e-9)
         longest = max(longest, apart / (2.0 * bound))
     assert longest > 0.5
+
+
+def test_what_rounding_lets_through_is_allowed_for():
+    """Rows that are all but orthogonal to what stretches most: their norms lose digits, and weights, too."""
+    rng = np.random.default_rng(0)
+    d, norm = 6, 2.0
+    worst = 0.0
+    for growth in (1.0, 1e8, 1e15):
+        stretched = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        X = rng.normal(size=(4000, d)) @ stretched[:, 1:] @ stretched[:, 1:].T
+        target, bounds = logistic(np.ascontiguousarray(X), np.arange(4000) % 2, norm=norm)
+        transform = stretched * np.where(np.arange(d) == 0, growth, 1.0)
+        weights = record_weights(target, transform, 1.0)
+        rows = X * target.scale[:, None]
+        exact = rows.astype(np.longdouble) @ transform.astype(np.longdouble)
+        longest = float((weights * np.linalg.norm(exact, axis=1)).max())
+        whitened = bounds._replace(gradient_bound=1.0)
+        geometry = WhitenedGeometry(
+            whitened,
+            4000,
+            least_data_curvature=1.0,
+            growth=max(1.0, float(np.linalg.norm(transform)) * norm),
+        )
+        assert longest <= geometry.inflation(Budget(1.0, 1e-5))
+        worst = max(worst, longest)
+    assert worst > 1.0 + 1e-3  # What a fixed margin would not have covered.
 
 
 def test_the_mode_stays_where_it_was_on_columns_of_rare_ones():
