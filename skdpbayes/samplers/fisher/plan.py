@@ -17,8 +17,9 @@ the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whi
 adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
 
 Without privacy `reference` finds better coordinates, in which a chain tells deviations as well as a draw that
-is independent every ``2.5 (M / m)^(1/2)`` steps, and means better. Steps are enough for 800 of them where the
-largest curvature ``M`` that is possible is met by records whose ``p (1 - p)`` is 0.03: usually for more.
+is independent every ``2.5 (M / m)^(1/2)`` steps, and means better. What is planned is enough for 800 of them
+where the largest curvature ``M`` that is possible is met by records whose ``p (1 - p)`` is 0.03. What is run
+follows from the true ``M / m``, and is usually less.
 
 Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
 """
@@ -41,6 +42,8 @@ from ..langevin.schedule import most_steps, number_of_draws
 SHARE = 0.2
 # What draws without privacy are worth: deviations are known as well as from so many independent ones.
 EFFECTIVE_SIZE = 800
+# For one of them, over the root of the largest curvature: see `reference`.
+STEPS_PER_DRAW = 2.5
 # How often the slowest direction relaxes, with privacy and without.
 RELAXATIONS = (3.0, 10.0)
 N_STEPS = 300
@@ -118,6 +121,8 @@ class FisherPlan(Plan):
         lines = super().summary()
         if math.isnan(self.temperature):
             lines["temperature"] = "from the released second moment"
+        if not self.budget.is_private and "n_steps" not in self.fixed:
+            lines["steps"] = f"{self.n_steps:,}, or as many as the posterior turns out to take"
         lines["second moment"] = (
             f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
         )
@@ -307,7 +312,7 @@ def _default_steps(bounds, budget, rate):
         steps = N_STEPS * max(1.0, 2.0 * budget.mu)
     else:
         curvature = bounds.smoothness / bounds.row_norm**2
-        steps = 2.5 * EFFECTIVE_SIZE * math.sqrt(curvature / _LEAST_INFORMATION)
+        steps = STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(curvature / _LEAST_INFORMATION)
     # As many passes over the table, or batches would heat the draws.
     return math.ceil(steps if rate == 1 else min(steps / rate, most_steps(rate)[1]))
 

@@ -8,6 +8,7 @@ coordinates swing: on a normal posterior means are known as well as from an inde
 steps, and deviations as from one every ``2.5 M^(1/2)``.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,10 @@ from sklearn.base import clone
 from ...targets import second_moment
 from ...targets._curvature import curvature_bound, loss_and_derivatives
 from .._protocol import Released, given
+from ..langevin.at_noise import chain_length
 from ..langevin.geometry import PriorGeometry
 from ..langevin.underdamped import run_underdamped
-from .plan import RELAXATIONS
+from .plan import BURN_IN, EFFECTIVE_SIZE, RELAXATIONS, STEPS_PER_DRAW
 
 _NEWTON_STEPS = 100
 # Of the squared length of a step, in deviations of the posterior.
@@ -68,6 +70,15 @@ def find_mode(target, temperature):
     return theta, hessian
 
 
+def _number_of_steps(plan, chain, largest):
+    """Return the user's number of steps, or as many as it takes: up to ten times what was planned."""
+    if "n_steps" in plan.fixed:
+        return plan.n_steps
+    wanted = math.ceil(STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(largest))
+    most = 10 * plan.n_steps
+    return chain_length(None, min(wanted, most), plan.n_draws, chain.burn_in, plan.sampling_rate)
+
+
 def run_reference(plan, chain, target, generator, verbose):
     """Carry out a `FisherPlan` without privacy."""
     temperature = 1.0 if np.isnan(plan.temperature) else plan.temperature
@@ -85,11 +96,13 @@ def run_reference(plan, chain, target, generator, verbose):
     bounds = plan.bounds._replace(gradient_bound=float(norm))
     if given(chain.friction) is None:
         chain = clone(chain).set_params(friction=0.5 * largest**-0.5)
+    if given(chain.burn_in) is None:
+        chain = clone(chain).set_params(burn_in=BURN_IN[1])
     path = chain.plan_at_noise(
         _RoundGeometry(bounds, plan.n_samples, largest=largest),
         plan.n_samples,
         plan.noise_multiplier,
-        plan.n_steps,
+        _number_of_steps(plan, chain, largest),
         plan.cost,
         budget=plan.budget,
         temperature=temperature,

@@ -14,6 +14,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._estimator.diagnostics import effective_size
 from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC
@@ -378,6 +379,23 @@ def test_a_default_fit_without_privacy_has_the_moments_of_the_posterior(kind, n_
     deviations = np.sqrt(np.diag(np.linalg.inv(hessian)))
     assert np.abs((draws.mean(axis=0) - mode) / deviations).max() < 0.15
     assert np.abs(draws.std(axis=0) / deviations - 1.0).max() < 0.15
+
+
+def test_without_privacy_steps_are_as_many_as_the_posterior_takes():
+    """Labels that the rows tell apart leave little curvature at the mode, and much elsewhere."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2_000, 3))
+    easy, hard = rng.integers(2, size=2_000), (X[:, 0] > 0.8).astype(int)
+    steps = []
+    for y in (easy, hard):
+        clf = DPBayesianLogisticRegression(np.inf, data_norm=2.0, prior_scale=5.0, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            clf.fit(X, y)
+        assert effective_size(clf.posterior_samples_) > 400
+        steps.append(clf.n_iter_)
+    assert steps[0] < clf.privacy_plan(2_000, 3).n_steps < steps[1]
+    assert clf.set_params(n_steps=500).fit(X, easy).n_iter_ == 500
 
 
 @pytest.mark.parametrize("sparse", [False, True])
