@@ -72,11 +72,11 @@ def find_mode(target, temperature):
 
 def _number_of_steps(plan, chain, largest):
     """Return the user's number of steps, or as many as it takes: up to ten times what was planned."""
-    if "n_steps" in plan.fixed:
+    if "n_steps" in plan.fixed or plan.sampling_rate < 1:  # Of batches, heat decides.
         return plan.n_steps
     wanted = math.ceil(STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(largest))
     most = 10 * plan.n_steps
-    return chain_length(None, min(wanted, most), plan.n_draws, chain.burn_in, plan.sampling_rate)
+    return chain_length(None, min(wanted, most), plan.n_draws, chain.burn_in, 1.0)
 
 
 def run_reference(plan, chain, target, generator, verbose):
