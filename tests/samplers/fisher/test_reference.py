@@ -1,4 +1,4 @@
-"""Fisher scoring without privacy: coordinates of the Hessian at the mode, and draws of the posterior itself."""
+"""Fisher scoring without privacy: coordinates of the Hessian at the mode, and the posterior itself."""
 
 import warnings
 
