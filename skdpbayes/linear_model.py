@@ -6,16 +6,19 @@
 Estimators only validate, clip and summarise: plans and samplers do the rest.
 """
 
+import warnings
 from functools import partial
 from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
+from ._estimator.diagnostics import shortness
 from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import average_binary, average_softmax
@@ -82,7 +85,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         Number of updates, of all draws together where only last iterates are released. Those that draw the
         start of a path come on top.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100, or 1 where only last iterates are released and
+        Number of draws that are kept; "auto" is 100, one or two thousand without privacy (no more than
+        ``n_steps`` leaves after the burn-in), or 1 where only last iterates are released and
         ``n_draws=K`` costs ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
@@ -131,10 +135,11 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
-        spent then.
+        If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
+        if a fit is interrupted: its whole plan is spent then.
     ConvergenceWarning
-        If the plan has warnings: the options leave the chain too short, or batches may heat the draws.
+        If the plan has warnings: the options leave the chain too short, or batches may heat the draws. And
+        without privacy, if draws are worth few independent ones.
 
     See Also
     --------
@@ -290,6 +295,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         )
         in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
         draws = self._draw(target, plan, in_blocks)
+        for text in shortness(draws, self.plan_):
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
         self.posterior_samples_ = draws

@@ -2,7 +2,8 @@
 
 ``baseline.json`` has a case on every line: public numbers, options, and what plan or which draws came of them
 at commit 9a503f4. Options were all flat then; `new_sampler` says whose they are now. A number that a case
-does not have is not compared.
+does not have is not compared. Those of "sgfs" and of chains without privacy, which were mended since, are
+recorded anew.
 
 Plans are arithmetic on a few numbers. Draws are sums over records, which processors add in different orders;
 but drift and noise are rounded to a lattice of about 2^-24 noise deviations, so that another order moves a

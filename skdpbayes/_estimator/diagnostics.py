@@ -1,13 +1,68 @@
-"""Draws for ArviZ: the one chain of a fit, cut into two, with names for its coordinates.
+"""How many independent draws a chain is worth, and draws for ArviZ, with names for their coordinates.
+
+    ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
 
 Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and Bürkner,
 "Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC",
 Bayesian Analysis 2021). ArviZ cuts every chain in two, but gives nan for a single one; two halves of
-the same chain are compared by quarters.
+the same chain are compared by quarters. So the one chain of a fit is cut into two.
 """
+
+import math
+
+import numpy as np
 
 # ArviZ computes nothing from shorter chains.
 LEAST_DRAWS = 4
+# Worth of draws without privacy: means within a twentieth of a deviation, typically.
+_WANTED_SIZE = 400
+_COLUMNS = 64
+
+
+def effective_size(draws):
+    """Return how many independent draws a chain's are worth in the coordinate that moves slowest.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, ...)
+
+    Returns
+    -------
+    size : float
+    """
+    flat = draws.reshape(len(draws), -1)
+    parts = range(0, flat.shape[1], _COLUMNS)
+    return min(_effective_sizes(flat[:, first : first + _COLUMNS]).min() for first in parts)
+
+
+def _effective_sizes(draws):
+    n = len(draws)
+    spectrum = np.abs(np.fft.rfft(draws - draws.mean(axis=0), 2 * n, axis=0)) ** 2
+    covariances = np.fft.irfft(spectrum, axis=0)[: n - n % 2]
+    with np.errstate(invalid="ignore"):  # A coordinate that never moved is worth nothing.
+        pairs = (covariances[::2] + covariances[1::2]) / covariances[0]
+    positive = np.logical_and.accumulate(pairs > 0, axis=0)
+    time = 2.0 * np.sum(np.where(positive, pairs, 0.0), axis=0) - 1.0
+    return np.where(positive[0], n / np.maximum(time, 1.0 / n), 1.0)
+
+
+def shortness(draws, plan):
+    """Return what to warn of where a chain without privacy is short, a tuple of str.
+
+    With privacy a chain is as long as the budget makes it, and the plan says so.
+    """
+    n_draws = len(draws)
+    if plan.budget.is_private or n_draws < 2 * LEAST_DRAWS:
+        return ()
+    size, wanted = effective_size(draws), min(_WANTED_SIZE, n_draws // 2)
+    if size >= wanted:
+        return ()
+    longer = math.ceil(plan.n_steps * wanted / size)
+    other = "" if plan.name == "sgfs" else ", or take sampler='auto', which needs fewer steps"
+    return (
+        f"the {n_draws} draws are worth about {size:.0f} independent ones where they move slowest, less than "
+        f"{wanted}: take n_steps={longer:,} or more, in place of {plan.n_steps:,}{other}.",
+    )
 
 
 def to_arviz(variables, coords, plan, *, split=True):

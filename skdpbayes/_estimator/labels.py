@@ -7,12 +7,25 @@ from sklearn.utils.multiclass import check_classification_targets
 def label_set(classes):
     """Return the declared labels, sorted, or raise if they are none."""
     labels = np.asarray(classes)
-    unique = np.unique(labels)
+    unique = _numbered(labels, "classes")[0]
     if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
         raise ValueError(
             f"classes must list at least two different labels, each once, got {classes!r}."
         )
     return unique
+
+
+def _numbered(labels, name):
+    """Return the sorted labels, and the number of each."""
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError:
+        pass
+    # Outside the handler: that error names kinds of values, and is no help.
+    raise ValueError(
+        f"{name} holds labels of several kinds, such as numbers and text, which have no order: make them one "
+        f"kind, e.g. by {name} = np.asarray({name}).astype(str)."
+    )
 
 
 def encode_labels(y, classes):
@@ -22,8 +35,8 @@ def encode_labels(y, classes):
     numbers, or how many occur, must not show.
     """
     if classes is None:
+        labels, codes = _numbered(y, "y")
         check_classification_targets(y)
-        labels, codes = np.unique(y, return_inverse=True)
         if labels.size < 2:
             raise ValueError(
                 "y holds one class only, and a classifier needs two: name the labels that can occur, "

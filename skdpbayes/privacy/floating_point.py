@@ -24,7 +24,7 @@ LATTICE_BITS = 24
 BOX_BITS = 22
 MAX_CHUNKS = 64
 RECORDS_PER_CHUNK = 256
-_UNIT_ROUNDOFF = 2.0**-53
+UNIT_ROUNDOFF = 2.0**-53
 
 
 def n_chunks(expected_records):
@@ -51,7 +51,7 @@ def sum_inflation(n_samples, n_parameters, neighboring_relation):
     """Return the factor by which rounding can enlarge the sensitivity of a sum over records."""
     records = covered_records(n_samples, neighboring_relation)
     chain = records / n_chunks(n_samples) + MAX_CHUNKS + n_parameters + 8
-    return 1.0 + 2.0 * _UNIT_ROUNDOFF * chain * records
+    return 1.0 + 2.0 * UNIT_ROUNDOFF * chain * records
 
 
 def rounding_shift(n_parameters, smallest_noise_scale):
@@ -70,6 +70,6 @@ def contraction_slack(n_parameters, smallest_noise_scale):
     table ``gamma ||theta||`` for the products of rows, or of the prior's precision, with ``theta``, ``gamma``
     being ``n_parameters`` and a few more unit roundoffs and ``||theta||`` at most the box's.
     """
-    box = 2.0 ** (LATTICE_BITS + BOX_BITS) * 2.0 * _UNIT_ROUNDOFF
+    box = 2.0 ** (LATTICE_BITS + BOX_BITS) * 2.0 * UNIT_ROUNDOFF
     units = 3.0 + 2.0 * box * (n_parameters + 8)
     return units * rounding_shift(n_parameters, smallest_noise_scale)

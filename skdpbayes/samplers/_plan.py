@@ -42,6 +42,8 @@ class Plan:
         Updates in all, updates before the first draw, draws kept.
     sampling_rate : float, default=1.0
         Probability with which a record takes part in a step; 1 is the full batch.
+    fixed : tuple of str, default=()
+        Options that were given, and not left to the plan: what warnings may ask to change.
     """
 
     sampler: object = field(compare=False)
@@ -54,6 +56,7 @@ class Plan:
     n_burn_in: int
     n_draws: int
     sampling_rate: float = 1.0
+    fixed: tuple = field(default=(), compare=False, repr=False)
 
     @property
     def is_calibrated(self):
@@ -81,7 +84,8 @@ class Plan:
         hours = self.estimated_seconds / 3600.0
         if hours < 1:
             return ()
-        return (f"it may take {hours:.2g} hours: fix n_steps, or take another sampler.",)
+        remedy = "lower n_steps" if "n_steps" in self.fixed else "fix n_steps to fewer"
+        return (f"it may take {hours:.2g} hours: {remedy}, or take another sampler.",)
 
     @cached_property
     def epsilon(self):

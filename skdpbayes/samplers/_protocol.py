@@ -238,7 +238,9 @@ class Sampler(BaseEstimator):
 @lru_cache(maxsize=512)
 def _planned(sampler_class, options, *args):
     # A sampler of its own for the plan: the user's may get other options later.
-    return of_plan(sampler_class(**dict(options)))._plan(*args)
+    plan = of_plan(sampler_class(**dict(options)))._plan(*args)
+    fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True), **dict(options))
+    return replace(plan, fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
 
 
 def of_plan(sampler):

@@ -10,7 +10,9 @@ second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, thei
     n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
 
 and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, where that chain is hardly
-tempered, so that there is nothing to gain, and wherever a target is not for Fisher scoring.
+tempered, so that there is nothing to gain, where batches would be hotter in whitened coordinates than in the
+usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
+Fisher scoring takes the fewest steps.
 """
 
 import math
@@ -66,11 +68,17 @@ class Auto(Sampler):
             return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
         fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
         plain = SGHMC(**own).plan(bounds, n_samples, budget, **fixed)
-        wide = bounds.block_length > _LARGEST_MATRIX
-        cold = temperature is None and plain.temperature <= _HARDLY_TEMPERED
-        if wide or cold or bounds.row_norm is None or not budget.is_private:
+        # Without privacy it is the Hessian of all parameters that is decomposed.
+        length = bounds.block_length if budget.is_private else bounds.n_parameters
+        if length > _LARGEST_MATRIX or bounds.row_norm is None:
             return plain
         plan = SGFS(**own).plan(bounds, n_samples, budget, **fixed)
+        if not budget.is_private:
+            return plan
+        if temperature is None and plain.temperature <= _HARDLY_TEMPERED:
+            return plain
+        if plan.nominal_temperatures and plan.nominal_temperatures[0] > plain.temperature:
+            return plain
         average = n_samples * bounds.row_norm**2 / bounds.block_length
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain

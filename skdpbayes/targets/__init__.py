@@ -19,7 +19,8 @@ from ._interface import (
     record,
     selected_from,
 )
-from ._moments import MOMENT_ROWS, clip_transformed, second_moment
+from ._moments import MOMENT_ROWS, second_moment
+from ._weighted import record_weights
 from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
 from .mixture import MixtureModel, make_mixture, unpack_mixture
 from .mlp import make_mlp, mlp_bounds
@@ -29,7 +30,6 @@ __all__ = [
     "MixtureModel",
     "TargetBounds",
     "add_gradient",
-    "clip_transformed",
     "clips_each_example",
     "example_gradient",
     "example_loss",
@@ -50,6 +50,7 @@ __all__ = [
     "prior_potential",
     "pull_back",
     "record",
+    "record_weights",
     "second_moment",
     "selected_from",
     "unpack_mixture",

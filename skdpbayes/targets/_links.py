@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 from scipy.linalg import helmert
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 
 
 class BinaryLink:
@@ -44,6 +44,10 @@ class BinaryLink:
         """Return the trace of a slope over the number of blocks, of shape (..., n)."""
         return (probabilities * (1.0 - probabilities))[..., 0, :]
 
+    def losses(self, logits, labels):
+        """Return ``-log p_y`` for logits of shape (1, n)."""
+        return np.logaddexp(0.0, logits[0]) - labels * logits[0]
+
     def bend(self, probabilities):
         """Return the derivative of `size_of_slope` by logits."""
         return probabilities * (1.0 - probabilities) * (1.0 - 2.0 * probabilities)
@@ -55,14 +59,16 @@ class SoftmaxLink:
     Parameters
     ----------
     n_classes : int
+    contrasts : ndarray of shape (n_classes, n_blocks) or None, default=None
+        ``H``; the identity has a logit for every class.
     """
 
     residual_bound = math.sqrt(2.0)
     slope_bound = 0.5
 
-    def __init__(self, n_classes):
-        self.n_blocks = n_classes - 1
-        self.contrasts = helmert(n_classes).T
+    def __init__(self, n_classes, contrasts=None):
+        self.contrasts = helmert(n_classes).T if contrasts is None else contrasts
+        self.n_blocks = self.contrasts.shape[1]
 
     def probabilities(self, logits):
         """Return ``p``, of shape (..., n_classes, n), for logits of shape (..., n_blocks, n)."""
@@ -80,6 +86,11 @@ class SoftmaxLink:
     def size_of_slope(self, probabilities):
         """Return the trace of a slope over the number of blocks, of shape (..., n)."""
         return (1.0 - np.sum(probabilities**2, axis=-2)) / self.n_blocks
+
+    def losses(self, logits, labels):
+        """Return ``-log p_y`` for logits of shape (n_blocks, n)."""
+        logits = self.contrasts @ logits
+        return logsumexp(logits, axis=0) - logits[labels, np.arange(labels.size)]
 
     def bend(self, probabilities):
         """Return the derivative of `size_of_slope` by logits."""

@@ -1,10 +1,6 @@
-"""Second moments of a target's rows, and rows clipped in another norm.
+"""Second moments of a target's rows, followed by the constant ``b`` of their intercept.
 
-    A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
-
-    ||W^T (s_i scale_i x_i, b)|| <= C,      s_i the largest in [0, 1]
-
-The constant ``b`` of the intercept is public, and is not clipped.
+A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
 """
 
 import numpy as np
@@ -14,8 +10,6 @@ from .._silence import silently
 
 # Rows that are handled at once.
 MOMENT_ROWS = 4096
-# Norms are computed to a few units of rounding; this much is kept as a distance.
-_MARGIN = 1e-9
 
 
 def _n_features(target):
@@ -72,36 +66,3 @@ def second_moment(target, constant=None):
             moment[:-1, -1] += total
             moment[-1, -1] += constant**2 * rows.shape[0]
     return moment
-
-
-@silently()
-def clip_transformed(target, transform, norm):
-    """Return the target with its rows clipped to ``||W^T z|| <= norm``.
-
-    Parameters
-    ----------
-    target : NamedTuple
-        A logistic target.
-    transform : ndarray of shape (length, length)
-        ``W``.
-    norm : float
-        More than the transformed constant's own norm.
-
-    Returns
-    -------
-    clipped : NamedTuple
-        Its ``gradient_bound`` is still that of rows as they were.
-    """
-    scale = np.array(target.scale)
-    norm = norm * (1.0 - _MARGIN)
-    constant = target.intercept_scaling * transform[-1]
-    for part, rows in _blocks(target):
-        moved = rows @ transform[: rows.shape[1]]
-        # The larger root of ||s a + c||^2 = C^2, which is at least 0 as ||c|| < C.
-        a, b = np.einsum("ij,ij->i", moved, moved), moved @ constant
-        slack = norm**2 - constant @ constant
-        root = slack / (b + np.sqrt(b**2 + a * slack))
-        # A root that is no number is 0: what cannot be seen to fit does not count.
-        scale[part] *= np.where(a + 2 * b <= slack, 1.0, np.clip(np.nan_to_num(root), 0.0, 1.0))
-    scale.flags.writeable = False
-    return target._replace(scale=scale)

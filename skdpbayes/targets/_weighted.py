@@ -67,20 +67,38 @@ def weighted_sums(target, link, weights, theta, curvature):
     gradient : ndarray of shape (n_blocks, length)
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
-    constant = target.intercept_scaling
     gradient = np.zeros(theta.shape)
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
-    for part, rows in _blocks(target):
-        size = rows.shape[1]
-        logits = (rows @ theta[:, :size].T).T
-        if constant:
-            logits = logits + constant * theta[:, -1:]
+    for part, rows, logits in _with_logits(target, theta):
         probabilities = link.probabilities(logits)
         residuals = link.mean(probabilities) - link.contrasts[target.labels[part]].T
         residuals = weights[part] * residuals
-        gradient[:, :size] += (rows.T @ residuals.T).T
-        if constant:
-            gradient[:, -1] += constant * residuals.sum(axis=1)
+        gradient[:, : rows.shape[1]] += (rows.T @ residuals.T).T
+        if target.intercept_scaling:
+            gradient[:, -1] += target.intercept_scaling * residuals.sum(axis=1)
         if curvature:
+            constant = target.intercept_scaling
             matrix += slope_matrix(link, probabilities, weights[part], rows, constant)
     return gradient, matrix
+
+
+@silently()
+def sum_of_losses(target, link, theta):
+    """Return the sum of all records' losses at ``theta``. **It is not private.**
+
+    Parameters
+    ----------
+    target, link, theta
+        As for `weighted_sums`.
+    """
+    parts = _with_logits(target, theta)
+    return sum(link.losses(logits, target.labels[part]).sum() for part, _, logits in parts)
+
+
+def _with_logits(target, theta):
+    """Yield (slice, rows without their constant, logits) for a few thousand rows at a time."""
+    for part, rows in _blocks(target):
+        logits = (rows @ theta[:, : rows.shape[1]].T).T
+        if target.intercept_scaling:
+            logits = logits + target.intercept_scaling * theta[:, -1:]
+        yield part, rows, logits

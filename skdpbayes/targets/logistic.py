@@ -11,7 +11,8 @@ so that ``G = ||x||`` and ``B = ||x||^2 / 4``. Softmax, ``theta`` one block per 
     grad_k ell_i = (softmax_k(x_i . theta) - 1[y_i = k]) x_i,
 
 ``G = sqrt(2) ||x||`` (two probability vectors are at most that far apart) and ``B = ||x||^2 / 2``
-(the largest eigenvalue of ``diag(p) - p p^T`` is at most 1/2). The prior is Gaussian, independent.
+(the largest eigenvalue of ``diag(p) - p p^T`` is at most 1/2). The prior is Gaussian, independent. Gradients
+of records are multiplied by their weights, all 1 unless a sampler sets them; losses are not.
 """
 
 import math
@@ -43,6 +44,7 @@ class DenseBinaryLogistic(NamedTuple):
     values: np.ndarray
     scale: np.ndarray
     labels: np.ndarray
+    weights: np.ndarray
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
@@ -58,6 +60,7 @@ class SparseBinaryLogistic(NamedTuple):
     starts: np.ndarray
     scale: np.ndarray
     labels: np.ndarray
+    weights: np.ndarray
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
@@ -71,6 +74,7 @@ class DenseSoftmaxLogistic(NamedTuple):
     values: np.ndarray
     scale: np.ndarray
     labels: np.ndarray
+    weights: np.ndarray
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
@@ -87,6 +91,7 @@ class SparseSoftmaxLogistic(NamedTuple):
     starts: np.ndarray
     scale: np.ndarray
     labels: np.ndarray
+    weights: np.ndarray
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
@@ -190,7 +195,8 @@ def make_logistic(X, labels, data_norm, n_classes, intercept_scaling, prior_prec
     sparse = isinstance(rows, SparseRows)
     bounds = logistic_bounds(math.hypot(data_norm, intercept_scaling), n_classes, prior_precision)
     parameters = (float(intercept_scaling), prior_precision, bounds.gradient_bound)
-    fields = (*rows, read_only(labels), *parameters)
+    weights = read_only(np.ones(X.shape[0]))
+    fields = (*rows, read_only(labels), weights, *parameters)
     if n_classes == 2:
         return (SparseBinaryLogistic if sparse else DenseBinaryLogistic)(*fields)
     return (SparseSoftmaxLogistic if sparse else DenseSoftmaxLogistic)(*fields, n_classes)
@@ -217,6 +223,8 @@ def _add_binary_gradient(target, theta, selection, count, out):
             residuals[i] += offset
             y[i] = target.labels[record(block, i)]
         subtract_from_sigmoid(residuals, y[:size])
+        for i in range(size):
+            residuals[i] *= target.weights[record(block, i)]
         add_weighted(rows, block, residuals, out, ahead)
         if intercept:
             for i in range(size):
@@ -244,7 +252,7 @@ def _add_softmax_gradient(target, theta, selection, count, out):
             softmax(p)
             p[target.labels[record(block, i)]] -= 1.0
             for k in range(n_classes):
-                z[k, i] = p[k]
+                z[k, i] = target.weights[record(block, i)] * p[k]
         for k in range(n_classes):
             add_weighted(rows, block, z[k, :size], gradient[k], None)
             if intercept:

@@ -98,7 +98,7 @@ def spoiled(value):
         ({"sampler": "sgld", "step_size": 1e9}, "step_size"),
         ({"sampler": "sgld", "step_decay": 1.0}, "step_decay"),
         ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": 50}, "n_steps"),
+        ({"n_steps": 50, "n_draws": 60}, "n_steps"),
         ({"n_steps": 1e3}, "n_steps"),
         ({"burn_in": 1.0}, "burn_in"),
         ({"burn_in": "half"}, "burn_in"),

@@ -31,10 +31,16 @@ def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
 
 
 def test_where_little_is_tempered_there_is_nothing_to_gain():
-    assert choose(epsilon=math.inf) == "sghmc"
     assert choose(epsilon=1.0) == "sgfs"
     assert choose(epsilon=10.0) == "sghmc"
     assert choose(bounds=BOUNDS._replace(prior_precision=(100.0, 100.0))) == "sghmc"
+
+
+def test_without_privacy_coordinates_cost_nothing_but_where_there_are_too_many():
+    assert choose(100, epsilon=math.inf) == "sgfs"
+    many = BOUNDS._replace(n_parameters=3000, n_blocks=10)
+    assert choose(10**9, epsilon=math.inf, bounds=many) == "sghmc"
+    assert choose(10**9, epsilon=0.1, bounds=many) == "sgfs"
 
 
 def test_targets_without_rows_and_wide_ones_are_left_to_the_other():
@@ -59,14 +65,17 @@ def test_what_it_is_not_for_gets_a_chain(changed):
     assert (
         planned(Auto, BOUNDS._replace(**changed), 100_000, Budget(1.0, 1e-5)).name != "noise_aware"
     )
-    assert planned(Auto, BOUNDS, 100_000, Budget(math.inf, 1e-5)).name == "sghmc"
+    assert planned(Auto, BOUNDS, 100_000, Budget(math.inf, 1e-5)).name == "sgfs"
 
 
-@pytest.mark.parametrize("options", [{"batch_size": 1000}, {"temperature": 20.0}, {"n_draws": 500}])
+@pytest.mark.parametrize("options", [{"share": 0.9}, {"temperature": 20.0}, {"n_draws": 500}])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("n, chosen", [(100_000, SGFS), (1000, SGHMC)])
 def test_options_are_passed_on(options, relation, n, chosen):
     budget = Budget(1.0, 1e-5, relation)
+    options = dict(options)
+    if "share" in options:
+        options["batch_size"] = int(options.pop("share") * n)
     plan = planned(Auto, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
     assert plan == planned(chosen, BOUNDS, n, budget, friction=0.3, burn_in=0.5, **options)
     assert type(plan.sampler) is chosen and plan.epsilon <= 1.0

@@ -6,9 +6,16 @@ is all that a step lets out of the records: a Gaussian mechanism, see `skdpbayes
 prior's part is no business of the records, and is rounded by itself: together, far from zero, the sum of both
 would be rounded differently on two tables.
 
-A sampler may move in coordinates ``u`` with ``theta = W u``, block by block of the parameters; gradients
-are then ``W^T g``.
+A sampler may move in coordinates ``u`` with ``theta = W u``; gradients are then ``W^T g``. Of several blocks
+of parameters, one for each class, the mean has a matrix of its own,
+
+    theta_k = W (u_k - m) + D m,     m the mean of u_k,     g_k -> W^T (g_k - mean) + D mean:
+
+the softmax does not change when all blocks move alike. Records have nothing to say there, and what rounding
+leaves of the mean of their gradients is taken out.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -48,25 +55,44 @@ def on_lattice(values, noise, spacing):
     return spacing * (np.rint(units) + np.rint(noise / spacing))
 
 
+class OfBlocks(NamedTuple):
+    """Coordinates of several blocks: ``W`` of their differences, and the diagonal of their mean's ``D``."""
+
+    differences: np.ndarray
+    mean: np.ndarray
+
+
 def to_parameters(transform, coordinates, out):
-    """Write ``theta = W u`` to ``out`` (generic, compiled); without a transform, ``u`` itself."""
+    """Write ``theta`` to ``out`` (generic, compiled); without a transform, ``u`` itself."""
     raise NotImplementedError("to_parameters is a generic of compiled code.")
 
 
-def to_coordinates(transform, gradient, out):
-    """Write ``W^T g`` to ``out`` (generic, compiled); without a transform, ``g`` itself."""
+def to_coordinates(transform, gradient, is_prior, out):
+    """Write a gradient in ``u``, of records or of the prior, to ``out`` (generic, compiled)."""
     raise NotImplementedError("to_coordinates is a generic of compiled code.")
 
 
 @compilable
-def _multiply_blocks(matrix, vector, out):
-    length = matrix.shape[0]
-    for first in range(0, vector.size, length):
-        for i in range(length):
-            total = 0.0
-            for j in range(length):
-                total += matrix[i, j] * vector[first + j]
-            out[first + i] = total
+def _multiply(matrix, vector, out):
+    for i in range(out.size):
+        total = 0.0
+        for j in range(out.size):
+            total += matrix[i, j] * vector[j]
+        out[i] = total
+
+
+@compilable
+def _multiply_blocks(matrix, diagonal, vector, out):
+    length = diagonal.size
+    mean, difference = np.zeros(length), np.empty(length)
+    for j in range(out.size):
+        mean[j % length] += vector[j] * length / out.size
+    for first in range(0, out.size, length):
+        for j in range(length):
+            difference[j] = vector[first + j] - mean[j]
+        _multiply(matrix, difference, out[first : first + length])
+        for j in range(length):
+            out[first + j] += diagonal[j] * mean[j]
 
 
 @compilable
@@ -79,11 +105,19 @@ def _copy(vector, out):
 def _to_parameters(transform, coordinates, out):
     if isinstance(transform, types.NoneType):
         return lambda transform, coordinates, out: _copy(coordinates, out)
-    return lambda transform, coordinates, out: _multiply_blocks(transform, coordinates, out)
+    if isinstance(transform, types.Array):
+        return lambda transform, coordinates, out: _multiply(transform, coordinates, out)
+    return lambda transform, coordinates, out: _multiply_blocks(
+        transform.differences, transform.mean, coordinates, out
+    )
 
 
 @compiled_for(to_coordinates)
-def _to_coordinates(transform, gradient, out):
+def _to_coordinates(transform, gradient, is_prior, out):
     if isinstance(transform, types.NoneType):
-        return lambda transform, gradient, out: _copy(gradient, out)
-    return lambda transform, gradient, out: _multiply_blocks(transform.T, gradient, out)
+        return lambda transform, gradient, is_prior, out: _copy(gradient, out)
+    if isinstance(transform, types.Array):
+        return lambda transform, gradient, is_prior, out: _multiply(transform.T, gradient, out)
+    return lambda transform, gradient, is_prior, out: _multiply_blocks(
+        transform.differences.T, transform.mean * is_prior, gradient, out
+    )

@@ -1,6 +1,7 @@
 """Stochastic gradient Fisher scoring (SGFS): an underdamped chain in whitened coordinates.
 
-    A = sum_i z_i z_i^T + noise,    theta = W u,   W = (A / n)^(-1/2),   rows clipped to ||W^T z|| <= C
+    A = sum_i z_i z_i^T + noise,    theta = W u,    W = (A / n)^(-1/2)
+    g(u) = W^T sum_i v_i grad ell_i,    v_i = min(1, C^2 / ||W^T z_i||^2)
 
 See `skdpbayes.samplers.fisher.plan` for the floor of ``A``'s eigenvalues, ``C`` and the schedule, all of
 which follow from the released matrix.
@@ -13,11 +14,12 @@ import math
 import numpy as np
 
 from ...privacy.floating_point import lattice_spacing
-from ...targets import clip_transformed, second_moment
-from .._machinery.lattice import on_lattice
+from ...targets import record_weights, second_moment
+from ...targets._rows import read_only
+from .._machinery.lattice import OfBlocks, on_lattice
 from .._protocol import Released
 from ..langevin.underdamped import run_underdamped
-from .plan import complete
+from .plan import complete, shift_scale
 
 
 def release_moment(moment, noise_scale, generator):
@@ -36,7 +38,12 @@ def run_fisher(plan, chain, target, generator, verbose):
     """Release a second moment, and run an underdamped chain in the coordinates that it whitens."""
     moment = release_moment(second_moment(target), plan.moment_noise, generator)
     path, transform, norm = complete(plan, moment, chain)
-    clipped = clip_transformed(target, transform, norm)
-    draws = run_underdamped(path, clipped, generator, verbose, transform=transform)
-    blocks = draws.reshape(plan.n_draws, plan.bounds.n_blocks, -1) @ transform.T
+    target = target._replace(weights=read_only(record_weights(target, transform, norm)))
+    n_blocks = plan.bounds.n_blocks
+    scale = shift_scale(target.prior_precision.reshape(n_blocks, -1).max(axis=0), plan.n_samples)
+    coordinates = OfBlocks(transform, scale) if n_blocks > 1 else transform
+    draws = run_underdamped(path, target, generator, verbose, transform=coordinates)
+    blocks = draws.reshape(plan.n_draws, n_blocks, -1)
+    mean = (n_blocks > 1) * blocks.mean(axis=1, keepdims=True)
+    blocks = (blocks - mean) @ transform.T + mean * scale
     return Released(blocks.reshape(draws.shape), path, other={"second_moment": moment})

@@ -6,13 +6,20 @@ A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mech
 
 ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
 With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
-data speak of have about the same curvature. Rows are clipped to ``||W^T z|| <= C``, ``C^2`` being 1.2 times
-the mean square that ``A`` itself predicts, or more where nothing is tempered all the same.
+data speak of have about the same curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``,
+``C^2`` being 1.2 times the mean square that ``A`` predicts, or more where nothing is tempered all the same.
+The softmax does not change when one vector is added to the coefficients of all classes. There is the prior
+alone in these directions, and coordinates are the floor's: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
 
 The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
 beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
 the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened coordinates a record
 adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
+
+Without privacy `reference` finds better coordinates, in which a chain tells deviations as well as a draw that
+is independent every ``2.5 (M / m)^(1/2)`` steps, and means better. What is planned is enough for 800 of them
+where the largest curvature ``M`` that is possible is met by records whose ``p (1 - p)`` is 0.03. What is run
+follows from the true ``M / m``, and is usually less.
 
 Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
 """
@@ -21,49 +28,68 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.base import clone
 
-from ...privacy.floating_point import covered_records
+from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
 from ...targets import MOMENT_ROWS
 from .._plan import Plan
 from ..langevin.at_noise import chain_length, free_shift, path_multiplier
 from ..langevin.geometry import PriorGeometry
+from ..langevin.plan import check_batches
+from ..langevin.schedule import most_steps, number_of_draws
 
 SHARE = 0.2
+# What draws without privacy are worth: deviations are known as well as from so many independent ones.
+EFFECTIVE_SIZE = 800
+# For one of them, over the root of the largest curvature: see `reference`.
+STEPS_PER_DRAW = 2.5
 # How often the slowest direction relaxes, with privacy and without.
 RELAXATIONS = (3.0, 10.0)
-N_STEPS, N_STEPS_WITHOUT_PRIVACY = 300, 3000
-N_DRAWS, BURN_IN = 100, 0.25
+N_STEPS = 300
+N_DRAWS, BURN_IN = (100, 2000), (0.25, 0.05)
 # C^2 over the mean square of the whitened rows.
-CLIPPING = 1.2
+_WEIGHTING = 1.2
 # A record's Hessian is at most a quarter of z z^T: below so many prior precisions the prior decides.
 _PRIOR_FLOOR = 4.0
 # In whitened coordinates a record's Fisher information is p (1 - p): taken to be at least this.
 _LEAST_INFORMATION = 0.03
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WhitenedGeometry(PriorGeometry):
     """The geometry of whitened rows, of which records are taken to say something.
 
     Attributes
     ----------
-    least_data_curvature : float, default=0.0
-        What data add to the curvature of a direction that they speak of; 0 where only the prior's is sure.
+    least_data_curvature : float
+        What data add to the curvature of a direction that they speak of.
+    shift_curvature : float, default=0.0
+        The prior's where all classes move alike, of which records say nothing.
     growth : float, default=1.0
-        By how much the transform can enlarge errors of sums, relative to the norm of rows.
+        By how much the transform can enlarge errors, relative to the bound on weighted rows: at least 1.
     """
 
-    least_data_curvature: float = 0.0
+    least_data_curvature: float
+    shift_curvature: float = 0.0
     growth: float = 1.0
 
     def slowest(self, temperature):
         """Return the curvature of the slowest direction that data speak of."""
-        return self.least_data_curvature or super().slowest(temperature)
+        return self.least_data_curvature
+
+    def stiffest(self, temperature):
+        """Return the largest curvature that the potential can have."""
+        return max(super().stiffest(temperature), temperature * self.shift_curvature)
 
     def inflation(self, budget):
-        """Sums are rounded before they are transformed, which can make their errors as much larger."""
-        return 1.0 + (super().inflation(budget) - 1.0) * max(1.0, self.growth)
+        """Sums are rounded before they are transformed, which can make their errors as much larger.
+
+        So are norms, by which records are weighted.
+        """
+        records = covered_records(self.n_samples, budget.neighboring_relation)
+        weights = 8.0 * UNIT_ROUNDOFF * (self.bounds.block_length + 4) * records
+        return 1.0 + (super().inflation(budget) - 1.0 + weights) * self.growth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +102,9 @@ class FisherPlan(Plan):
     ----------
     share : float
         Share of ``mu^2`` that the matrix costs.
+    nominal_temperatures : tuple of (float, float) or None, default=None
+        On batches and on the full table, if rows of the largest norm went in all directions alike; None where
+        there are no batches, or the temperature is fixed.
     moment_noise : float
         Standard deviation of the noise on its diagonal; off it, ``1 / sqrt(2)`` of that.
     noise_multiplier : float
@@ -85,17 +114,30 @@ class FisherPlan(Plan):
     share: float
     moment_noise: float
     noise_multiplier: float
+    nominal_temperatures: tuple[float, float] | None = None
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
         if math.isnan(self.temperature):
             lines["temperature"] = "from the released second moment"
+        if not self.budget.is_private and "n_steps" not in self.fixed:
+            lines["steps"] = f"{self.n_steps:,}, or as many as the posterior turns out to take"
         lines["second moment"] = (
             f"noise of deviation {self.moment_noise:.4g}, {100 * self.share:.3g}% of mu^2"
         )
         lines["noise multiplier"] = f"{self.noise_multiplier:.4g}"
+        if self.nominal_temperatures is not None:
+            lines["full table"] = "temperature about {1:.3g} in place of {0:.3g}, say".format(
+                *self.nominal_temperatures
+            )
         return lines
+
+    def on_the_full_table(self):
+        """Return the plan with the same number of steps on the full table, and the same budget."""
+        of_matrix = math.sqrt(self.share) * self.budget.mu
+        multiplier, cost = path_multiplier(self.bounds, self.budget, 1.0, self.n_steps, of_matrix)
+        return replace(self, cost=cost, sampling_rate=1.0, noise_multiplier=multiplier)
 
 
 def whitening(moment, noise_scale, bounds, n_samples):
@@ -108,7 +150,7 @@ def whitening(moment, noise_scale, bounds, n_samples):
 
 
 def whiten(plan, moment):
-    """Return (transform ``W``, floor of the eigenvalues, norm to which whitened rows are clipped).
+    """Return (transform ``W``, floor of the eigenvalues, bound ``C`` on weighted rows).
 
     Parameters
     ----------
@@ -118,13 +160,24 @@ def whiten(plan, moment):
     """
     transform, values, floor = whitening(moment, plan.moment_noise, plan.bounds, plan.n_samples)
     floored = np.maximum(values, floor)
-    if not plan.budget.is_private:  # Nothing needs to be clipped.
-        return transform, floor, plan.bounds.row_norm * math.sqrt(plan.n_samples / floored[0])
     mean_square = np.sum(np.maximum(values, 0.0) / floored)
-    # The constant column is not clipped, and must leave room for the rest of a row.
-    constant = transform[-1] * plan.bounds.constant
-    least = max(1.0, 2.0 * float(constant @ constant))
-    return transform, floor, math.sqrt(max(CLIPPING * mean_square, least))
+    return transform, floor, math.sqrt(max(_WEIGHTING * mean_square, 1.0))
+
+
+def shift_scale(prior_precision, n_samples):
+    """Return ``D``'s diagonal, for the prior precision of a block."""
+    return np.sqrt(n_samples / (_PRIOR_FLOOR * prior_precision))
+
+
+def nominal_temperatures(plan, chain):
+    """Return `FisherPlan.nominal_temperatures`, or raise a ValueError where batches leave nothing to see."""
+    if plan.sampling_rate == 1 or not (plan.budget.is_private and math.isnan(plan.temperature)):
+        return None
+    length = plan.bounds.block_length
+    moment = plan.n_samples * plan.bounds.row_norm**2 / length * np.eye(length)
+    path, _, _ = complete(plan, moment, chain)
+    check_batches(path)
+    return path.temperature, path.full_table_temperature
 
 
 def complete(plan, moment, chain):
@@ -145,7 +198,7 @@ def complete(plan, moment, chain):
     transform : ndarray of shape (length, length)
         ``W``.
     norm : float
-        To which whitened rows are to be clipped.
+        ``C``.
     """
     transform, floor, norm = whiten(plan, moment)
     fixed = None if math.isnan(plan.temperature) else plan.temperature
@@ -168,13 +221,18 @@ def complete(plan, moment, chain):
     if fixed is None and path.temperature == 1.0:
         norm = _longest_untempered(path_at, norm, plan.bounds.row_norm, transform)
         path = path_at(norm)
-    return replace(path, sampler=plan.sampler), transform, norm
+    full = None
+    if fixed is None and plan.sampling_rate < 1:
+        reading_all = clone(chain).set_params(batch_size=None)
+        full = complete(plan.on_the_full_table(), moment, reading_all)[0].temperature
+    path = replace(path, sampler=plan.sampler, fixed=plan.fixed, full_table_temperature=full)
+    return path, transform, norm
 
 
 def _whitened_geometry(plan, transform, floor, norm):
     bounds, grown = plan.bounds, norm / plan.bounds.row_norm
     low, high = bounds.prior_precision
-    largest = float(np.linalg.eigvalsh(transform.T @ transform)[-1])
+    largest = float(np.linalg.norm(transform, 2)) ** 2
     whitened = bounds._replace(
         gradient_bound=bounds.gradient_bound * grown,
         smoothness=bounds.smoothness * grown**2,
@@ -183,8 +241,9 @@ def _whitened_geometry(plan, transform, floor, norm):
     return WhitenedGeometry(
         whitened,
         plan.n_samples,
-        least_data_curvature=_LEAST_INFORMATION * plan.n_samples if plan.budget.is_private else 0.0,
-        growth=float(np.linalg.norm(transform)) / grown,
+        least_data_curvature=_LEAST_INFORMATION * plan.n_samples,
+        shift_curvature=plan.n_samples / _PRIOR_FLOOR if bounds.n_blocks > 1 else 0.0,
+        growth=max(1.0, float(np.linalg.norm(transform)) / grown),
     )
 
 
@@ -214,8 +273,8 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
         As for its `plan`.
     rate : float
         Share of the records that a step reads.
-    burn_in : float
-        Fraction of the steps before the first draw.
+    burn_in : float or None
+        Fraction of the steps before the first draw; None is the default.
 
     Returns
     -------
@@ -225,8 +284,10 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
         raise ValueError(
             "sampler='sgfs' is for targets of rows, and this one's bounds do not state a row_norm."
         )
-    draws = n_draws or N_DRAWS
-    steps = chain_length(n_steps, _default_steps(budget), draws, burn_in, rate)
+    which = 0 if budget.is_private else 1
+    burn_in = BURN_IN[which] if burn_in is None else burn_in
+    draws = number_of_draws(n_draws, N_DRAWS[which], n_steps, burn_in)
+    steps = chain_length(n_steps, _default_steps(bounds, budget, rate), draws, burn_in, rate)
     of_matrix = math.sqrt(SHARE) * budget.mu
     multiplier, cost = path_multiplier(bounds, budget, rate, steps, of_matrix)
     return FisherPlan(
@@ -246,11 +307,14 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
     )
 
 
-def _default_steps(budget):
-    if not budget.is_private:
-        return N_STEPS_WITHOUT_PRIVACY
-    # They cost no privacy; colder chains have farther to go.
-    return math.ceil(N_STEPS * max(1.0, 2.0 * budget.mu))
+def _default_steps(bounds, budget, rate):
+    if budget.is_private:  # They cost no privacy; colder chains have farther to go.
+        steps = N_STEPS * max(1.0, 2.0 * budget.mu)
+    else:
+        curvature = bounds.smoothness / bounds.row_norm**2
+        steps = STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(curvature / _LEAST_INFORMATION)
+    # As many passes over the table, or batches would heat the draws.
+    return math.ceil(steps if rate == 1 else min(steps / rate, most_steps(rate)[1]))
 
 
 def moment_noise(bounds, n_samples, budget, multiplier):
@@ -260,6 +324,6 @@ def moment_noise(bounds, n_samples, budget, multiplier):
     records = covered_records(n_samples, budget.neighboring_relation)
     # Rounding of the sum, in both tables, of rows' norms, and of every entry to the lattice of its noise.
     chain = MOMENT_ROWS + records / MOMENT_ROWS + max(8, bounds.block_length / n_samples)
-    sums = 1.0 + 2.0 * 2.0**-53 * chain * records
+    sums = 1.0 + 2.0 * UNIT_ROUNDOFF * chain * records
     sensitivity = math.sqrt(budget.records_moved) * bounds.row_norm**2 * sums
     return sensitivity / free_shift(multiplier, bounds.block_length**2)

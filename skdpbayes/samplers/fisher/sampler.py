@@ -5,20 +5,23 @@
 `plan` says what it costs and how the matrix decides on the path, `core` does it.
 """
 
+from dataclasses import replace
+
 from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
 from ..langevin import SGHMC
-from .plan import BURN_IN, plan_fisher
+from .plan import nominal_temperatures, plan_fisher
 
 
 @options()
 class SGFS(Sampler):
-    """Stochastic gradient Fisher scoring: SGHMC in coordinates that a released second moment whitens.
+    """Stochastic gradient Fisher scoring, the paper's algorithm: tempered draws in whitened coordinates.
 
     A share of the budget releases ``A = sum z z^T`` with noise, the rest buys steps of an underdamped chain
-    in ``u``, ``theta = (A / n)^(-1/2) u``, where directions are of about the same curvature [1]_. Rows are
-    clipped in these coordinates, too, which moves the posterior where they are heavy-tailed or of rare 0/1
-    columns. Draws follow that posterior at the lowest temperature that the budget affords, or at the given
-    one. For logistic targets; the released matrix is ``second_moment``.
+    in ``u``, ``theta = (A / n)^(-1/2) u``, where all directions are of similar curvature [1]_. Records that
+    stick out there count less. Draws follow that posterior at the lowest temperature that the budget affords,
+    or at the given one. For logistic targets; the released matrix is ``second_moment``. Without privacy
+    (``epsilon=inf``) a chain starts at the mode, in coordinates in which the posterior is round there, and
+    draws are worth about a thousand independent ones.
 
     Parameters
     ----------
@@ -58,9 +61,14 @@ class SGFS(Sampler):
         budget.checked_gaussian(f"sampler={self.name!r}")
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
-        burn_in = BURN_IN if given(self.burn_in) is None else float(self.burn_in)
+        burn_in = None if given(self.burn_in) is None else float(self.burn_in)
         fixed = None if temperature is None else float(temperature)
-        return plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
+        plan = plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
+        return replace(plan, nominal_temperatures=nominal_temperatures(plan, self._chain()))
+
+    def _chain(self):
+        """Return what runs in whitened coordinates."""
+        return SGHMC(**self.get_params(deep=False))
 
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another target, or this one has no rows."""
@@ -74,5 +82,7 @@ class SGFS(Sampler):
     def run(self, plan, target, generator, verbose):
         """Release the second moment, then draw along a path in the coordinates that it whitens."""
         from .core import run_fisher
+        from .reference import run_reference
 
-        return run_fisher(plan, SGHMC(**self.get_params(deep=False)), target, generator, verbose)
+        run = run_fisher if plan.budget.is_private else run_reference
+        return run(plan, self._chain(), target, generator, verbose)

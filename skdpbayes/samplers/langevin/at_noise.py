@@ -89,7 +89,7 @@ def free_shift(noise_multiplier, n_parameters):
     if rounding > 0.5 * paid:
         raise ValueError(
             "the budget is too small for so many steps of so many parameters: what a record may move a "
-            "single step is lost in rounding. Raise epsilon, or lower n_steps."
+            "single step is lost in rounding. Raise epsilon, or, of a chain, lower n_steps."
         )
     return paid - rounding
 

@@ -6,6 +6,7 @@ long steps are, `dynamics` says; how many, and at which temperature, `schedule`;
 """
 
 import math
+from dataclasses import replace
 
 from ...targets import clips_each_example
 from .._protocol import Released, Sampler, check_made_for, given, resolved_batch_size
@@ -16,12 +17,12 @@ from .clipped import ClippedGeometry, plan_clipped
 from .dynamics import Overdamped
 from .geometry import PriorGeometry
 from .last_iterate import LastIterate
-from .plan import LangevinPlan
-from .schedule import Chain, solve
+from .plan import LangevinPlan, check_batches
+from .schedule import Chain, number_of_draws, solve
 
 # How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.
 PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)
-PATH_BURN_IN, PATH_DRAWS = 0.25, 100
+PATH_BURN_IN, PATH_DRAWS = 0.25, (100, 1000)
 
 
 class LangevinSampler(Sampler):
@@ -65,7 +66,12 @@ class LangevinSampler(Sampler):
 
     def _plan_clipped(self, bounds, *args):
         if self.release == "last_iterate" or self.init != "zeros":
-            bounds.checked_convex()
+            option = "init='zeros'" if self.init != "zeros" else "release='all_iterates'"
+            other = "sampler='sghmc' or 'sgld'" if self.name == "ops" else option
+            raise ValueError(
+                "what one posterior sample costs is known of models whose log likelihood is concave, as that "
+                f"of logistic regression, and networks are none: take {other}, which pays for a whole path."
+            )
         if self.step_decay:
             raise ValueError(
                 f"step_decay={self.step_decay:g} does not go with gradients that are clipped one by one, as "
@@ -74,20 +80,25 @@ class LangevinSampler(Sampler):
         return plan_clipped(self, bounds, *args)
 
     def _plan_path(self, bounds, n_samples, budget, rate, temperature, n_steps, n_draws):
-        default = PATH_BURN_IN if self.init == "zeros" else 0.0
+        burn_in = self.burn_in_or(PATH_BURN_IN if self.init == "zeros" else 0.0)
         chain = self._chain(
             PriorGeometry(bounds, n_samples),
             budget,
             AllIterates(self._start_cost(bounds, n_samples, budget)),
             PATH_RELAXATIONS,
             rate,
-            burn_in=self.burn_in_or(default),
-            n_draws=n_draws or PATH_DRAWS,
+            burn_in=burn_in,
+            n_draws=number_of_draws(n_draws, _default_draws(budget), n_steps, burn_in),
             n_steps=n_steps,
         )
-        solved = solve(chain, self._own_temperature(temperature))
+        wanted = self._own_temperature(temperature)
+        solved, full = solve(chain, wanted), None
+        if rate < 1 and wanted is None:
+            full = solve(replace(chain, sampling_rate=1.0), None).temperature
         start = self._planned_start(bounds, n_samples, budget, solved.temperature)
-        return self._made(chain, solved, start=start)
+        plan = self._made(chain, solved, start=start, full_table_temperature=full)
+        check_batches(plan)
+        return plan
 
     def _plan_last(self, bounds, n_samples, budget, batch, temperature, n_steps, n_draws):
         bounds.checked_convex()
@@ -148,7 +159,7 @@ class LangevinSampler(Sampler):
             (0.0, 0.0) if clipped else relaxations,
             1.0 if batch is None else batch / n_samples,
             burn_in=self.burn_in_or(CLIPPED_BURN_IN if clipped else PATH_BURN_IN),
-            n_draws=n_draws or PATH_DRAWS,
+            n_draws=n_draws or _default_draws(budget),
             n_steps=n_steps,
         )
         if clipped:
@@ -230,6 +241,10 @@ class LangevinSampler(Sampler):
             start = plan.start.sampler.run(plan.start, target, generator, verbose).draws[0]
         run = run_overdamped if self.is_overdamped else run_underdamped
         return Released(run(plan, target, generator, verbose, start), plan)
+
+
+def _default_draws(budget):
+    return PATH_DRAWS[0 if budget.is_private else 1]
 
 
 def _check_hidden(sampler, budget):

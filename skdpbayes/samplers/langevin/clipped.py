@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from .at_noise import affordable_step, chain_length, free_shift, path_cost, path_multiplier
 from .geometry import PriorGeometry
-from .schedule import Schedule
+from .schedule import Schedule, number_of_draws
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000
 N_DRAWS, BURN_IN = 100, 0.5
@@ -99,7 +99,8 @@ def plan_clipped(sampler, bounds, n_samples, budget, rate, temperature, n_steps,
     """
     burn_in = sampler.burn_in_or(BURN_IN)
     default = N_STEPS if budget.is_private else N_STEPS_WITHOUT_PRIVACY
-    steps = chain_length(n_steps, default, n_draws or N_DRAWS, burn_in, rate)
+    n_draws = number_of_draws(n_draws, N_DRAWS, n_steps, burn_in)
+    steps = chain_length(n_steps, default, n_draws, burn_in, rate)
     multiplier, cost = path_multiplier(bounds, budget, rate, steps)
     friction = None if sampler.is_overdamped else sampler.friction_or(FRICTION)
     geometry = ClippedGeometry(bounds, n_samples, friction=friction)

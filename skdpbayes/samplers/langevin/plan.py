@@ -15,6 +15,9 @@ from .._plan import Plan
 from .dynamics import HEATING, forgetting
 from .schedule import batch_trace, power_sum
 
+# Batches that raise the temperature by more than this are worth a warning, and by more than that an error.
+_MUCH_HOTTER, HOTTEST = 2.0, 1000.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class LangevinPlan(Plan):
@@ -38,6 +41,9 @@ class LangevinPlan(Plan):
         How fast the friction follows the kinetic temperature; 0 keeps it as it is.
     start : LangevinPlan or None, default=None
         How the first state is drawn; None starts at zero.
+    full_table_temperature : float or None, default=None
+        At which the full table would be sampled, all else being left as it is; None where there are no
+        batches, or the temperature is fixed.
     hides_path : bool, default=False
         Whether only the last iterate of every segment is released. Batches, if any, take turns then, and
         are cut at random for every draw, without looking at the records.
@@ -51,6 +57,7 @@ class LangevinPlan(Plan):
     friction: float | None = None
     thermostat_gain: float = 0.0
     start: "LangevinPlan | None" = None
+    full_table_temperature: float | None = None
     hides_path: bool = False
 
     # Steps
@@ -154,10 +161,10 @@ class LangevinPlan(Plan):
             return found
         if self.relaxations < 0.99 * self.wanted_relaxations:
             found += (self._short_warning(),)
-        return found + self._heat_warnings()
+        return found + self._heat_warnings() + self._batch_warnings()
 
     def _short_warning(self):
-        if self.thermostat_gain:
+        if self.thermostat_gain and self.budget.is_private:
             return (
                 f"at temperature {self.temperature:.3g} the budget lets the slowest direction relax "
                 f"{self.relaxations:.2g} times instead of {self.wanted_relaxations:g}: draws stay near "
@@ -166,22 +173,46 @@ class LangevinPlan(Plan):
         return (
             f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
             f"{self.wanted_relaxations:g}: draws stay near where they start where the data say "
-            "little; raise n_steps, or leave temperature and step_size to the plan."
+            f"little; {self._longer()}."
         )
+
+    def _longer(self):
+        """Return what would make the chain longer: what was fixed is to yield."""
+        # Where the budget is used up, more steps would only be shorter ones.
+        spent = self.budget.is_private and self.epsilon > 0.99 * self.budget.epsilon
+        if "temperature" in self.fixed and spent:
+            return "raise temperature, or leave it 'auto'"
+        if "step_size" in self.fixed:
+            return f"raise {'n_steps or ' * ('n_steps' in self.fixed)}step_size, or leave it 'auto'"
+        if "n_steps" in self.fixed:
+            return "raise n_steps, or leave it 'auto'"
+        if self.sampling_rate < 1:
+            return f"raise batch_size, or fix n_steps above {self.n_steps:,}"
+        return f"fix n_steps above {self.n_steps:,}"
 
     def _heat_warnings(self):
         heat = self.subsampling_temperature
+        other = "lower step_size" if "step_size" in self.fixed else "raise n_steps"
         # A thermostat's friction can rise to 1.
         if self.thermostat_gain and self.friction * (1.0 + heat / self.temperature) > 1:
             return (
                 f"batches may heat the draws by as much as {heat:.3g}, more than "
-                "the thermostat can take out: raise batch_size or n_steps.",
+                f"the thermostat can take out: raise batch_size, or {other}.",
             )
         if self.thermostat_gain or heat <= 1.001 * HEATING * self.temperature:
             return ()
         return (
             f"batches may heat the draws from temperature {self.temperature:.3g} to as "
-            f"much as {self.temperature + heat:.3g}: raise batch_size or n_steps.",
+            f"much as {self.temperature + heat:.3g}: raise batch_size, or {other}.",
+        )
+
+    def _batch_warnings(self):
+        full = self.full_table_temperature
+        if full is None or self.temperature <= _MUCH_HOTTER * full:
+            return ()
+        return (
+            f"batches raise the temperature to {self.temperature:.3g}, and the full table would have "
+            f"{full:.3g}: raise batch_size, or n_steps, or take batch_size=None.",
         )
 
     def summary(self):
@@ -203,6 +234,8 @@ class LangevinPlan(Plan):
             if self.sampling_rate < 1:
                 heat = f"{self.subsampling_temperature:.3g}"
                 lines["subsampling"] = f"batches add at most {heat} to the temperature"
+        if self.full_table_temperature is not None:
+            lines["full table"] = f"would have temperature {self.full_table_temperature:.4g}"
         if self.start:
             at = f"a posterior sample at temperature {self.start.temperature:.4g}"
             spent = f"epsilon = {self.start.epsilon:.4g} by itself"
@@ -213,6 +246,18 @@ class LangevinPlan(Plan):
             held = f"held at {self.temperature:.4g} by the thermostat"
             lines["noise temperature"] = f"{self.noise_temperature:.4g}, {held}"
         return lines
+
+
+def check_batches(plan):
+    """Raise a ValueError where batches make of a posterior one that says nothing."""
+    full = plan.full_table_temperature
+    hottest = plan.temperature + plan.subsampling_temperature
+    if full is not None and hottest > HOTTEST * full:
+        raise ValueError(
+            f"batches of {plan.sampling_rate * plan.n_samples:.6g} records can raise the temperature from "
+            f"{full:.3g}, that of the full table, to {hottest:.3g}: raise batch_size, or n_steps, or take "
+            "batch_size=None."
+        )
 
 
 def segment_lengths(n_steps, n_segments):

@@ -29,7 +29,7 @@ _PATH = {
 
 @options()
 class OPS(LangevinSampler):
-    """One posterior sample, or a few: the last iterates of full-batch Langevin chains.
+    """One posterior sample, the paper's algorithm: tempered draws, the last iterates of full-batch chains.
 
     The published sampler draws exactly from the posterior [1]_, which no chain does. Releasing only the last
     iterate of a chain that contracts needs no exactness: after any number of steps it is ``mu``-GDP with
@@ -108,7 +108,7 @@ class PathSampler(LangevinSampler):
 
 @options()
 class SGLD(PathSampler):
-    """Stochastic gradient Langevin dynamics.
+    """Stochastic gradient Langevin dynamics, the paper's algorithm: tempered draws along a path.
 
     ``theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I)``, ``g`` the summed
     gradient of the records' losses. Draws are midpoints of successive iterates, which on quadratic
@@ -163,12 +163,12 @@ class SGLD(PathSampler):
 
 @options()
 class SGHMC(PathSampler):
-    """Stochastic gradient Hamiltonian Monte Carlo: underdamped Langevin dynamics.
+    """Stochastic gradient Hamiltonian Monte Carlo, the paper's algorithm: tempered draws along a path.
 
     ``u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I)``, ``theta <- theta + u``
-    [1]_. With ``eta = kappa / f`` it costs what SGLD's path does, ``mu^2 = s^2 t / (2 tau)``, and needs
-    about the square root of its number of steps. Draws are midpoints ``theta - u / 2``: on quadratic
-    potentials they follow the posterior at temperature ``tau`` exactly.
+    [1]_: underdamped Langevin dynamics. With ``eta = kappa / f`` it costs what SGLD's path does,
+    ``mu^2 = s^2 t / (2 tau)``, and needs about the square root of its number of steps. Draws are midpoints
+    ``theta - u / 2``: on quadratic potentials they follow the posterior at temperature ``tau`` exactly.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class SGHMC(PathSampler):
 
 
 class SGNHT(SGHMC):
-    """Stochastic gradient Nose-Hoover thermostat: SGHMC whose friction holds the temperature.
+    """Stochastic gradient Nose-Hoover thermostat, the paper's algorithm: SGHMC at a temperature that is held.
 
     ``f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau)`` takes out what batches add to the temperature [1]_;
     it reads nothing but released velocities. The temperature ``tau`` of the draws is 1 unless it is fixed

@@ -129,9 +129,16 @@ def solve(chain, temperature):
     if free and most == taken and _wanted_steps(chain, temperature) > most:
         raise ValueError(
             f"the plan would need {_wanted_steps(chain, temperature):.2g} steps: fix n_steps, or lower "
-            "prior_scale, data_norm or step_decay."
+            f"{'step_decay, ' * bool(chain.step_decay)}prior_scale or data_norm."
         )
     return Schedule(temperature, step, steps)
+
+
+def number_of_draws(n_draws, default, n_steps, burn_in):
+    """Return the user's number of draws, or a default: no more than steps after the burn-in."""
+    if n_draws is not None or n_steps is None:
+        return n_draws or default
+    return min(default, n_steps - math.floor(n_steps * burn_in))
 
 
 def fewest_steps(n_steps, n_draws, burn_in, most, rate):
@@ -276,10 +283,12 @@ def _within_budget(chain, temperature):
             range(fewest, steps), True, key=lambda n: excess(chain, temperature, step, n) > 0
         )
         return step, fewest + affordable - 1
+    given = [f"temperature={temperature:g}", f"step_size={step:g}"]
+    if chain.n_steps is not None:
+        given.append(f"n_steps={steps}")
     raise ValueError(
-        f"temperature={temperature:g}, step_size={step:g} and n_steps={steps} together cost "
-        f"more than epsilon={chain.budget.epsilon:g} at delta={chain.budget.delta:g}: drop one of "
-        "temperature, step_size and n_steps, or raise epsilon."
+        f"{', '.join(given)}: together these cost more than epsilon={chain.budget.epsilon:g} at "
+        f"delta={chain.budget.delta:g}: drop one of them, or raise epsilon."
     )
 
 

@@ -60,11 +60,11 @@ def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, 
     for k in range(first, stop):
         to_parameters(transform, place, theta)
         estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, gradient, prior)
-        to_coordinates(transform, gradient, pull)
+        to_coordinates(transform, gradient, False, pull)
         kappa = steps.size * (k + 1.0) ** -steps.decay
         noise_scale = np.sqrt(2.0 * kappa * steps.noise)
         noisy_step(pull, kappa, noise_scale, steps.spacing, generator, pushed)
-        to_coordinates(transform, prior, pull)
+        to_coordinates(transform, prior, True, pull)
         add_prior_step(pull, kappa * steps.temperature, steps.spacing, pushed)
         release = draw < kept.size and kept[draw] == k
         kinetic = 0.0

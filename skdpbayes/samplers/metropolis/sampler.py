@@ -134,7 +134,7 @@ class RandomWalk(Sampler):
 
 
 class DPMH(RandomWalk):
-    """Metropolis-Hastings with Barker's rule over the whole table.
+    """Metropolis-Hastings with Barker's rule over the whole table: tempered draws.
 
     A proposal at distance ``M`` is accepted with probability ``1 / (1 + exp(-L))``, ``L`` the log ratio
     [1]_. One record moves the log-odds of that by ``a = G M / tau`` at most, so that a decision is
@@ -178,7 +178,7 @@ class DPMH(RandomWalk):
 
 @options()
 class DPFastMH(RandomWalk):
-    """Metropolis-Hastings with Barker's rule on Poisson batches.
+    """Metropolis-Hastings with Barker's rule on Poisson batches: tempered draws.
 
     The auxiliary-variable chain of TunaMH [1]_, which stays exact on batches, with Barker's rule in place of
     Metropolis': a decision's log-odds move by ``a (2 + r^2 / (1 + r))`` at most, which is all that it
@@ -223,11 +223,11 @@ class DPFastMH(RandomWalk):
 
 @options()
 class PenaltyMH(RandomWalk):
-    """Metropolis-Hastings with Gaussian noise on the log ratio, over the whole table.
+    """Metropolis-Hastings with noise on the log ratio, the papers' algorithm: tempered draws.
 
-    Noise ``N(-v/2, v)`` on the log ratio leaves Metropolis' rule exact [1]_, and makes a decision a Gaussian
-    mechanism of sensitivity ``2a`` [2]_. The chain follows the posterior at temperature ``tau``.
-    ``acceptance_rate`` is released.
+    It reads the whole table. Noise ``N(-v/2, v)`` on the log ratio leaves Metropolis' rule exact [1]_, and
+    makes a decision a Gaussian mechanism of sensitivity ``2a`` [2]_. The chain follows the posterior at
+    temperature ``tau``. ``acceptance_rate`` is released.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ class PenaltyMH(RandomWalk):
 
 @options()
 class DPFastMHGaussian(DPFastMH):
-    """Metropolis-Hastings on Poisson batches with Gaussian noise that is always on.
+    """Metropolis-Hastings on Poisson batches with Gaussian noise that is always on: tempered draws.
 
     What DP-Fast MH [1]_ does above its threshold, at every step: the noise of `PenaltyMH` on the batches of
     `DPFastMH`. A record counts a Poisson number of times, and is accounted for so. ``acceptance_rate`` is
@@ -316,8 +316,11 @@ def _advice(plan, fixed):
     advice += (
         f"; it samples at temperature {plan.temperature:.3g}. " if plan.temperature > 1 else ". "
     )
-    if fixed.n_steps is not None or fixed.step_size is not None:
-        return advice + "Leave n_steps and step_size to the plan, or raise epsilon."
+    names = [name for name in ("n_steps", "step_size") if getattr(fixed, name) is not None]
+    if plan.is_short and fixed.temperature is not None:
+        names.append("temperature")
+    if names:
+        return advice + f"Leave {' and '.join(names)} 'auto', or raise epsilon."
     if plan.budget.delta == 0:
         return (
             advice

@@ -364,7 +364,8 @@ def impossible(problem, ratios=0.0):
             f"no chain with {', '.join(fixed)} is private: so small a batch tells too much about steps "
             "that are so long. Raise batch_size, or lower step_size."
         )
+    remedy = "leave one of these out, or raise epsilon" if fixed else "raise epsilon"
     return ValueError(
         f"no chain with {', '.join(fixed) or 'these bounds'} costs at most epsilon="
-        f"{problem.budget.epsilon:g} at delta={problem.budget.delta:g}: leave one out, or raise epsilon."
+        f"{problem.budget.epsilon:g} at delta={problem.budget.delta:g}: {remedy}."
     )

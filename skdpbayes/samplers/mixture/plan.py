@@ -30,6 +30,7 @@ from ...targets import TargetBounds
 from ...targets.mixture import STATISTICS_NORM, MixtureModel
 from .._plan import Plan
 from ..langevin.at_noise import chain_length, free_shift, path_multiplier
+from ..langevin.schedule import number_of_draws
 from ..metropolis.plan import MetropolisPlan
 from .path import statistics_inflation
 
@@ -175,7 +176,7 @@ def plan_noisy_path(sampler, model, n_samples, budget, rate, burn_in, halves, fi
     """
     temperature, n_steps, n_draws = fixed
     bounds, phases, share = _start(model, n_samples, budget)
-    draws = n_draws or N_DRAWS
+    draws = number_of_draws(n_draws, N_DRAWS, n_steps, burn_in)
     default = N_STEPS if budget.is_private else N_STEPS_WITHOUT_PRIVACY
     steps = chain_length(n_steps, default, draws, burn_in, rate)
     multiplier, cost = path_multiplier(bounds, budget, rate, steps, math.sqrt(share) * budget.mu)

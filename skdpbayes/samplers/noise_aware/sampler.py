@@ -8,7 +8,7 @@
 import numpy as np
 
 from .._protocol import Sampler, check_made_for, options
-from ..langevin import SGHMC
+from ..fisher import SGFS
 from .plan import plan_noise_aware
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
@@ -36,7 +36,7 @@ class NoiseAware(Sampler):
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
     wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
     logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
-    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGHMC`.
+    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`.
 
     References
     ----------
@@ -75,7 +75,7 @@ class NoiseAware(Sampler):
                 f"are {size}: take sampler='auto'."
             )
         if not budget.is_private:
-            return SGHMC().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
+            return SGFS().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
         if n_steps is not None:
             raise ValueError(
                 f"n_steps={n_steps} is for chains that read the table at every step, and "

@@ -28,7 +28,7 @@ _SHARE = [AUTO, Interval(Real, 0, 1, closed="right")]
 
 @options()
 class BayesByBackprop(Sampler):
-    """Bayes by backprop: a Gaussian with independent coordinates, fitted to the posterior by noisy gradients.
+    """Bayes by backprop, the paper's algorithm: a Gaussian that is fitted to a tempered posterior.
 
     Minimises ``E_q sum_i ell_i + tau KL(q || p)`` over ``q = N(m, diag(s^2))`` by Adam [1]_. Every noisy
     gradient is released: ``T`` Gaussian mechanisms, on Poisson batches subsampled ones. As many draws as

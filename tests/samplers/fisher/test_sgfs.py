@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 from references import logistic_moments, planned, standard_error
 from scipy.special import expit
 
@@ -14,15 +15,18 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC
+from skdpbayes.samplers._machinery.lattice import OfBlocks, to_coordinates
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.fisher.core import release_moment
-from skdpbayes.samplers.fisher.plan import complete
+from skdpbayes.samplers.fisher.plan import WhitenedGeometry, complete
+from skdpbayes.samplers.fisher.reference import find_mode
 from skdpbayes.targets import (
     TargetBounds,
-    clip_transformed,
     logistic_bounds,
     logistic_prior_precision,
     make_logistic,
+    potential_gradient,
+    record_weights,
     second_moment,
 )
 
@@ -130,7 +134,7 @@ def test_an_attack_by_rows_that_are_too_long_for_squares_gains_nothing(container
 @pytest.mark.parametrize("constant", [0.0, 1.5])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_moments_and_clipping_of_any_table(constant, sparse, n_classes):
+def test_moments_and_weights_of_any_table(constant, sparse, n_classes):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 4)) * [1.0, 0.2, 3.0, 0.01]
     X[rng.random(X.shape) < 0.3] = 0.0
@@ -144,25 +148,113 @@ def test_moments_and_clipping_of_any_table(constant, sparse, n_classes):
     assert np.allclose(second_moment(target), rows.T @ rows, rtol=1e-10)
     length = rows.shape[1]
     transform = rng.normal(size=(length, length))
-    norm = 1.2 * np.linalg.norm(constant * transform[-1]) + 0.5
-    clipped = clip_transformed(target, transform, norm)
-    factor = np.divide(clipped.scale, target.scale)
-    assert np.all((factor >= 0) & (factor <= 1))
-    shrunk = rows.copy()
-    shrunk[:, :4] *= factor[:, None]
-    norms = np.linalg.norm(shrunk @ transform, axis=1)
-    assert norms.max() <= norm
-    # As little as is necessary: a row is at the norm, or as it was.
-    assert np.all((norms > norm * (1 - 1e-6)) | (factor == 1))
-    assert 0.05 < np.mean(factor < 1) < 0.95
+    squares = np.sum((rows @ transform) ** 2, axis=1)
+    norm = math.sqrt(np.median(squares))
+    weights = record_weights(target, transform, norm)
+    assert np.allclose(weights, np.minimum(1.0, norm**2 / np.maximum(squares, 1e-300)), rtol=1e-10)
+    assert 0.05 < np.mean(weights < 1) < 0.95
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-160])
-def test_rows_whose_squares_underflow_are_left_as_they_are(size):
-    target, _ = logistic(np.array([[size, 0.0], [1.0, 1.0]]), np.array([0, 1]), constant=0.5)
-    clipped = clip_transformed(target, np.eye(3) + 0.1, 1.0)
-    assert clipped.scale[0] == 1.0 and clipped.scale[1] < 1.0
+def test_rows_whose_squares_underflow_count_in_full(size):
+    target, _ = logistic(np.array([[size, 0.0], [1.0, 1.0]]), np.array([0, 1]))
+    weights = record_weights(target, np.eye(2) + 0.1, 0.5)
+    assert weights[0] == 1.0 and weights[1] < 1.0
+
+
+def whitened_gradients(n_classes, constant, seed):
+    """Gradients of single records in ``u``, as a step adds them up, and the bound on them.
+
+    Records of any length, at any point, in coordinates that stretch some directions a lot.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 3)) * rng.choice([1e-6, 0.1, 1.0, 10.0], size=(60, 1))
+    y = np.arange(60) % n_classes
+    target, bounds = logistic(X, y, constant=constant, n_classes=n_classes)
+    length = 3 + (constant > 0)
+    transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
+    norm = 10.0 ** rng.uniform(-1, 1)
+    weights = record_weights(target, transform, norm)
+    scale = 10.0 ** rng.uniform(-2, 2, size=length)
+    coordinates = OfBlocks(transform, scale) if n_classes > 2 else transform
+    theta = rng.normal(size=bounds.n_parameters) * 10.0 ** rng.uniform(-2, 3)
+    found = []
+    for i in range(60):
+        own = target._replace(weights=np.where(np.arange(60) == i, weights, 0.0))
+        moved = np.empty(theta.size)
+        to_u(coordinates, potential_gradient(own, theta, 0.0), False, moved)
+        found.append(moved)
+    return np.array(found), bounds.gradient_bound * norm / bounds.row_norm
+
+
+@njit
+def to_u(coordinates, gradient, is_prior, out):
+    to_coordinates(coordinates, gradient, is_prior, out)
+
+
+@pytest.mark.parametrize("n_classes, constant", [(2, 0.0), (2, 0.7), (3, 0.7)])
+def test_no_pair_of_records_is_farther_apart_than_noise_is_scaled_for(n_classes, constant):
+    """By brute force, over all pairs; and a bound that is not met would cost accuracy."""
+    longest = 0.0
+    for seed in range(20):
+        found, bound = whitened_gradients(n_classes, constant, seed)
+        apart = max(np.linalg.norm(found - one, axis=1).max() for one in found)
+        assert apart <= 2.0 * bound * (1 + 1e-9)
+        assert np.linalg.norm(found, axis=1).max() <= bound * (1 + 1e-9)
+        longest = max(longest, apart / (2.0 * bound))
+    assert longest > 0.5
+
+
+def test_what_rounding_lets_through_is_allowed_for():
+    """Rows that are all but orthogonal to what stretches most: their norms lose digits, and weights, too."""
+    rng = np.random.default_rng(0)
+    d, norm = 6, 2.0
+    worst = 0.0
+    for growth in (1.0, 1e8, 1e15):
+        stretched = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        X = rng.normal(size=(4000, d)) @ stretched[:, 1:] @ stretched[:, 1:].T
+        target, bounds = logistic(np.ascontiguousarray(X), np.arange(4000) % 2, norm=norm)
+        transform = stretched * np.where(np.arange(d) == 0, growth, 1.0)
+        weights = record_weights(target, transform, 1.0)
+        rows = X * target.scale[:, None]
+        exact = rows.astype(np.longdouble) @ transform.astype(np.longdouble)
+        longest = float((weights * np.linalg.norm(exact, axis=1)).max())
+        whitened = bounds._replace(gradient_bound=1.0)
+        geometry = WhitenedGeometry(
+            whitened,
+            4000,
+            least_data_curvature=1.0,
+            growth=max(1.0, float(np.linalg.norm(transform)) * norm),
+        )
+        assert longest <= geometry.inflation(Budget(1.0, 1e-5))
+        worst = max(worst, longest)
+    assert worst > 1.0 + 1e-3  # What a fixed margin would not have covered.
+
+
+def test_the_mode_stays_where_it_was_on_columns_of_rare_ones():
+    """A row that is shortened has another logit: the mode moved by six deviations for that."""
+    rng = np.random.default_rng(0)
+    n, frequencies = 20_000, np.geomspace(0.5, 0.01, 10)
+    X = (rng.random((n, 10)) < frequencies).astype(float)
+    y = (rng.random(n) < expit(X @ rng.normal(size=10) * 1.5 - 0.5)).astype(int)
+    target, bounds = logistic(X, y, norm=10**0.5, prior_scale=0.8, constant=1.0)
+    plan = SGFS().plan(bounds, n, Budget(1.0, 1e-6))
+    moment = release_moment(second_moment(target), plan.moment_noise, rng)
+    _, transform, norm = complete(plan, moment, SGHMC())
+    weights = record_weights(target, transform, norm)
+    assert np.mean(weights < 1) > 0.1
+    rows = np.column_stack([X, np.ones(n)])
+    mode, hessian = find_mode(target, 1.0)
+    moved = mode.copy()
+    for _ in range(20):
+        p = expit(rows @ moved)
+        curvature = (rows * (weights * p * (1 - p))[:, None]).T @ rows
+        gradient = rows.T @ (weights * (p - y)) + target.prior_precision * moved
+        moved -= np.linalg.solve(curvature + np.diag(target.prior_precision), gradient)
+    # What weights leave out is information, so that the mode may differ by part of a deviation.
+    deviations = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    assert np.abs((moved - mode) / deviations).max() < 2.0
 
 
 # What the rest may do
@@ -211,7 +303,7 @@ def test_the_budget_is_spent_between_the_matrix_and_the_path(relation, options):
 @pytest.mark.parametrize(
     "options, bounds, named",
     [
-        ({"n_steps": 10}, BOUNDS, "n_steps"),
+        ({"n_steps": 10, "n_draws": 20}, BOUNDS, "n_steps"),
         ({}, BOUNDS._replace(row_norm=None), "row_norm"),
     ],
 )
@@ -244,6 +336,24 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
     assert (np.abs(draws.mean(axis=0) - mean) < error + 0.05 * deviations).all()
     found = np.cov(draws.T) / np.outer(deviations, deviations)
     assert np.allclose(found, covariance / np.outer(deviations, deviations), atol=0.12)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_directions_in_which_all_classes_move_alike_follow_the_prior(epsilon):
+    """The softmax says nothing of them, and whitening by rows left them where they began."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (10_000, 3))
+    y = np.argmax(X @ rng.normal(size=(3, 3)) + rng.gumbel(size=(10_000, 3)), axis=1)
+    draws = [
+        DPBayesianLogisticRegression(
+            epsilon, sampler="sgfs", data_norm=2.0, prior_scale=0.5, random_state=seed
+        )
+        .fit(X, y)
+        .posterior_samples_.mean(axis=1)
+        for seed in range(4)
+    ]
+    spread = np.sqrt(np.mean(np.square(draws), axis=(0, 1))) / (0.5 / math.sqrt(3))
+    assert np.all((spread > 0.7) & (spread < 1.35))
 
 
 def test_the_estimator_publishes_the_matrix_it_has_paid_for():

@@ -120,9 +120,9 @@ def test_without_privacy_the_temperature_is_one(sampler):
 @pytest.mark.parametrize(
     "options, named",
     [
-        ({"sampler": OPS}, "convex"),
-        ({"sampler": SGLD, "release": "last_iterate"}, "convex"),
-        ({"init": "ops"}, "convex"),
+        ({"sampler": OPS}, "logistic regression.*sampler='sghmc'"),
+        ({"sampler": SGLD, "release": "last_iterate"}, "release='all_iterates'"),
+        ({"init": "ops"}, "init='zeros'"),
         ({"init_share": 0.5}, "init_share"),
         ({"step_decay": 0.3}, "step_decay"),
         ({"step_size": -1.0}, "step_size"),

@@ -176,9 +176,9 @@ def test_repeated_questions_are_answered_from_memory():
     "options, named",
     [
         ({"temperature": 2.0, "step_size": 1e-4, "n_steps": 50_000}, "temperature.*step_size.*n_s"),
-        ({"n_steps": 100}, "n_steps=100.*n_draws=100"),
+        ({"n_steps": 100, "n_draws": 100}, "n_steps=100.*n_draws=100"),
         ({"n_steps": 1000, "n_draws": 900}, "n_draws"),
-        ({"n_steps": 1000, "burn_in": 0.95}, "burn_in"),
+        ({"n_steps": 1000, "n_draws": 100, "burn_in": 0.95}, "burn_in"),
         ({"step_size": 1.0}, "step_size"),
         ({"batch_size": 24_421}, "batch_size"),
         ({"batch_size": 0}, "batch_size"),

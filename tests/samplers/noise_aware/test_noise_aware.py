@@ -315,7 +315,7 @@ def test_any_number_of_draws_is_free(rng):
 def test_without_privacy_the_plan_is_a_chain_s():
     bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
     plan = NoiseAware().plan(bounds, 1000, Budget(math.inf, 1e-6))
-    assert plan.name == "sghmc"
+    assert plan.name == "sgfs"
 
 
 def test_classes_have_in_common_what_the_prior_says(rng):
