@@ -38,7 +38,6 @@ def _usual():
 
 def _others():
     """Yield the like of all other samplers, of more classes, and of batches."""
-    yield "logistic", 2, {"sampler": "noise_aware", "n_steps": "auto"}
     for sampler in ("sgld", "sgnht", "ops", "bbb", *_WALKS):
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": sampler}

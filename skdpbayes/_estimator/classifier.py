@@ -49,7 +49,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         --------
         >>> from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
         >>> DPBayesianLogisticRegression(epsilon=1.0).privacy_plan(50_000, 20).n_draws
-        100
+        400
         >>> DPBayesianMLPClassifier(epsilon=2.0).privacy_plan(60_000, 169, 10).n_steps
         600
         """
