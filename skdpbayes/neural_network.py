@@ -21,13 +21,12 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.validation import validate_table
 from ._silence import silently
 from .random import public_generator
+from .samplers.network import NetworkSampler
+from .targets.layers import layer_sizes, layers_of, random_start
 from .targets.mlp import (
     ACTIVATIONS,
-    layer_sizes,
-    layers_of,
     make_mlp,
     mlp_bounds,
-    random_start,
     scaled_rows,
 )
 
@@ -164,6 +163,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "activation": [StrOptions(set(ACTIVATIONS))],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
         "prior_scale": [Interval(Real, *PRIOR_SCALES, closed="both")],
+        "calibration": [Interval(Real, 0, 0.5, closed="both")],
         "classes": [None, "array-like"],
     }
 
@@ -178,6 +178,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         clip_norm=1.0,
         data_norm=None,
         prior_scale=1.0,
+        calibration=0.05,
         classes=None,
         temperature="auto",
         n_steps="auto",
@@ -195,6 +196,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.clip_norm = clip_norm
         self.data_norm = data_norm
         self.prior_scale = prior_scale
+        self.calibration = calibration
         self.classes = classes
         self.temperature = temperature
         self.n_steps = n_steps
@@ -205,6 +207,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     # From public quantities
+
+    def _sampler(self):
+        path = super()._sampler()
+        return NetworkSampler(path, float(self.calibration)) if self.calibration else path
 
     def _sizes(self, n_features, n_classes):
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
@@ -265,6 +271,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.posterior_samples_ = self._draw(target, plan)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
+        self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
         self.activation_ = self.activation
         self.layer_sizes_ = sizes
         self.n_layers_, self.n_outputs_ = len(sizes), classes.size
@@ -285,7 +292,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         -------
         layers : list of (weights, biases)
             For every layer, arrays of shape (n_draws, units before, units) and (n_draws, units). Weights of
-            the first layer are for rows divided by ``data_norm_ / 4``.
+            the first layer are for rows divided by ``row_norm_ / 4``.
         """
         check_is_fitted(self)
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)
@@ -296,7 +303,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         X = validate_table(self, X, reset=False, accept_sparse=False)
-        rows = scaled_rows(X, self.data_norm_)
+        rows = scaled_rows(X, self.data_norm_) * np.float32(self.data_norm_ / self.row_norm_)
         draws = layers_of(self.posterior_samples_.astype(np.float32), self.layer_sizes_)
         chunks = [
             self._average(rows[i : i + _CHUNK_ROWS], draws)
