@@ -16,10 +16,10 @@ defaults, stops early on a tenth of the rows, and takes rows of norm 4, as ours 
 
 `calibration` holds averages over all draws against the last draw alone, at epsilon 2.
 
-`probabilities` also takes tables on which nobody is nearly always right: UCI Adult (`adult.py`, without a
-constant column) and `examples/vote.py`, beside the linear model at the same budget. Seeds are for splits, too,
-of these two. "patches, short" is "patches" with a data_norm of 3.25 times the rows' own: what the default is
-for 169 columns and rows of norm 4. The slope is that of the recalibration which the test rows would want,
+`probabilities` takes two more tables, on which nobody is nearly always right: UCI Adult (`adult.py`, without
+a constant column) and `examples/vote.py`, beside the linear model at the same budget. Seeds are for the
+splits of these two as well. "patches, short" is "patches" with a data_norm of 3.25 times the rows' own: what
+the default is for 169 columns and rows of norm 4. The slope is that of a recalibration by the test rows,
 
     min over b of  -sum_i log softmax(b log p_i)_{y_i},
 

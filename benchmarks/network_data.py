@@ -1,4 +1,4 @@
-"""Tables for `benchmarks/network.py`: handwritten digits, by two transforms that look at one picture at a time.
+"""Tables for `benchmarks/network.py`: digits, by transforms that look at one picture at a time, and others.
 
     patches    means of 4 x 4 pixels, 2 apart:  x = (p - mean(p)) / |p - mean(p)|             169 columns
     gradients  h_co = sum over the pixels of cell c of |g| max(0, 1 - |angle(g) / 45 degrees - o|),

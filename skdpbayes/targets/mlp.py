@@ -6,11 +6,11 @@
     sum_i w_i grad ell_i:   A_{l-1}^T diag(w) Delta_l,   w_i = min(1, C / (m_i |grad ell_i|)),
     m_i = max(1, kappa max_k |p - e_k| / |p - e_y|),     kappa = 0.4 / number of classes
 
-With ``m_i = 1`` this is plain clipping, by which records that contradict a network count for less than they
-should beside those that agree with it: it becomes overconfident. With ``kappa = 1`` weights would not depend on
-labels, and probabilities would be honest, but records that agree count for so little that noise hides them. So
-``m_i`` keeps the former from weighing more than ``1 / kappa`` times what they would then; what bias is left,
-a calibration can take out (`skdpbayes.samplers.network`).
+With ``m_i = 1`` this is plain clipping. Records that contradict a network count for less than they should
+beside those that agree with it, and it becomes overconfident. With ``kappa = 1`` weights would hardly
+depend on labels, and probabilities be honest, but records that agree count for so little that noise hides
+them. As it is, they weigh at most ``1 / kappa`` times what they would then; what bias is left, a calibration
+takes out (`skdpbayes.samplers.network`).
 
 A record's gradient is never written out: its norm takes two sums a layer, and the weighted sum over
 records one matrix product (Goodfellow, 2015). ``theta`` has layers one after the other, each ``W_l`` row

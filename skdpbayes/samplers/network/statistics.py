@@ -3,8 +3,8 @@
     v_i(r) = (|x_i|^2 - r^2) / (|x_i|^2 + r^2),
     v_i(s) = max_k p_k(x_i) - [y_i = argmax_k p_k(x_i)],     p(x) = mean over draws of softmax(s z(x))
 
-The first is ``tanh log(|x_i| / r)``: ``r`` is a typical norm of rows where it sums to zero. The second sums to
-zero where the mean confidence is the accuracy. Both are between -1 and 1, and of a record's own row and label
+The first is ``tanh log(|x_i| / r)``: it sums to zero where ``r`` is a typical norm of rows. The second does
+where the mean confidence is the accuracy. Both are between -1 and 1, and of a record's own row and label
 alone, to the last bit (`skdpbayes.targets.mlp`); they are rounded to multiples of ``UNIT`` and summed as
 integers.
 """
@@ -12,8 +12,8 @@ integers.
 import numpy as np
 
 from ..._compiled import compilable
-from ...targets.mlp import CHUNK, forward, square_norms
 from ...targets._single_precision import exp
+from ...targets.mlp import CHUNK, forward, square_norms
 from .._machinery.linking import CompiledCore
 from .choice import UNIT
 
