@@ -57,6 +57,7 @@ def planned(sampler, n_steps):
         delta=DELTA,
         sampler=sampler,
         clip_norm=CLIP_NORM,
+        calibration=0.0,
         n_steps=n_steps,
         n_draws=min(n_steps // 4, 100),
         neighboring_relation="add_or_remove_one",

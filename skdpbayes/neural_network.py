@@ -4,7 +4,7 @@
     p(y | x, data)  = mean over draws of p(y | x, theta).
 
 Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and
-`skdpbayes.samplers.langevin.clipped`.
+`skdpbayes.samplers.langevin.clipped`. Draws are calibrated: see `skdpbayes.samplers.network`.
 """
 
 from numbers import Integral, Real
@@ -60,11 +60,16 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     clip_norm : float, default=1.0
         Norm to which every record's gradient is clipped. Steps are reckoned for it.
     data_norm : float or None, default=None
-        Rows beyond this norm are clipped to it, and all are divided by it, in `fit` and in predictions: a
-        public number, between 1e-60 and 1e60. None is ``sqrt(n_features)``, right for columns of unit
-        scale. A smaller one that clips some rows is better than a large one.
+        Rows beyond this norm are clipped to it, in `fit` and in predictions: a public number, between 1e-60
+        and 1e60. None is ``sqrt(n_features)``, right for columns of unit scale. Rows are divided by a norm
+        that is typical of them, between this one and a thousandth of it, which is chosen privately; by this
+        one with ``calibration=0``. Without calibration one that clips some rows is better than a large one.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
+    calibration : float, default=0.05
+        Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a factor
+        of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
+        overconfident then where labels are uncertain.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
@@ -104,6 +109,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "softmax".
     data_norm_ : float
         Norm to which rows are clipped.
+    row_norm_ : float
+        Norm by which they are divided.
     spent_epsilon_, spent_delta_ : float
         What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
@@ -113,8 +120,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     temperature_ : float
         Nominal temperature of the draws: that of the added noise. Batches add to it.
     released_ : Bunch
-        What the sampler released beside draws; with "bbb" ``variational_mean`` and ``variational_scale``,
-        mean and deviation of every weight.
+        What was released beside draws: ``row_norm``, as a part of ``data_norm_``, and ``logit_scale``, which is
+        in the last layer's weights already; with "bbb" ``variational_mean`` and ``variational_scale``, mean and
+        deviation of every weight.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int
@@ -138,6 +146,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     their privacy loss distribution. The chain [2]_ is that of a posterior if steps are short and gradients
     are seldom clipped. With a private budget neither holds: steps are few, and at small budgets short, so
     that draws stay close to each other and their spread understates what is not known.
+
+    Clipping makes networks overconfident: labels that they do not expect have long gradients. So records that
+    agree with a network are weighted down as well, as far as noise permits, and a choice by the exponential
+    mechanism scales the logits until confidence is accuracy, on average over the table.
 
     References
     ----------

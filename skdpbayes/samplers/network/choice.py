@@ -17,7 +17,8 @@ import numpy as np
 
 # Of a record's share in a sum.
 UNIT = 2.0**-24
-# What is less likely than this, relatively, in logarithms, counts as no less likely.
+# What is less likely than this, relatively, in logarithms, counts as no less likely: a record moves that bound
+# no farther than the rest.
 _LEAST_LIKELY = -60.0
 _WEIGHT_BITS = 140
 
@@ -41,9 +42,11 @@ def choose_even(sums, log_weights, log_odds_range, records_moved, generator):
     -------
     number : int
     """
-    uneven = np.abs(sums).astype(np.float64) * UNIT
+    uneven = np.abs(sums)
     if math.isinf(log_odds_range):
         return int(np.argmin(uneven))
+    # Less the least, exactly: of what is left, none that matters is large, and rounding little.
+    uneven = (uneven - uneven.min()) * UNIT
     logs = log_weights - log_odds_range / (2.0 * records_moved) * uneven
     logs = np.maximum(logs - logs.max(), _LEAST_LIKELY)
     weights = [int(math.ldexp(math.exp(log), _WEIGHT_BITS)) for log in logs]

@@ -45,7 +45,7 @@ def run_network(plan, target, generator, verbose):
     factors[-(target.sizes[-2] + 1) * target.sizes[-1] :] = scale
     return released._replace(
         draws=released.draws * factors,
-        plan=replace(plan, path=released.plan),
+        plan=replace(plan, path=released.plan, temperature=released.plan.temperature),
         parameters={name: factors * vector for name, vector in released.parameters.items()},
         other={**released.other, "row_norm": norm, "logit_scale": scale},
     )
