@@ -67,8 +67,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
     calibration : float, default=0.05
-        Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a factor
-        of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
+        Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a
+        factor of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
         overconfident then where labels are uncertain.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
@@ -120,9 +120,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     temperature_ : float
         Nominal temperature of the draws: that of the added noise. Batches add to it.
     released_ : Bunch
-        What was released beside draws: ``row_norm``, as a part of ``data_norm_``, and ``logit_scale``, which is
-        in the last layer's weights already; with "bbb" ``variational_mean`` and ``variational_scale``, mean and
-        deviation of every weight.
+        What was released beside draws: ``row_norm``, as a part of ``data_norm_``, and ``logit_scale``, which
+        is in the last layer's weights already; with "bbb" ``variational_mean`` and ``variational_scale``,
+        mean and deviation of every weight.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int

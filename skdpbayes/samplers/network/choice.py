@@ -17,8 +17,8 @@ import numpy as np
 
 # Of a record's share in a sum.
 UNIT = 2.0**-24
-# What is less likely than this, relatively, in logarithms, counts as no less likely: a record moves that bound
-# no farther than the rest.
+# What is less likely than this, relatively, in logarithms, counts as no less likely: a record moves that
+# bound no farther than the rest.
 _LEAST_LIKELY = -60.0
 _WEIGHT_BITS = 140
 
