@@ -66,7 +66,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         one with ``calibration=0``. Without calibration one that clips some rows is better than a large one.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
-    calibration : float, default=0.05
+    calibration : float, default=0.03
         Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a
         factor of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
         overconfident then where labels are uncertain.
@@ -190,7 +190,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         clip_norm=1.0,
         data_norm=None,
         prior_scale=1.0,
-        calibration=0.05,
+        calibration=0.03,
         classes=None,
         temperature="auto",
         n_steps="auto",

@@ -6,8 +6,8 @@
 Both are choices by `skdpbayes.samplers.network.choice`, of range ``eta = 2 sqrt(share) mu`` each: that of a
 mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
 
-Public weights decide where records are too few to: norms near ``data_norm``, and logits around 0.6 of what a
-network says, for clipped gradients make it overconfident (0.3 to 1 of it is right on four tables).
+Public weights decide where records are too few to: norms near ``data_norm``, and logits around 0.9 of what a
+network says. (Clipped gradients make it overconfident, but least where records are few.)
 """
 
 import math
@@ -19,11 +19,11 @@ from ...privacy.cost import AcceptBits, PrivacyCost
 from .._plan import Plan
 
 # Of what calibration has of mu^2: the norm's share and the scale's.
-SHARES = 0.2, 0.8
+SHARES = 1.0 / 6.0, 5.0 / 6.0
 # As parts of data_norm, and as factors of logits.
 NORMS, SCALES = 2.0 ** (-np.arange(41) / 4.0), 2.0 ** (np.arange(-24, 7) / 6.0)
 LOG_WEIGHTS_OF_NORMS = np.log(NORMS)
-LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.6) / 0.5) ** 2
+LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
 # More would tell no more.
 _LARGEST_RANGE = 8.0
 # What rounding of logarithms of weights may add to a range.

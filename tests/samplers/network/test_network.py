@@ -14,7 +14,7 @@ RELATIONS = ["replace_one", "add_or_remove_one"]
 QUICK = {"n_steps": 60, "n_draws": 10, "random_state": 0}
 
 
-def planned(n=6000, calibration=0.05, relation="replace_one", **options):
+def planned(n=6000, calibration=0.03, relation="replace_one", **options):
     size = n if relation == "add_or_remove_one" else None
     model = DPBayesianMLPClassifier(
         (8,), calibration=calibration, neighboring_relation=relation, public_size=size
@@ -36,7 +36,7 @@ def test_path_and_choices_together_cost_the_budget(sampler, n, relation):
         np.testing.assert_allclose(ranges, sorted(plan.log_odds_ranges), rtol=1e-6)
         assert sum(ranges) > sum(plan.log_odds_ranges)
         # In the Gaussian limit of ranges, the share that was asked for.
-        assert sum(np.square(ranges)) / 4 == pytest.approx(0.05 * plan.budget.mu**2, rel=1e-3)
+        assert sum(np.square(ranges)) / 4 == pytest.approx(0.03 * plan.budget.mu**2, rel=1e-3)
 
 
 def test_a_larger_share_leaves_less_to_the_path():
@@ -74,7 +74,7 @@ def test_probabilities_are_honest_where_labels_are_noisy(rng, sampler, epsilon):
     X, y = coins(rng, 20_000)
     table, labels = coins(rng, 20_000)
     gaps = {}
-    for calibration in (0.0, 0.05):
+    for calibration in (0.0, 0.03):
         clf = DPBayesianMLPClassifier(
             (16,),
             epsilon=epsilon,
@@ -86,7 +86,7 @@ def test_probabilities_are_honest_where_labels_are_noisy(rng, sampler, epsilon):
         proba = clf.predict_proba(table)
         gaps[calibration] = proba.max(axis=1).mean() - clf.score(table, labels)
         loss = log_loss(labels, proba)
-    assert gaps[0.0] > 0.05 and abs(gaps[0.05]) < 0.02
+    assert gaps[0.0] > 0.05 and abs(gaps[0.03]) < 0.02
     best = -0.75 * np.log(0.75) - 0.25 * np.log(0.25)
     assert loss < best + 0.03
 
@@ -118,7 +118,7 @@ def test_a_table_that_is_too_small_to_tell_keeps_to_public_numbers(rng):
         strict=True,
     )
     assert np.median(norms) > 0.3
-    assert 0.3 < np.median(scales) < 1.2 and np.ptp(scales) > 0.1
+    assert 0.4 < np.median(scales) < 1.8 and np.ptp(scales) > 0.1
 
 
 def test_new_draws_of_a_fitted_gaussian_are_calibrated_too(rng):
