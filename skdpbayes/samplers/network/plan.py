@@ -1,13 +1,14 @@
 """Plans for networks: a path, and what is released beside it to calibrate it.
 
     typical norm of rows:  r from 41 between data_norm / 1024 and data_norm,       before the path
-    scale of the logits:   s from 31 between 1/16 and 2,                           after it
+    scale of the logits:   s from 25 between 1/16 and 1,                           after it
 
 Both are choices by `skdpbayes.samplers.network.choice`, of range ``eta = 2 sqrt(share) mu`` each: that of a
 mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
 
 Public weights decide where records are too few to: norms near ``data_norm``, and logits around 0.9 of what a
-network says. (Clipped gradients make it overconfident, but least where records are few.)
+network says. (Clipped gradients make it overconfident, but least where records are few.) No factor is above 1:
+draws that disagree are unsure together, however sure each is made.
 """
 
 import math
@@ -21,7 +22,7 @@ from .._plan import Plan
 # Of what calibration has of mu^2: the norm's share and the scale's.
 SHARES = 1.0 / 6.0, 5.0 / 6.0
 # As parts of data_norm, and as factors of logits.
-NORMS, SCALES = 2.0 ** (-np.arange(41) / 4.0), 2.0 ** (np.arange(-24, 7) / 6.0)
+NORMS, SCALES = 2.0 ** (-np.arange(41) / 4.0), 2.0 ** (np.arange(-24, 1) / 6.0)
 LOG_WEIGHTS_OF_NORMS = np.log(NORMS)
 LOG_WEIGHTS_OF_SCALES = -0.5 * (np.log(SCALES / 0.9) / 0.5) ** 2
 # More would tell no more.
