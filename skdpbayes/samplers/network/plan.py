@@ -7,8 +7,8 @@ Both are choices by `skdpbayes.samplers.network.choice`, of range ``eta = 2 sqrt
 mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
 
 Public weights decide where records are too few to: norms near ``data_norm``, and logits around 0.9 of what a
-network says. (Clipped gradients make it overconfident, but least where records are few.) No factor is above 1:
-draws that disagree are unsure together, however sure each is made.
+network says. (Clipped gradients make it overconfident, but least where records are few.) No factor is above
+1: draws that disagree are unsure together, however sure each is made.
 """
 
 import math
