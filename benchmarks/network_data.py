@@ -1,4 +1,4 @@
-"""Handwritten digits for `benchmarks/network.py`, by two transforms that look at one picture at a time.
+"""Tables for `benchmarks/network.py`: digits, by transforms that look at one picture at a time, and others.
 
     patches    means of 4 x 4 pixels, 2 apart:  x = (p - mean(p)) / |p - mean(p)|             169 columns
     gradients  h_co = sum over the pixels of cell c of |g| max(0, 1 - |angle(g) / 45 degrees - o|),
@@ -7,11 +7,21 @@
 with 7 x 7 cells of 4 x 4 pixels and 8 orientations, from dark to bright: opposite ones differ.
 (scikit-image's `hog` takes opposite orientations as one, and does not divide a pixel between two.) No number
 comes from the table, so nothing is spent, and every row has norm 1: `data_norm=1.0`.
+
+UCI Adult is that of `adult.py`, the votes are those of `examples/vote.py`.
 """
 
 import math
+import sys
+from functools import cache
+from pathlib import Path
 
+import adult
 import numpy as np
+from sklearn.model_selection import train_test_split
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+import vote
 
 SIDE = 28
 PATCH, STRIDE = 4, 2
@@ -89,3 +99,42 @@ def load_digits(path, transform):
         rows = [TRANSFORMS[transform](data[f"X_{part}"]) for part in ("train", "test")]
         labels = [data[f"y_{part}"].astype(np.int64) for part in ("train", "test")]
     return rows[0], labels[0], rows[1], labels[1]
+
+
+# Budgets, and whether there is a linear model to compare with.
+TABLES = {
+    "adult": ((0.3, 1.0, 3.0), True),
+    "votes": ((0.3, 1.0, 3.0), True),
+    "patches": ((1.0, 2.0, 8.0), False),
+    "patches, short": ((2.0,), False),
+    "gradients": ((1.0, 2.0, 8.0), False),
+}
+_SHORT = 3.25
+# Files are read once.
+_digits, _adult, _votes = cache(load_digits), cache(adult.load), cache(vote.load)
+
+
+def load_table(name, paths, seed):
+    """Return (X_train, y_train, X_test, y_test, data_norm).
+
+    Parameters
+    ----------
+    name : str
+        One of ``TABLES``.
+    paths : Namespace
+        Of the files ``mnist`` and ``adult``.
+    seed : int
+        For the split, where there is none.
+    """
+    if name == "adult":
+        X, X_test, y, y_test = train_test_split(
+            *_adult(paths.adult, False), test_size=0.25, random_state=seed
+        )
+        return X, y, X_test, y_test, 1.0
+    if name == "votes":
+        sizes = {"train_size": vote.N_TRAIN, "test_size": vote.N_TEST}
+        X, X_test, y, y_test = train_test_split(*_votes(), **sizes, random_state=seed)
+        encoder = vote.encoder()
+        return encoder.fit_transform(X), y, encoder.transform(X_test), y_test, vote.DATA_NORM
+    transform, _, short = name.partition(", ")
+    return (*_digits(paths.mnist, transform), _SHORT if short else 1.0)

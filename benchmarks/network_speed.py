@@ -36,7 +36,8 @@ from speed import SETTLE_SECONDS
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.random import public_generator
 from skdpbayes.samplers import SGHMC, SGLD, sample
-from skdpbayes.targets.mlp import make_mlp, random_start
+from skdpbayes.targets.layers import random_start
+from skdpbayes.targets.mlp import make_mlp
 
 N_ROWS, N_HIDDEN, N_CLASSES = 57_344, 128, 10
 # Expected size of a batch: steps a turn. Slower contestants take a share of them.
@@ -56,6 +57,7 @@ def planned(sampler, n_steps):
         delta=DELTA,
         sampler=sampler,
         clip_norm=CLIP_NORM,
+        calibration=0.0,
         n_steps=n_steps,
         n_draws=min(n_steps // 4, 100),
         neighboring_relation="add_or_remove_one",

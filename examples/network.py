@@ -58,9 +58,10 @@ def plot(models, path):
 def each_draw(model, X, n_draws=30):
     """Return the probability that every single network gives to the second class."""
     layers = model.layers(model.sample_posterior(n_draws, random_state=0))
-    # Rows are brought to norm 4 at the bound of the table's.
-    norms = np.maximum(np.linalg.norm(X, axis=1, keepdims=True), model.data_norm_)
-    a = np.broadcast_to(4.0 * X / norms, (n_draws, *X.shape))
+    # Rows are clipped, and those of the typical norm that was released brought to norm 4.
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    rows = X * np.minimum(1.0, model.data_norm_ / np.maximum(norms, 1e-12))
+    a = np.broadcast_to(4.0 / model.row_norm_ * rows, (n_draws, *X.shape))
     for number, (weights, biases) in enumerate(layers):
         a = a @ weights + biases[:, None]
         a = np.tanh(a) if number < len(layers) - 1 else a

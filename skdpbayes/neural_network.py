@@ -4,7 +4,7 @@
     p(y | x, data)  = mean over draws of p(y | x, theta).
 
 Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and
-`skdpbayes.samplers.langevin.clipped`.
+`skdpbayes.samplers.langevin.clipped`. Draws are calibrated: see `skdpbayes.samplers.network`.
 """
 
 from numbers import Integral, Real
@@ -21,13 +21,12 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.validation import validate_table
 from ._silence import silently
 from .random import public_generator
+from .samplers.network import NetworkSampler
+from .targets.layers import layer_sizes, layers_of, random_start
 from .targets.mlp import (
     ACTIVATIONS,
-    layer_sizes,
-    layers_of,
     make_mlp,
     mlp_bounds,
-    random_start,
     scaled_rows,
 )
 
@@ -61,11 +60,16 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     clip_norm : float, default=1.0
         Norm to which every record's gradient is clipped. Steps are reckoned for it.
     data_norm : float or None, default=None
-        Rows beyond this norm are clipped to it, and all are divided by it, in `fit` and in predictions: a
-        public number, between 1e-60 and 1e60. None is ``sqrt(n_features)``, right for columns of unit
-        scale. A smaller one that clips some rows is better than a large one.
+        Rows beyond this norm are clipped to it, in `fit` and in predictions: a public number, between 1e-60
+        and 1e60. None is ``sqrt(n_features)``, right for columns of unit scale. Rows are divided by a norm
+        that is typical of them, between this one and a thousandth of it, which is chosen privately; by this
+        one with ``calibration=0``. Without calibration one that clips some rows is better than a large one.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
+    calibration : float, default=0.03
+        Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a
+        factor of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
+        overconfident then where labels are uncertain.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
@@ -105,6 +109,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "softmax".
     data_norm_ : float
         Norm to which rows are clipped.
+    row_norm_ : float
+        Norm by which they are divided.
     spent_epsilon_, spent_delta_ : float
         What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
@@ -114,7 +120,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     temperature_ : float
         Nominal temperature of the draws: that of the added noise. Batches add to it.
     released_ : Bunch
-        What the sampler released beside draws; with "bbb" ``variational_mean`` and ``variational_scale``,
+        What was released beside draws: ``row_norm``, as a part of ``data_norm_``, and ``logit_scale``, which
+        is in the last layer's weights already; with "bbb" ``variational_mean`` and ``variational_scale``,
         mean and deviation of every weight.
     n_iter_ : int
         Number of updates.
@@ -140,6 +147,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     are seldom clipped. With a private budget neither holds: steps are few, and at small budgets short, so
     that draws stay close to each other and their spread understates what is not known.
 
+    Clipping makes networks overconfident: labels that they do not expect have long gradients. So records that
+    agree with a network are weighted down as well, as far as noise permits, and a choice by the exponential
+    mechanism scales the logits until confidence is accuracy, on average over the table.
+
     References
     ----------
     .. [1] M. Abadi et al., "Deep learning with differential privacy", CCS 2016.
@@ -164,6 +175,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "activation": [StrOptions(set(ACTIVATIONS))],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
         "prior_scale": [Interval(Real, *PRIOR_SCALES, closed="both")],
+        "calibration": [Interval(Real, 0, 0.5, closed="both")],
         "classes": [None, "array-like"],
     }
 
@@ -178,6 +190,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         clip_norm=1.0,
         data_norm=None,
         prior_scale=1.0,
+        calibration=0.03,
         classes=None,
         temperature="auto",
         n_steps="auto",
@@ -195,6 +208,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.clip_norm = clip_norm
         self.data_norm = data_norm
         self.prior_scale = prior_scale
+        self.calibration = calibration
         self.classes = classes
         self.temperature = temperature
         self.n_steps = n_steps
@@ -205,6 +219,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     # From public quantities
+
+    def _sampler(self):
+        path = super()._sampler()
+        return NetworkSampler(path, float(self.calibration)) if self.calibration else path
 
     def _sizes(self, n_features, n_classes):
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
@@ -265,6 +283,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.posterior_samples_ = self._draw(target, plan)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
+        self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
         self.activation_ = self.activation
         self.layer_sizes_ = sizes
         self.n_layers_, self.n_outputs_ = len(sizes), classes.size
@@ -285,7 +304,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         -------
         layers : list of (weights, biases)
             For every layer, arrays of shape (n_draws, units before, units) and (n_draws, units). Weights of
-            the first layer are for rows divided by ``data_norm_ / 4``.
+            the first layer are for rows divided by ``row_norm_ / 4``.
         """
         check_is_fitted(self)
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)
@@ -296,7 +315,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         X = validate_table(self, X, reset=False, accept_sparse=False)
-        rows = scaled_rows(X, self.data_norm_)
+        rows = scaled_rows(X, self.data_norm_) * np.float32(self.data_norm_ / self.row_norm_)
         draws = layers_of(self.posterior_samples_.astype(np.float32), self.layer_sizes_)
         chunks = [
             self._average(rows[i : i + _CHUNK_ROWS], draws)

@@ -3,7 +3,8 @@
 ``baseline.json`` has a case on every line: public numbers, options, and what plan or which draws came of them
 at commit 9a503f4. Options were all flat then; `new_sampler` says whose they are now. A number that a case
 does not have is not compared. Those of "sgfs" and of chains without privacy, which were mended since, are
-recorded anew.
+recorded anew. Networks had no calibration then, and their draws were recorded again when weights of records
+became less dependent on labels.
 
 Plans are arithmetic on a few numbers. Draws are sums over records, which processors add in different orders;
 but drift and noise are rounded to a lattice of about 2^-24 noise deviations, so that another order moves a
@@ -89,7 +90,10 @@ def new_sampler(name, options):
 
 def new_estimator(case):
     model = dict(case["model"])
-    estimator = ESTIMATORS[model.pop("name")]
+    name = model.pop("name")
+    estimator = ESTIMATORS[name]
+    if name == "network":
+        model["calibration"] = 0.0
     return estimator(
         **model,
         epsilon=float(case["epsilon"]),

@@ -124,10 +124,12 @@ class PoissonGaussian:
 class AcceptBits:
     """``count`` accept/reject decisions, bits that are each free to depend on those before.
 
+    A choice among more than two costs what a bit of its range does.
+
     Attributes
     ----------
     log_odds_range : float
-        By how much the log-odds of a bit may differ between neighbouring tables.
+        By how much the log-odds of a bit, or of any two of a choice, may differ between neighbouring tables.
     count : int
         How many of them.
     """

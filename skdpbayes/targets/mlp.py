@@ -3,11 +3,18 @@
     a_0 = (x, 1),   z_l = a_{l-1} W_l,   a_l = (h(z_l), 1),   p = softmax(z_L),   ell = -log p_y
     delta_L = p - e_y,     delta_l = (delta_{l+1} W_{l+1}^T) h'(z_l)
     |grad ell|^2 = sum_l |a_{l-1}|^2 |delta_l|^2
-    sum_i w_i grad ell_i:   A_{l-1}^T diag(w) Delta_l,   w_i = min(1, C / |grad ell_i|)
+    sum_i w_i grad ell_i:   A_{l-1}^T diag(w) Delta_l,   w_i = min(1, C / (m_i |grad ell_i|)),
+    m_i = max(1, kappa max_k |p - e_k| / |p - e_y|),     kappa = 0.4 / number of classes
+
+With ``m_i = 1`` this is plain clipping. Records that contradict a network count for less than they should
+beside those that agree with it, and it becomes overconfident. With ``kappa = 1`` weights would hardly
+depend on labels, and probabilities be honest, but records that agree count for so little that noise hides
+them. As it is, they weigh at most ``1 / kappa`` times what they would then; what bias is left, a calibration
+takes out (`skdpbayes.samplers.network`).
 
 A record's gradient is never written out: its norm takes two sums a layer, and the weighted sum over
 records one matrix product (Goodfellow, 2015). ``theta`` has layers one after the other, each ``W_l`` row
-by row; the last row holds the biases. Rows of the table are brought to at most ``ROW_NORM``.
+by row; the last row holds the biases. Rows at the bound of the table's norm are brought to ``ROW_NORM``.
 
 Products are in single precision, over chunks of ``CHUNK`` records, and chunks are added up in double
 precision. A chunk's own sum errs by ``gamma m C``, ``m = CHUNK``; records are in random order
@@ -21,7 +28,6 @@ compiler reassociate or contract them, so that a loop's vectors and its remainde
 computes any of them.
 """
 
-import itertools
 import math
 from typing import NamedTuple
 
@@ -41,14 +47,15 @@ from ._interface import (
 )
 from ._rows import read_only
 from ._single_precision import PLAIN, TRANSPOSED, exp, multiply
+from .layers import ROW_NORM, mlp_size
 
 # Records whose gradients are computed at once.
 CHUNK = ALIGNMENT
-# Norm of a row at the bound of the table's. Steps are reckoned for it.
-ROW_NORM = 4.0
 ACTIVATIONS = ("tanh", "relu")
 # Beyond these, weights that clip are no normal numbers of single precision, or sums overflow.
 CLIP_NORMS = (1e-6, 1e6)
+# kappa, times the number of classes.
+_BLINDNESS = 0.4
 # A longer gradient counts as none.
 _LONGEST = 1e15
 # Unit roundoff of single precision.
@@ -64,7 +71,7 @@ class MLPTarget(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_samples, n_features), float32
-        Rows of norm ``ROW_NORM`` at most.
+        Rows of about norm ``ROW_NORM``.
     labels : ndarray of shape (n_samples,), int64
     sizes : ndarray of int64
         Units of every layer: features, hidden layers, classes.
@@ -87,16 +94,6 @@ class MLPTarget(NamedTuple):
     gradient_bound: float
     prior_precision: np.ndarray
     start: np.ndarray
-
-
-def layer_sizes(n_features, hidden_layer_sizes, n_classes):
-    """Return the units of all layers as one tuple."""
-    return (n_features, *hidden_layer_sizes, n_classes)
-
-
-def mlp_size(sizes):
-    """Return the number of parameters of a network with these layers."""
-    return sum((before + 1) * after for before, after in itertools.pairwise(sizes))
 
 
 def mlp_bounds(sizes, clip_norm, prior_precision):
@@ -188,30 +185,6 @@ def scaled_rows(X, data_norm):
     return rows
 
 
-def random_start(sizes, generator):
-    """Return weights with deviations of one over the root of what a unit takes in; biases are zero.
-
-    The first layer's are such that a row at the norm bound has units of deviation ``1/3``.
-    """
-    layers = []
-    for number, (before, after) in enumerate(itertools.pairwise(sizes)):
-        deviation = 1.0 / (3.0 * ROW_NORM) if number == 0 else before**-0.5
-        layers.append(deviation * generator.standard_normal(before * after))
-        layers.append(np.zeros(after))
-    return np.concatenate(layers)
-
-
-def layers_of(theta, sizes):
-    """Return the list of (weights, biases) of every layer; views, of leading dimensions as ``theta``."""
-    layers, first = [], 0
-    for before, after in itertools.pairwise(sizes):
-        middle, last = first + before * after, first + (before + 1) * after
-        weights = theta[..., first:middle].reshape(*theta.shape[:-1], before, after)
-        layers.append((weights, theta[..., middle:last]))
-        first = last
-    return layers
-
-
 @implements(n_examples, MLPTarget)
 def _count(target):
     return target.values.shape[0]
@@ -263,8 +236,8 @@ def _pull_back(activation, a, delta):
 
 
 @compilable
-def _softmax_error(z, target, selection, start):
-    """Turn ``z`` into ``softmax(z) - e_y``."""
+def _softmax_error(z, target, selection, start, floors):
+    """Turn ``z`` into ``softmax(z) - e_y``, and fill in ``max(1, kappa r)^2``."""
     for i in range(z.shape[0]):
         largest = -np.float32(np.inf)
         for k in range(z.shape[1]):
@@ -273,13 +246,21 @@ def _softmax_error(z, target, selection, start):
         for k in range(z.shape[1]):
             z[i, k] = exp(z[i, k] - largest)
             total += z[i, k]
+        least, squared = 1.0, 1.0
         for k in range(z.shape[1]):
             z[i, k] /= total
+            least = min(least, np.float64(z[i, k]))
+            squared += np.float64(z[i, k]) * np.float64(z[i, k])
         z[i, target.labels[record(selection, start + i)]] -= _ONE
+        own = 0.0
+        for k in range(z.shape[1]):
+            own += np.float64(z[i, k]) * np.float64(z[i, k])
+        farthest = (_BLINDNESS / z.shape[1]) ** 2 * (squared - 2.0 * least)
+        floors[i] = farthest / own if 0.0 < own < farthest else 1.0
 
 
 @compilable
-def _square_norms(rows, i):
+def square_norms(rows, i):
     """Return the squared norms of four rows from the i-th: each sum is in order, and waits for itself."""
     last = rows.shape[0] - 1
     second, third, fourth = min(i + 1, last), min(i + 2, last), min(i + 3, last)
@@ -296,7 +277,7 @@ def _square_norms(rows, i):
 def _add_squares(a, delta, squares):
     """Add ``|a|^2 |delta|^2`` of every record."""
     for i in range(0, squares.size, 4):
-        inputs, errors = _square_norms(a, i), _square_norms(delta, i)
+        inputs, errors = square_norms(a, i), square_norms(delta, i)
         for r in range(min(4, squares.size - i)):
             squares[i + r] += inputs[r] * errors[r]
 
@@ -315,16 +296,28 @@ def _add_gradient(target, theta, selection, count, out):
         size = min(CHUNK, count - start)
         acts = buffer[: size * n_inputs]
         deltas = buffer[size * n_inputs : size * (n_inputs + n_outputs)]
-        _forward(target, weights, acts, deltas, selection, start, size)
-        _backward(target.sizes, target.activation, weights, acts, deltas, squares[:size])
+        _errors(target, weights, acts, deltas, selection, start, squares[:size])
         _weighted_sum(target.sizes, target.clip_norm, acts, deltas, squares[:size], summed)
         for j in range(out.size):
             out[j] += summed[j]
 
 
 @compilable
-def _forward(target, weights, acts, deltas, selection, start, size):
-    """Fill in the activations, and the error of the last layer."""
+def _errors(target, weights, acts, deltas, selection, start, squares):
+    """Fill in activations and errors, and the squares of the norms by which records are weighted."""
+    size, n_classes = squares.size, target.sizes[-1]
+    forward(target, weights, acts, deltas, selection, start, size)
+    last = _layer(deltas, deltas.size - size * n_classes, size, n_classes)
+    floors = np.empty(size)
+    _softmax_error(last, target, selection, start, floors)
+    _backward(target.sizes, target.activation, weights, acts, deltas, squares)
+    for i in range(size):
+        squares[i] *= floors[i]
+
+
+@compilable
+def forward(target, weights, acts, deltas, selection, start, size):
+    """Fill in the activations, and at the end of ``deltas`` the last layer's ``z``."""
     sizes = target.sizes
     first, act = 0, 0
     a = acts[: size * (sizes[0] + 1)].reshape((size, sizes[0] + 1))
@@ -342,8 +335,6 @@ def _forward(target, weights, acts, deltas, selection, start, size):
         if layer < sizes.size - 1:
             _activate(z, target.activation)
             a = z
-        else:
-            _softmax_error(z, target, selection, start)
 
 
 @compilable

@@ -15,16 +15,12 @@ from skdpbayes.samplers._machinery.gradients import (
 from skdpbayes.samplers._machinery.linking import several_cores
 from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
 from skdpbayes.targets._clipping import clip_rows
+from skdpbayes.targets.layers import ROW_NORM, layers_of, mlp_size, random_start
 from skdpbayes.targets.mlp import (
     CHUNK,
-    ROW_NORM,
-    _backward,
-    _forward,
+    _errors,
     _weighted_sum,
-    layers_of,
     make_mlp,
-    mlp_size,
-    random_start,
     scaled_rows,
 )
 
@@ -47,14 +43,26 @@ def rows_of(X):
     return ROW_NORM / DATA_NORM * X * np.minimum(1.0, DATA_NORM / norms)
 
 
-def loss(theta, row, label, sizes, activation):
+def logarithms(theta, row, sizes, activation):
+    """Return the logarithms of the classes' probabilities."""
     a = row
     layers = layers_of(theta, sizes)
     for number, (weights, biases) in enumerate(layers):
         a = a @ weights + biases
         if number < len(layers) - 1:
             a = np.tanh(a) if activation == "tanh" else np.maximum(a, 0.0)
-    return -log_softmax(a)[label]
+    return log_softmax(a)
+
+
+def loss(theta, row, label, sizes, activation):
+    return -logarithms(theta, row, sizes, activation)[label]
+
+
+def weight_floor(theta, row, label, sizes, activation):
+    """By what a record's norm counts as longer, so that its weight depends on its label by no more."""
+    errors = np.exp(logarithms(theta, row, sizes, activation)) - np.eye(sizes[-1])
+    lengths = np.linalg.norm(errors, axis=1)
+    return max(1.0, 0.4 / sizes[-1] * lengths.max() / lengths[label])
 
 
 def example_gradient(theta, row, label, sizes, activation):
@@ -82,11 +90,16 @@ def test_gradients_and_norms_against_a_loop_over_differences(rng, sizes, activat
         for row, label in zip(rows_of(X), y, strict=True)
     ]
     norms = np.linalg.norm(each, axis=1)
+    floors = [
+        weight_floor(theta, row, label, sizes, activation)
+        for row, label in zip(rows_of(X), y, strict=True)
+    ]
+    assert max(floors) > 1.0
     for clip_norm in (np.quantile(norms, 0.1), np.median(norms), 2.0 * norms.max()):
         target = network(X, y, sizes, activation, clip_norm)
         expected = sum(
-            min(1.0, clip_norm / norm) * gradient
-            for norm, gradient in zip(norms, each, strict=True)
+            min(1.0, clip_norm / (floor * norm)) * gradient
+            for norm, gradient, floor in zip(norms, each, floors, strict=True)
         )
         found = potential_gradient(target, theta, temperature=0.0)
         np.testing.assert_allclose(found, expected, atol=2e-5 * norms.sum() / norms.size)
@@ -157,8 +170,7 @@ def errors_of(target, theta, selection):
     acts = np.empty(size * (sizes[:-1] + 1).sum(), np.float32)
     deltas = np.empty(size * sizes[1:].sum(), np.float32)
     squares = np.empty(size)
-    _forward(target, weights, acts, deltas, selection, 0, size)
-    _backward(sizes, target.activation, weights, acts, deltas, squares)
+    _errors(target, weights, acts, deltas, selection, 0, squares)
     _weighted_sum(sizes, target.clip_norm, acts, deltas, squares, np.empty_like(weights))
     return acts, deltas, squares
 
@@ -194,10 +206,11 @@ def test_errors_that_underflow_are_not_clipped_to_more_than_the_norm():
     """More than half of the smallest number would be rounded up to the whole of it."""
     row, label, clip_norm = np.array([[DATA_NORM]]), np.zeros(1, int), 1e-6
     longest = 0.0
-    for size in np.logspace(31.0, 37.9, 30):
-        for bias in np.linspace(-82.0, -87.0, 30):
-            theta = np.array([size, 0.0, 0.0, 0.0, 0.0, bias])
-            target = network(row, label, (1, 1, 2), "relu", clip_norm)
+    for size in np.logspace(31.0, 37.3, 40):
+        # Enormous units, behind weights so small that labels hardly know of them.
+        for last in np.logspace(-29.0, -22.5, 40):
+            theta = np.array([size, 0.0, 1.0 / size, 0.0, last, -last, 0.0, 0.0])
+            target = network(row, label, (1, 1, 1, 2), "relu", clip_norm)
             norm = np.linalg.norm(potential_gradient(target, theta, 0.0))
             assert norm <= clip_norm * (1.0 + 2.0**-24)
             longest = max(longest, norm)

@@ -1,0 +1,59 @@
+"""Networks: rows of a released norm, a path of any sampler, and logits of a released scale.
+
+    x -> 4 x / r,    theta by the path's sampler,    z -> s z
+
+`plan` says what the three cost together, `choice` how ``r`` and ``s`` are chosen, by `statistics`; `core`
+does it.
+"""
+
+from sklearn.base import clone
+
+from .._protocol import Sampler, check_public, of_plan
+from .plan import plan_network
+
+
+class NetworkSampler(Sampler):
+    """A path, and the two numbers by which it is calibrated.
+
+    Parameters
+    ----------
+    path : Sampler
+        Of the path, or your own.
+    share : float
+        Of ``mu^2``, for calibration.
+    """
+
+    def __init__(self, path, share):
+        self.path, self.share = path, share
+
+    @property
+    def name(self):
+        """That of the path's sampler."""
+        return self.path.name
+
+    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+        """Divide a budget between the path and its calibration; see `Sampler.plan`."""
+        check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
+        budget.checked_gaussian("calibrated networks")
+        path = clone(self.path)
+
+        def plan_path(part):
+            fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
+            return path.plan(bounds, n_samples, part, **fixed)
+
+        made_by = of_plan(NetworkSampler(path, self.share))
+        return plan_network(made_by, plan_path, n_samples, budget, self.share)
+
+    def check(self, plan, target):
+        """Raise a ValueError if a plan was made for another target."""
+        plan.path.sampler.check(plan.path, target)
+
+    def run(self, plan, target, generator, verbose):
+        """Release the norm, run the path, and release the scale."""
+        from .core import run_network
+
+        return run_network(plan, target, generator, verbose)
+
+    def redraw(self, released, n_draws, random_state):
+        """Return new draws where the path's sampler has them: what it released is calibrated."""
+        return self.path.redraw(released, n_draws, random_state)
