@@ -2,9 +2,8 @@
 
 The data are synthetic, so that the true coefficients are known and nobody's privacy is at stake.
 The same model is fitted at epsilon = 1 and without privacy (epsilon = inf). A private fit draws
-from the posterior at a temperature above 1: its intervals are wider, by up to the square root of
-the temperature, and that is how the price of privacy shows. The chain starts at zero: half of it
-is discarded, so that the way to the posterior does not count as uncertainty.
+from the posterior given what was released, noise included: its intervals are wider by what the
+noise hides, and cover as often as they say. The table that is printed tells the share of it.
 """
 
 import argparse
@@ -16,7 +15,6 @@ from scipy.special import expit
 
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.linear_model import DPBayesianLogisticRegression
-from skdpbayes.samplers import Auto
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -34,8 +32,9 @@ def make_data(n_samples=5000):
     return X, y.astype(int)
 
 
-def plot_coefficients(axis, draws, epsilon, offset):
-    low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
+def plot_coefficients(axis, model, epsilon, offset):
+    low, high = np.moveaxis(model.posterior_interval(0.9)[0], -1, 0)
+    middle = np.median(model.posterior_samples_[:, 0], axis=0)
     axis.errorbar(
         middle,
         np.arange(middle.size) + offset,
@@ -69,27 +68,20 @@ def main():
     truth = np.append(COEFFICIENTS, INTERCEPT)
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
     for epsilon, offset in ((1.0, 0.15), (np.inf, -0.15)):
-        model = DPBayesianLogisticRegression(
-            epsilon, sampler=Auto(burn_in=0.5), n_draws=400, random_state=0
-        ).fit(X, y)
+        model = DPBayesianLogisticRegression(epsilon, random_state=0).fit(X, y)
         draws = model.sample_posterior()[:, 0]
         print(
             f"{LABELS[epsilon]}: spent {model.spent_epsilon_:.4g} at delta "
-            f"{model.spent_delta_:.3g}, temperature {model.temperature_:.3g}, "
-            f"{model.n_iter_:,} steps"
+            f"{model.spent_delta_:.3g}, {model.n_iter_:,} passes over the table"
         )
-        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
-        for name, true, mean, a, b in zip(names, truth, draws.mean(axis=0), low, high, strict=True):
-            print(
-                f"  {name}: {mean:6.2f}, 90% of the draws in [{a:5.2f}, {b:5.2f}], truth {true:g}"
-            )
-        plot_coefficients(left, draws, epsilon, offset)
+        print(model.summary().assign(truth=truth).round(2).to_string(), "\n")
+        plot_coefficients(left, model, epsilon, offset)
         plot_predictions(right, draws, epsilon, grid)
 
     left.plot(truth, np.arange(truth.size), "k|", ms=22, mew=2, label="truth")
     left.set_yticks(range(truth.size), names)
     left.invert_yaxis()
-    left.set_xlabel("median and 90% of the draws")
+    left.set_xlabel("posterior median and 90% interval")
     right.plot(grid, expit(COEFFICIENTS[0] * grid + INTERCEPT), "k--", lw=1.5, label="truth")
     right.set_xticks([-1, -0.5, 0, 0.5, 1])
     right.set_xlabel("first feature, the others at 0")

@@ -50,15 +50,16 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         is ``min(1e-5, 1 / (10 n))``.
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers`, which has its options, or the name of one for its
-        defaults. With draws along a path: `SGLD` ("sgld"), its underdamped relative, which needs far fewer
-        steps (`SGHMC`, "sghmc"), the same with a thermostat, whose draws keep temperature 1 (`SGNHT`,
-        "sgnht"), or in coordinates that a released second moment whitens (`SGFS`, "sgfs"). "auto" is "sgfs"
-        where the public sizes promise that this pays, else "sghmc". Or one posterior sample (`OPS`, "ops");
-        the posterior given what was released, for intervals (`NoiseAware`, "noise_aware", two classes);
-        a Gaussian that is fitted to the posterior (`BayesByBackprop`, "bbb"); or random walks, of which
-        accept/reject decisions are paid for (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
-        "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by ``sampler__name``, also
-        where the sampler is given by its name.
+        defaults. "auto" is the posterior given what was released (`NoiseAware`, "noise_aware"), whose draws
+        are calibrated, for up to 200 coefficients of all classes but one. For more, without privacy, or if
+        ``temperature`` or ``n_steps`` is given, it is "sgfs" where the public sizes promise that this pays,
+        else "sghmc". With draws along a path: `SGLD` ("sgld"), its underdamped relative, which needs far
+        fewer steps (`SGHMC`, "sghmc"), the same with a thermostat, whose draws keep temperature 1 (`SGNHT`,
+        "sgnht"), or in coordinates that a released second moment whitens (`SGFS`, "sgfs"): draws of these
+        are tempered. Or one posterior sample (`OPS`, "ops"); a Gaussian that is fitted to the posterior
+        (`BayesByBackprop`, "bbb"); or random walks, of which accept/reject decisions are paid for
+        (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes,
+        too. Options are set by ``sampler__name``, also where the sampler is given by its name.
     data_norm : float or None, default=None
         Norm to which rows are clipped: a public number, between 1e-60 and 1e60. None is
         ``sqrt(n_features)``, right for columns of unit scale.
@@ -78,16 +79,17 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. The plan takes
-        the lowest value from 1 on that the budget affords; with "bbb", where it is the weight of the
-        Kullback-Leibler term, the lowest at which draws spread no less than noise moves their mean.
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``: 1 by default,
+        with what noise hides integrated out. The plan of a chain takes the lowest value from 1 on that the
+        budget affords; with "bbb", where it is the weight of the Kullback-Leibler term, the lowest at which
+        draws spread no less than noise moves their mean.
     n_steps : int or "auto", default="auto"
         Number of updates, of all draws together where only last iterates are released. Those that draw the
         start of a path come on top.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100, one or two thousand without privacy (no more than
-        ``n_steps`` leaves after the burn-in), or 1 where only last iterates are released and
-        ``n_draws=K`` costs ``sqrt(K)`` times as much.
+        Number of draws that are kept; "auto" is 400, of a private chain 100, one or two thousand without
+        privacy (no more than ``n_steps`` leaves after the burn-in), or 1 where only last iterates are
+        released and ``n_draws=K`` costs ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -121,8 +123,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released beside draws. With "sgfs" ``second_moment``, the sum of ``z z^T`` over
-        clipped rows followed by their constant column, with noise; with "bbb" ``variational_mean`` and
+        What the sampler released beside draws. By default ``second_moment``, the sum of ``z z^T`` over
+        clipped rows followed by a constant (half of ``data_norm`` without an intercept), with noise, and
+        ``posterior``, what draws are made from; with "sgfs" the former, with the constant of an intercept; with "bbb" ``variational_mean`` and
         ``variational_scale``, mean and deviation of every coefficient, of shape (1 or n_classes, n_features +
         fit_intercept); with random walks ``acceptance_rate`` and ``n_iter``, the proposals that were made.
     n_iter_ : int
@@ -148,7 +151,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     Notes
     -----
-    Most samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
+    By default a few sums over records are released with noise, and draws are made given them [3]_. Other
+    samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
     schedule from public quantities (of which a released second moment is one) alone. Whole paths are
     accounted for by composition, a last iterate by shifted interpolation [2]_, which rests on the convexity
     of the likelihood and on no convergence; the theory page of the documentation has the proofs. Fitting a
@@ -160,6 +164,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
        gradient Monte Carlo", ICML 2015.
     .. [2] J. Bok, W. J. Su and J. Altschuler, "Shifted interpolation for differential privacy", ICML
        2024.
+    .. [3] G. Bernstein and D. Sheldon, "Differentially private Bayesian linear regression", NeurIPS 2019.
 
     Examples
     --------

@@ -51,6 +51,8 @@ class CoefficientsMixin:
         """
         check_is_fitted(self)
         check_scalar(level, "level", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
+        if np.isnan(level):  # It is on neither side of a boundary.
+            raise ValueError("level is nan.")
         if not self.plan_.is_calibrated:
             warnings.warn(
                 f"draws of sampler={self.plan_.name!r} under privacy are no calibrated posterior: intervals "

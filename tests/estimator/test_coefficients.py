@@ -1,0 +1,117 @@
+"""Intervals and a table of coefficients."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from skdpbayes import DPBayesianLogisticRegression
+
+N = 5000
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.uniform(-1, 1, (N, 3)), columns=["age", "income", "hours"])
+    labels = rng.random(N) < expit(2 * rows["age"] - rows["income"] + 0.5)
+    return rows, np.asarray(labels).astype(int)
+
+
+def fitted(table, **options):
+    rows, labels = table
+    return DPBayesianLogisticRegression(**{"random_state": 0, **options}).fit(rows, labels)
+
+
+@pytest.fixture(scope="module")
+def binary(table):
+    return fitted(table)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_hold_their_share_of_draws(binary, level):
+    interval = binary.posterior_interval(level)
+    assert interval.shape == (1, 4, 2)
+    draws = binary.posterior_samples_
+    inside = (interval[..., 0] <= draws) & (draws <= interval[..., 1])
+    np.testing.assert_allclose(inside.mean(axis=0), level, atol=0.01)
+    below = (draws < interval[..., 0]).mean(axis=0)
+    np.testing.assert_allclose(below, (1 - level) / 2, atol=0.01)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1, 2.0, np.nan])
+def test_levels_are_between_zero_and_one(binary, level):
+    with pytest.raises(ValueError, match="level"):
+        binary.posterior_interval(level)
+
+
+def test_nothing_is_told_before_a_fit():
+    for ask in ("posterior_interval", "summary"):
+        with pytest.raises(NotFittedError):
+            getattr(DPBayesianLogisticRegression(), ask)()
+
+
+def test_draws_of_private_chains_are_told_to_be_no_posterior(table):
+    chain = fitted(table, sampler="sghmc")
+    with pytest.warns(UserWarning, match="noise_aware"):
+        chain.posterior_interval()
+    with pytest.warns(UserWarning, match="noise_aware"):
+        summary = chain.summary()
+    assert summary["sd_without_privacy"].isna().all()
+
+
+def test_a_summary_has_names_moments_and_ends(binary):
+    summary = binary.summary(0.8)
+    assert list(summary.index) == ["age", "income", "hours", "intercept"]
+    np.testing.assert_array_equal(summary["mean"], binary.posterior_samples_[:, 0].mean(axis=0))
+    np.testing.assert_array_equal(summary["sd"], binary.posterior_samples_[:, 0].std(axis=0))
+    ends = summary[["10%", "90%"]].to_numpy()
+    np.testing.assert_array_equal(ends, binary.posterior_interval(0.8)[0])
+
+
+def test_of_several_classes_rows_are_by_class_and_name(table):
+    rows, _ = table
+    labels = np.array(["no", "perhaps", "yes"])[np.arange(N) % 3]
+    clf = DPBayesianLogisticRegression(fit_intercept=False, random_state=0).fit(rows, labels)
+    summary = clf.summary()
+    assert summary.index.names == ["class", "coefficient"] and len(summary) == 9
+    means = clf.posterior_samples_.mean(axis=0)
+    assert summary.loc[("yes", "income"), "mean"] == means[2, 1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_deviations_without_privacy_are_those_of_a_posterior(table, n_classes):
+    """At a large budget against the inverse Hessian of scikit-learn's penalised fit."""
+    rows, labels = table
+    labels = labels if n_classes == 2 else labels + (np.arange(N) % 2) * labels
+    clf = DPBayesianLogisticRegression(
+        100.0, prior_scale=1.0, fit_intercept=False, random_state=0
+    ).fit(rows, labels)
+    x = rows.to_numpy()
+    reference = LogisticRegression(C=1.0, fit_intercept=False).fit(x, labels)
+    p = reference.predict_proba(x)
+    blocks = [1] if n_classes == 2 else range(3)
+    hessian = np.block(
+        [[(x.T * (p[:, j] * ((j == k) - p[:, k]))) @ x for k in blocks] for j in blocks]
+    )
+    expected = np.sqrt(np.diag(np.linalg.inv(hessian + np.eye(len(hessian)))))
+    summary = clf.summary()
+    np.testing.assert_allclose(summary["sd_without_privacy"], expected, rtol=0.08)
+    np.testing.assert_allclose(summary["sd"], expected, rtol=0.15)
+
+
+def test_privacy_has_the_larger_share_the_smaller_the_budget(table):
+    shares = [fitted(table, epsilon=e).summary()["share_of_privacy"].mean() for e in (0.3, 1, 1000)]
+    assert shares[0] > shares[1] > shares[2] and shares[2] < 0.1 and shares[0] > 0.4
+    without = fitted(table, epsilon=np.inf).summary()
+    assert (without["share_of_privacy"] == 0).all()
+
+
+def test_intervals_survive_pickling(binary):
+    copy = pickle.loads(pickle.dumps(binary))
+    np.testing.assert_array_equal(copy.posterior_interval(), binary.posterior_interval())
+    pd.testing.assert_frame_equal(copy.summary(), binary.summary())
