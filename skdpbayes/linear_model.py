@@ -125,10 +125,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     released_ : Bunch
         What the sampler released beside draws. By default ``second_moment``, the sum of ``z z^T`` over
         clipped rows followed by a constant (half of ``data_norm`` without an intercept), with noise, and
-        ``posterior``, what draws are made from; with "sgfs" the former, with the constant of an intercept; with "bbb" ``variational_mean`` and
-        ``variational_scale``, mean and deviation of every coefficient, of shape (1 or n_classes, n_features +
-        fit_intercept); with random walks ``acceptance_rate`` and ``n_iter``, the proposals that were made.
-    n_iter_ : int
+        ``posterior``, what draws are made from; with "sgfs" the former, with the constant of an intercept;
+        with "bbb" ``variational_mean`` and ``variational_scale``, mean and deviation of every coefficient,
+        of shape (1 or n_classes, n_features + fit_intercept); with random walks ``acceptance_rate`` and
+        ``n_iter``, the proposals that were made. n_iter_ : int
         Number of updates, those that drew the start included.
     n_features_in_ : int
         Number of columns seen in `fit`.
