@@ -128,7 +128,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         ``posterior``, what draws are made from; with "sgfs" the former, with the constant of an intercept;
         with "bbb" ``variational_mean`` and ``variational_scale``, mean and deviation of every coefficient,
         of shape (1 or n_classes, n_features + fit_intercept); with random walks ``acceptance_rate`` and
-        ``n_iter``, the proposals that were made. n_iter_ : int
+        ``n_iter``, the proposals that were made.
+    n_iter_ : int
         Number of updates, those that drew the start included.
     n_features_in_ : int
         Number of columns seen in `fit`.
