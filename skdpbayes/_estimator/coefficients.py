@@ -13,6 +13,9 @@ import numpy as np
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+# Draws from which ends of intervals are read, if as many can be had.
+_FEW = 400
+
 
 class CoefficientsMixin:
     """For estimators with ``posterior_samples_`` of shape (n_draws, n_blocks, n_features + intercept)."""
@@ -60,7 +63,10 @@ class CoefficientsMixin:
                 UserWarning,
                 stacklevel=2,
             )
-        ends = np.quantile(self.posterior_samples_, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        draws = self.posterior_samples_
+        if len(draws) < _FEW and "posterior" in self.released_:  # New ones are free.
+            draws = self.sample_posterior(_FEW, random_state=0)
+        ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.moveaxis(ends, 0, -1)
 
     def summary(self, level=0.9):
@@ -111,7 +117,7 @@ class CoefficientsMixin:
         without = self._deviations_without_privacy(deviations)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.clip(1.0 - without / deviations, 0.0, 1.0)
-        ends = [f"{50 * (1 + side * level):.4g}%" for side in (-1, 1)]
+        ends = [f"{50 * (1 + side * level):.10g}%" for side in (-1, 1)]
         columns = {
             "mean": draws.mean(axis=0),
             "sd": deviations,

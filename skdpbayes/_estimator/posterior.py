@@ -134,8 +134,8 @@ class PrivatePosteriorMixin:
         ----------
         n_draws : int or None, default=None
             How many, without replacement. None returns all of ``posterior_samples_``.
-        random_state : None, int or RandomState, default=None
-            Which ones. It need not be secret: the draws are public.
+        random_state : None, int, RandomState or Generator, default=None
+            Which ones, or of new ones. It need not be secret: the draws are public.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class PrivatePosteriorMixin:
         """
         check_is_fitted(self)
         if n_draws is not None:
-            generator = check_random_state(random_state)
+            generator = _generator(random_state)
             wanted = check_number_of_draws(n_draws)
             fresh = self.plan_.sampler.redraw(self.released_, wanted, generator)
             if fresh is not None:
@@ -223,4 +223,10 @@ def choose_draws(kept, n_draws, random_state):
             f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
             f"cannot be had without spending more budget. Fit with n_draws={n_draws}."
         )
-    return np.sort(check_random_state(random_state).choice(kept, size=n_draws, replace=False))
+    return np.sort(_generator(random_state).choice(kept, size=n_draws, replace=False))
+
+
+def _generator(random_state):
+    """Return what `numpy.random` has for a seed, or the generator that is given."""
+    given = isinstance(random_state, np.random.Generator)
+    return random_state if given else check_random_state(random_state)

@@ -321,6 +321,23 @@ def resolved_batch_size(batch_size, bounds, n_samples):
     return int(batch_size)
 
 
+def _check_rows(bounds, target):
+    """Raise a ValueError if a logistic target's rows are longer, or its classes others, than bounds say."""
+    if bounds.row_norm is None or not hasattr(target, "intercept_scaling"):
+        return
+    n_blocks = getattr(target, "n_classes", 1)
+    if n_blocks != bounds.n_blocks:
+        raise ValueError(
+            f"the plan is for n_blocks={bounds.n_blocks}, but the target has {n_blocks}."
+        )
+    norm = target.gradient_bound / (1.0 if n_blocks == 1 else math.sqrt(2.0))
+    if norm > bounds.row_norm * (1.0 + 1e-12):
+        raise ValueError(
+            f"the plan assumes row_norm={bounds.row_norm:g}, but the target's rows have norms of up to "
+            f"{norm:g}: make the plan from the target's own bounds."
+        )
+
+
 def check_made_for(plan, target):
     """Raise a ValueError if a target is none that a plan was made for."""
     bounds = plan.bounds
@@ -339,6 +356,7 @@ def check_made_for(plan, target):
             )
         if not (low <= precision.min() and precision.max() <= high):
             raise ValueError(f"the plan assumes prior precisions between {low:g} and {high:g}.")
+    _check_rows(bounds, target)
     # The number of records is public under replace_one only; nothing is said of it otherwise.
     replaced = plan.budget.neighboring_relation == "replace_one"
     if replaced and count_examples(target) != plan.n_samples:

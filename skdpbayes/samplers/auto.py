@@ -63,7 +63,9 @@ class Auto(Sampler):
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         own = self.get_params(deep=False)
-        chain = temperature is not None or n_steps is not None or set(own.values()) != {"auto"}
+        chain = (
+            temperature not in (None, 1.0) or n_steps is not None or set(own.values()) != {"auto"}
+        )
         if not chain and budget.is_private and is_for(bounds):
             return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
         fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}

@@ -104,7 +104,7 @@ def link_of(n_classes):
     return BinaryLink() if n_classes == 2 else SoftmaxLink(n_classes)
 
 
-def slope_matrix(link, probabilities, weights, rows, constant=0.0):
+def slope_matrix(link, probabilities, weights, rows):
     """Return ``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
 
     Parameters
@@ -114,40 +114,22 @@ def slope_matrix(link, probabilities, weights, rows, constant=0.0):
         As the link returns them.
     weights : ndarray of shape (n,)
         Not negative.
-    rows : ndarray or CSR array of shape (n, length)
-    constant : float, default=0.0
-        A last column of the rows that they do not have; 0 for none.
+    rows : ndarray of shape (n, length)
 
     Returns
     -------
     matrix : ndarray of shape (n_blocks * length, n_blocks * length)
-        With the constant's.
     """
-    n_blocks = link.n_blocks
-    length = rows.shape[1] + (constant != 0)
+    n_blocks, length = link.n_blocks, rows.shape[1]
     matrix = np.empty((n_blocks, length, n_blocks, length))
     for j, unit in enumerate(np.eye(n_blocks)):
         slopes = link.slope_times(probabilities, unit[:, None])
         for i in range(j, n_blocks):
-            product = _weighted_product(rows, weights * slopes[i], constant, i == j)
+            each = weights * slopes[i]
+            # The product of a matrix with itself takes half the time.
+            right = rows * np.sqrt(np.abs(each))[:, None]
+            left = right if i == j else right * np.sign(each)[:, None]
+            product = left.T @ right
             matrix[i, :, j] = product
             matrix[j, :, i] = product.T
     return matrix.reshape(n_blocks * length, n_blocks * length)
-
-
-def _weighted_product(rows, each, constant, positive):
-    """Return ``sum_i w_i (x_i, c) (x_i, c)^T``."""
-    size = rows.shape[1]
-    product = np.empty((size + (constant != 0),) * 2)
-    if isinstance(rows, np.ndarray):
-        # The product of a matrix with itself takes half the time.
-        left = right = rows * np.sqrt(np.abs(each))[:, None]
-        if not positive:
-            left = left * np.sign(each)[:, None]
-        product[:size, :size] = left.T @ right
-    else:
-        product[:size, :size] = (rows.T @ rows.multiply(each[:, None])).toarray()
-    if constant:
-        product[-1, :size] = product[:size, -1] = constant * (rows.T @ each)
-        product[-1, -1] = constant**2 * each.sum()
-    return product

@@ -35,9 +35,8 @@ def record_weights(target, transform, norm):
         In [0, 1].
     """
     weights = np.empty(target.scale.size)
-    constant = target.intercept_scaling * transform[-1] if target.intercept_scaling else 0.0
     for part, rows in _blocks(target):
-        moved = rows @ transform[: rows.shape[1]] + constant
+        moved = _moved(target, rows, transform)
         squares = np.einsum("ij,ij->i", moved, moved)
         # What is no number does not count.
         weights[part] = np.nan_to_num(np.minimum(1.0, norm**2 / squares), nan=0.0)
@@ -45,10 +44,8 @@ def record_weights(target, transform, norm):
 
 
 @silently()
-def weighted_sums(target, link, weights, theta, curvature):
+def weighted_sums(target, link, weights, theta, transform):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
-
-    Both are in the coordinates of the rows, before ``W``.
 
     Parameters
     ----------
@@ -59,27 +56,36 @@ def weighted_sums(target, link, weights, theta, curvature):
     weights : ndarray of shape (n_samples,)
     theta : ndarray of shape (n_blocks, length)
         In the blocks of the link.
-    curvature : bool
-        Whether the second is wanted, else it is None.
+    transform : ndarray of shape (length, length) or None
+        ``W`` of the second; None if it is not wanted.
 
     Returns
     -------
     gradient : ndarray of shape (n_blocks, length)
+        In the coordinates of the rows, before ``W``.
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
+    constant = target.intercept_scaling
     gradient = np.zeros(theta.shape)
-    matrix = np.zeros((theta.size, theta.size)) if curvature else None
+    matrix = None if transform is None else np.zeros((theta.size, theta.size))
     for part, rows, logits in _with_logits(target, theta):
         probabilities = link.probabilities(logits)
         residuals = link.mean(probabilities) - link.contrasts[target.labels[part]].T
         residuals = weights[part] * residuals
         gradient[:, : rows.shape[1]] += (rows.T @ residuals.T).T
-        if target.intercept_scaling:
-            gradient[:, -1] += target.intercept_scaling * residuals.sum(axis=1)
-        if curvature:
-            constant = target.intercept_scaling
-            matrix += slope_matrix(link, probabilities, weights[part], rows, constant)
+        if constant:
+            gradient[:, -1] += constant * residuals.sum(axis=1)
+        if transform is not None:
+            matrix += slope_matrix(
+                link, probabilities, weights[part], _moved(target, rows, transform)
+            )
     return gradient, matrix
+
+
+def _moved(target, rows, transform):
+    """Return ``W^T x`` for some rows without their constant."""
+    moved = rows @ transform[: rows.shape[1]]
+    return moved + target.intercept_scaling * transform[-1] if target.intercept_scaling else moved
 
 
 @silently()

@@ -115,3 +115,20 @@ def test_intervals_survive_pickling(binary):
     copy = pickle.loads(pickle.dumps(binary))
     np.testing.assert_array_equal(copy.posterior_interval(), binary.posterior_interval())
     pd.testing.assert_frame_equal(copy.summary(), binary.summary())
+
+
+def test_few_draws_are_made_more_of(table):
+    """Three draws have no quantiles to speak of; new ones are free."""
+    few, many = fitted(table, n_draws=3), fitted(table)
+    widths = [np.diff(clf.posterior_interval())[..., 0] for clf in (few, many)]
+    np.testing.assert_allclose(widths[0], widths[1], rtol=0.25)
+
+
+def test_draws_may_come_from_a_generator(binary):
+    draws = [binary.sample_posterior(5, random_state=np.random.default_rng(1)) for _ in range(2)]
+    np.testing.assert_array_equal(*draws)
+
+
+@pytest.mark.parametrize("level", [1e-7, 0.999999999])
+def test_ends_have_names_of_their_own(binary, level):
+    assert binary.summary(level).shape == (4, 6)

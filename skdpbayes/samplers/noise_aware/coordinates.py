@@ -39,8 +39,8 @@ class Coordinates:
     def inflation(self, plan, theta):
         """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
 
-        Sums are rounded before they are transformed, and so are squared norms and logits, for every record:
-        relative to ``C`` by as much as ``W`` can enlarge a row.
+        Gradients are summed before they are transformed, and rows rounded when they are: relative to ``C`` by
+        as much as ``W`` can enlarge a row, for every record.
         """
         length, n = (
             len(self.transform),
@@ -50,7 +50,7 @@ class Coordinates:
         chain = MOMENT_ROWS + n / MOMENT_ROWS
         logits = self.row_norm * float(np.linalg.norm(theta))
         operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + logits)
-        return 1.0 + 4.0 * _UNIT_ROUNDOFF * n * growth**2 * operations
+        return 1.0 + 4.0 * _UNIT_ROUNDOFF * n * growth * operations
 
 
 def whiten(design, noise_scale, bounds, n_samples, clipping):

@@ -11,8 +11,8 @@ import numpy as np
 
 # ``k`` a priori, and of how many entries' weight that is.
 _MISFIT, _WORTH = 0.2, 4.0
-# Least eigenvalue, relative to the mean.
-_LEAST_EIGENVALUE = 0.05
+# Least eigenvalue, relative to the mean: there may be directions of which the records say nothing.
+_LEAST_EIGENVALUE = 1e-4
 
 
 def prior_variances(curvature, of_moments, square=_MISFIT**2):

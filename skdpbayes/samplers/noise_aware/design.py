@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 # Least deviation of a correlation a priori, squared and times the number of columns; least eigenvalue of
 # the correlations.
-_LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 0.02
+_LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 1e-4
 # Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
 _LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
 
@@ -44,6 +44,16 @@ class Design:
     def second_moment(self):
         """Mean of ``x x^T``."""
         return self.covariance + np.outer(self.mean, self.mean)
+
+
+def number_of_records(moment, noise_scale, constant, public_size):
+    """Return about how many records a table has, whose public size is another.
+
+    A normal posterior mean: the last entry of ``A`` is ``n c^2``, the public size is taken to be off by half.
+    """
+    prior, noise = (public_size / 2.0) ** 2, (noise_scale / constant**2) ** 2
+    found = (moment[-1, -1] / constant**2 * prior + public_size * noise) / (prior + noise)
+    return min(max(found, 1.0), 10.0 * public_size)
 
 
 def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
@@ -76,7 +86,9 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     mean = mean * share
     mean *= min(1.0, data_norm / max(float(np.linalg.norm(mean)), 1e-300))
     seen = moment[:-1, :-1] / n_samples - np.outer(mean, mean)
-    covariance, uncertainty = _shrunk(seen, noise, data_norm)
+    unit = data_norm**2  # Squares of squares of any unit might not be doubles.
+    covariance, uncertainty = _shrunk(seen / unit, noise / unit)
+    covariance, uncertainty = unit * covariance, unit**2 * uncertainty
     return Design(mean, covariance, uncertainty), share * of_mean**2
 
 
@@ -87,10 +99,10 @@ def with_constant(design, mean_variance, constant):
     return Design(np.append(design.mean, constant), *grown)
 
 
-def _shrunk(seen, noise, data_norm):
+def _shrunk(seen, noise):
     """Return (posterior mean of a covariance, posterior variances of its entries)."""
     length = len(seen)
-    variances, uncertain = _positive(np.diag(seen), noise, data_norm)
+    variances, uncertain = _positive(np.diag(seen), noise)
     product, half = np.outer(variances, variances), noise**2 / 2.0
     prior = _correlation(seen, product, half) * product
     covariance = seen * prior / (prior + half)
@@ -106,11 +118,11 @@ def _shrunk(seen, noise, data_norm):
     return covariance, uncertainty
 
 
-def _positive(seen, noise, data_norm):
+def _positive(seen, noise):
     """Return posterior means and variances of numbers that are exponential a priori, seen through noise."""
     length = seen.size
     usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(length)) / length
-    usual = min(usual, data_norm**2)
+    usual = min(usual, 1.0)
     # A normal law around here, cut at zero.
     centre = (seen - noise**2 / usual) / noise
     ratio = np.exp(norm.logpdf(centre) - norm.logcdf(centre))

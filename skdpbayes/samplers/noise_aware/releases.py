@@ -23,7 +23,7 @@ from ..fisher.plan import moment_noise
 from ..langevin.at_noise import free_shift
 from .coordinates import whiten
 from .curvature import correct, of_moments, prior_variances
-from .design import estimate_design, with_constant
+from .design import estimate_design, number_of_records, with_constant
 from .draws import find_mode
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, unit_scales
@@ -78,12 +78,13 @@ class Releases:
         moment = second_moment(self.target, constant)
         self.moment = release_moment(moment, self.moment_noise, self.generator)
         self.advance()
-        design, of_mean = estimate_design(
-            self.moment, self.moment_noise, constant, norm, plan.n_samples
-        )
+        n_records = plan.n_samples
+        if plan.budget.neighboring_relation == "add_or_remove_one":
+            n_records = number_of_records(self.moment, self.moment_noise, constant, n_records)
+        design, of_mean = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
         if bounds.constant:
             design = with_constant(design, of_mean, constant)
-        self.coordinates = whiten(design, self.moment_noise, bounds, plan.n_samples, CLIPPING)
+        self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         self.uncertainty = (transform**2).T @ design.uncertainty @ transform**2
         self.prior = (transform.T * self.target.prior_precision[: len(transform)]) @ transform
@@ -92,7 +93,7 @@ class Releases:
             transform,
             self.link,
             self.coordinates.norm,
-            plan.n_samples,
+            n_records,
             N_ROWS,
             np.random.default_rng(0),
         )
@@ -104,7 +105,9 @@ class Releases:
         theta = point.reshape(self.link.n_blocks, -1) @ transform.T
         room = self.coordinates.inflation(plan, theta)
         wanted = curvature_multiplier is not None
-        gradient, matrix = weighted_sums(self.target, self.link, self.weights, theta, wanted)
+        gradient, matrix = weighted_sums(
+            self.target, self.link, self.weights, theta, transform if wanted else None
+        )
         noise = noise_for(moved * self.link.residual_bound * norm * room, multiplier, theta.size)
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
         self.looks.append((point, gradient, noise))
@@ -113,8 +116,7 @@ class Releases:
             return None
         bound = math.sqrt(moved) * self.link.slope_bound * norm**2 * room
         noise = noise_for(bound, curvature_multiplier, theta.size**2)
-        blocks = np.kron(np.eye(self.link.n_blocks), transform)
-        return release_moment(blocks.T @ matrix @ blocks, noise, self.generator), noise
+        return release_moment(matrix, noise, self.generator), noise
 
     def look_around(self):
         """Release gradients at one mode after the other, and a curvature at the last."""

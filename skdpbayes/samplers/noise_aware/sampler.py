@@ -74,6 +74,11 @@ class NoiseAware(Sampler):
                 f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, and there "
                 f"are {size}: take sampler='auto'."
             )
+        if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
+            raise ValueError(
+                f"the constant column of the intercept, {bounds.constant:g}, leaves hardly any of a norm "
+                f"of {bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
+            )
         if not budget.is_private:
             return SGFS().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
         if n_steps is not None:
@@ -90,6 +95,11 @@ class NoiseAware(Sampler):
             raise ValueError(
                 f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
                 f"{type(target).__name__} is none: plan another sampler."
+            )
+        if target.intercept_scaling != plan.bounds.constant:
+            raise ValueError(
+                f"the plan assumes a constant of {plan.bounds.constant:g}, but the target's is "
+                f"{target.intercept_scaling:g}: make the plan from the target's own bounds."
             )
 
     def run(self, plan, target, generator, verbose):
