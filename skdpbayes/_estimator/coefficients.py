@@ -43,6 +43,12 @@ class CoefficientsMixin:
         UserWarning
             If draws are not a calibrated posterior, as those of chains under privacy are not.
 
+        Notes
+        -----
+        Of several classes labels tell differences between coefficients only; what all classes have in common
+        follows the prior. So every single interval is about as wide as the prior's: take quantiles of
+        differences, such as ``posterior_samples_[:, 1] - posterior_samples_[:, 0]``.
+
         Examples
         --------
         >>> from sklearn.datasets import make_classification
@@ -59,7 +65,8 @@ class CoefficientsMixin:
         if not self.plan_.is_calibrated:
             warnings.warn(
                 f"draws of sampler={self.plan_.name!r} under privacy are no calibrated posterior: intervals "
-                "may cover much less, or more, than they say. Take sampler='noise_aware' for intervals.",
+                "may cover much less, or more, than they say. Take sampler='noise_aware' for intervals, "
+                "with up to 200 coefficients.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -1,9 +1,9 @@
 """What is released for a noise-aware posterior, and what it costs.
 
     A   = sum_i (x_i, c) (x_i, c)^T + N                       share .16 of mu^2
-    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N, k = 1..4  share .25 in all, doubling
-    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N, at m    share .15
-    g   = the gradient at m                                   share .44
+    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N, k = 0..7  share .49 in all, growing 1.4 times each
+    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N, where g_4 is    share .15
+    g   = a last gradient, at m                               share .20
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
 ``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `skdpbayes.targets._links`.
@@ -23,8 +23,10 @@ from ...targets._links import link_of
 from .._plan import Plan
 from ..langevin.at_noise import free_shift
 
-MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.16, 0.25, 0.15, 0.44
-N_PILOTS, GROWTH = 4, 2.0
+MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.16, 0.49, 0.15, 0.20
+N_PILOTS, GROWTH = 8, 1.4
+# Number of the gradient, from 0, with which the curvature is released.
+CURVATURE_AT = 4
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
 N_CHAINS, LEAPS, BURN_IN = 50, 6, 40

@@ -1,6 +1,6 @@
 """The releases of a noise-aware posterior, one after the other.
 
-    A  ->  W, C  ->  g_1 at 0, g_2 at the mode given g_1, ...  ->  m  ->  F and g at m
+    A  ->  W, C  ->  g_0 at 0, g_1 at the mode given g_0, ...  ->  F with g_4  ->  ...  ->  m  ->  g at m
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -25,7 +25,7 @@ from .coordinates import whiten
 from .curvature import correct, of_moments, prior_variances
 from .design import estimate_design, number_of_records, with_constant
 from .draws import find_mode
-from .plan import CLIPPING, N_ROWS
+from .plan import CLIPPING, CURVATURE_AT, N_ROWS
 from .posterior import Posterior, unit_scales
 from .surrogate import Surrogate, make_population
 
@@ -119,22 +119,23 @@ class Releases:
         return release_moment(matrix, noise, self.generator), noise
 
     def look_around(self):
-        """Release gradients at one mode after the other, and a curvature at the last."""
-        point = np.zeros(self.link.n_blocks * len(self.prior))
-        for multiplier in self.plan.pilot_multipliers:
+        """Release gradients at one mode after the other, and a curvature on the way."""
+        plan, point = self.plan, np.zeros(self.link.n_blocks * len(self.prior))
+        for multiplier in plan.pilot_multipliers[:CURVATURE_AT]:
             self.release(point, multiplier)
             # As if the population were the table: the next look tells how far it is not.
             point = find_mode(replace(self.surrogate(), spread=np.zeros(point.size)))
-        self.curvature = self.release(
-            point, self.plan.gradient_multiplier, self.plan.curvature_multiplier
-        )
+        multipliers = (*plan.pilot_multipliers[CURVATURE_AT:], plan.gradient_multiplier)
+        self.curvature = self.release(point, multipliers[0], plan.curvature_multiplier)
+        for multiplier in multipliers[1:]:
+            self.release(find_mode(self.surrogate(self.curvature)), multiplier)
 
     def surrogate(self, curvature=None):
         """Return what is believed given all looks, and a curvature at the last if there is one."""
         points, gradients, noises = (np.array(part) for part in zip(*self.looks, strict=True))
         population, last = self.population, points[-1]
         probabilities = population.probabilities(points)
-        here = probabilities[-1]
+        here = probabilities[min(len(points) - 1, CURVATURE_AT)]
         expected = (
             slope_matrix(self.link, here, population.weights, population.rows) * population.size
         )

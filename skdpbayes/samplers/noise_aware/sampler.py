@@ -32,7 +32,7 @@ def is_for(bounds):
 class NoiseAware(Sampler):
     """The posterior given what was released: calibrated draws, with the user's own prior, untempered.
 
-    Releases a second moment, a few gradients of weighted records and one curvature, seven passes in all,
+    Releases a second moment, a few gradients of weighted records and one curvature, eleven passes in all,
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
     wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
     logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
@@ -72,7 +72,7 @@ class NoiseAware(Sampler):
         if size > LARGEST_SIZE:
             raise ValueError(
                 f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, and there "
-                f"are {size}: take sampler='auto'."
+                f"are {size}: take fewer columns, or a chain by sampler='auto'."
             )
         if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
             raise ValueError(
@@ -84,7 +84,7 @@ class NoiseAware(Sampler):
         if n_steps is not None:
             raise ValueError(
                 f"n_steps={n_steps} is for chains that read the table at every step, and "
-                f"sampler={self.name!r} reads it seven times: leave n_steps='auto'."
+                f"sampler={self.name!r} reads it eleven times: leave n_steps='auto'."
             )
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 
