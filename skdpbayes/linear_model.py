@@ -75,7 +75,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         Size ``b`` of the constant column by which the intercept is sampled, at most 1e60. It changes no
         posterior, but the norm bound is ``sqrt(data_norm^2 + b^2)``, and a larger column moves the
         intercept faster. None is the intercept's prior scale over the coefficients' (``data_norm / 2`` by
-        default), which gives all coordinates the same prior precision, but at most ``data_norm``.
+        default), which gives all coordinates the same prior precision; with "auto" and "noise_aware" at most
+        ``data_norm``.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
@@ -245,7 +246,11 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             return scale, intercept_scale, 0.0
         if self.intercept_scaling is not None:
             return scale, intercept_scale, float(self.intercept_scaling)
-        return scale, intercept_scale, min(intercept_scale / scale, self._norm(n_features))
+        constant = intercept_scale / scale
+        if getattr(self._sampler(), "name", None) in ("auto", "noise_aware"):
+            # Chains want equal precisions; here a large column is nothing but noise.
+            constant = min(constant, self._norm(n_features))
+        return scale, intercept_scale, constant
 
     def _prior_precision(self, n_features, n_classes):
         return logistic_prior_precision(n_features, n_classes, *self._scales(n_features))
