@@ -7,7 +7,8 @@ Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 - ball: uniform in the unit ball;
 - decaying: normal columns with deviations 1/j, rows cut at the norm bound;
 - sparse: 0/1 columns with shares of 5 to 50%, and a column of ones;
-- lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound.
+- lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound;
+- onehot: categories of five to ten levels of unequal shares, a column for each level.
 
 Coefficients have prior deviation 3; with three classes (``--classes 3``) what is looked at are the contrasts
 that labels tell. Printed are the shares of 90% and of 50% intervals, between quantiles of the draws, that
@@ -64,7 +65,17 @@ def lognormal(rng, n, d):
     return cut(np.exp(rng.normal(size=(n, d))) / (3.0 * np.sqrt(d)))
 
 
-DESIGNS = {design.__name__: design for design in (ball, decaying, sparse, lognormal)}
+def onehot(rng, n, d):
+    """A column for each level of some categories."""
+    parts = np.array_split(np.arange(d), max(1, d // 8))
+    rows = np.zeros((n, d))
+    for part in parts:
+        levels = rng.choice(part, size=n, p=rng.dirichlet(np.full(part.size, 3.0)))
+        rows[np.arange(n), levels] = 1.0
+    return rows / np.sqrt(len(parts))
+
+
+DESIGNS = {design.__name__: design for design in (ball, decaying, sparse, lognormal, onehot)}
 
 
 def oracle_width(clf, rows, theta, link):

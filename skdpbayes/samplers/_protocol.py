@@ -26,6 +26,7 @@ from .._silence import silently
 from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..random import private_generator
+from ..targets._links import link_of
 from ._machinery.execution import compiler_announced
 from ._machinery.linking import count_examples
 from ._plan import LARGEST_TEMPERATURE, Plan
@@ -330,7 +331,7 @@ def _check_rows(bounds, target):
         raise ValueError(
             f"the plan is for n_blocks={bounds.n_blocks}, but the target has {n_blocks}."
         )
-    norm = target.gradient_bound / (1.0 if n_blocks == 1 else math.sqrt(2.0))
+    norm = target.gradient_bound / link_of(max(n_blocks, 2)).residual_bound
     if norm > bounds.row_norm * (1.0 + 1e-12):
         raise ValueError(
             f"the plan assumes row_norm={bounds.row_norm:g}, but the target's rows have norms of up to "

@@ -31,8 +31,7 @@ def loss_and_derivatives(target, theta):
     n_blocks = getattr(target, "n_classes", 1)
     link = BinaryLink() if n_blocks == 1 else SoftmaxLink(n_blocks, np.eye(n_blocks))
     blocks = theta.reshape(n_blocks, -1)
-    weights, unchanged = np.ones(target.scale.size), np.eye(blocks.shape[1])
-    gradient, hessian = weighted_sums(target, link, weights, blocks, unchanged)
+    gradient, hessian = weighted_sums(target, link, np.ones(target.scale.size), blocks)
     return sum_of_losses(target, link, blocks), gradient.ravel(), hessian
 
 

@@ -16,6 +16,7 @@ Of two classes they are at most 1 and 1/4.
 import math
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import helmert
 from scipy.special import expit, logsumexp, softmax
 
@@ -114,7 +115,7 @@ def slope_matrix(link, probabilities, weights, rows):
         As the link returns them.
     weights : ndarray of shape (n,)
         Not negative.
-    rows : ndarray of shape (n, length)
+    rows : {ndarray, sparse array} of shape (n, length)
 
     Returns
     -------
@@ -127,9 +128,14 @@ def slope_matrix(link, probabilities, weights, rows):
         for i in range(j, n_blocks):
             each = weights * slopes[i]
             # The product of a matrix with itself takes half the time.
-            right = rows * np.sqrt(np.abs(each))[:, None]
-            left = right if i == j else right * np.sign(each)[:, None]
+            right = _times(rows, np.sqrt(np.abs(each)))
+            left = right if i == j else _times(right, np.sign(each))
             product = left.T @ right
-            matrix[i, :, j] = product
-            matrix[j, :, i] = product.T
+            matrix[i, :, j] = product.toarray() if sp.issparse(product) else product
+            matrix[j, :, i] = matrix[i, :, j].T
     return matrix.reshape(n_blocks * length, n_blocks * length)
+
+
+def _times(rows, factors):
+    factors = factors[:, None]
+    return rows.multiply(factors).tocsr() if sp.issparse(rows) else rows * factors

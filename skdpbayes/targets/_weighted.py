@@ -10,6 +10,7 @@ the model says (Mallows' weights).
 """
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._silence import silently
 from ._links import slope_matrix
@@ -44,7 +45,7 @@ def record_weights(target, transform, norm):
 
 
 @silently()
-def weighted_sums(target, link, weights, theta, transform):
+def weighted_sums(target, link, weights, theta, transform=None, *, curvature=True):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
 
     Parameters
@@ -56,8 +57,10 @@ def weighted_sums(target, link, weights, theta, transform):
     weights : ndarray of shape (n_samples,)
     theta : ndarray of shape (n_blocks, length)
         In the blocks of the link.
-    transform : ndarray of shape (length, length) or None
-        ``W`` of the second; None if it is not wanted.
+    transform : ndarray of shape (length, length) or None, default=None
+        ``W`` of the second; None has it in the coordinates of the rows.
+    curvature : bool, default=True
+        Whether the second is wanted.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def weighted_sums(target, link, weights, theta, transform):
     """
     constant = target.intercept_scaling
     gradient = np.zeros(theta.shape)
-    matrix = None if transform is None else np.zeros((theta.size, theta.size))
+    matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows, logits in _with_logits(target, theta):
         probabilities = link.probabilities(logits)
         residuals = link.mean(probabilities) - link.contrasts[target.labels[part]].T
@@ -75,17 +78,23 @@ def weighted_sums(target, link, weights, theta, transform):
         gradient[:, : rows.shape[1]] += (rows.T @ residuals.T).T
         if constant:
             gradient[:, -1] += constant * residuals.sum(axis=1)
-        if transform is not None:
-            matrix += slope_matrix(
-                link, probabilities, weights[part], _moved(target, rows, transform)
-            )
+        if curvature:
+            moved = _moved(target, rows, transform)
+            matrix += slope_matrix(link, probabilities, weights[part], moved)
     return gradient, matrix
 
 
 def _moved(target, rows, transform):
-    """Return ``W^T x`` for some rows without their constant."""
+    """Return ``W^T x``, or ``x``, for some rows without their constant."""
+    constant = target.intercept_scaling
+    if transform is None:
+        if not constant:
+            return rows
+        column = np.full((rows.shape[0], 1), constant)
+        stack = sp.hstack if sp.issparse(rows) else np.hstack
+        return stack([rows, column])
     moved = rows @ transform[: rows.shape[1]]
-    return moved + target.intercept_scaling * transform[-1] if target.intercept_scaling else moved
+    return moved + constant * transform[-1] if constant else moved
 
 
 @silently()

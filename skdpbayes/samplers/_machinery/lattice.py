@@ -15,13 +15,14 @@ the softmax does not change when all blocks move alike. Records have nothing to 
 leaves of the mean of their gradients is taken out.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
 from ..._compiled import compilable, compiled_for
-from ...privacy.floating_point import BOX_BITS, LATTICE_BITS
+from ...privacy.floating_point import BOX_BITS, LATTICE_BITS, lattice_spacing
 
 # In units of the lattice: 32 boxes, so that no chain that is held in one sees the cut.
 LARGEST_UNITS = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
@@ -53,6 +54,23 @@ def on_lattice(values, noise, spacing):
     """Return values with noise, both rounded to one lattice, on which their sum is exact."""
     units = np.clip(values / spacing, -LARGEST_UNITS, LARGEST_UNITS)
     return spacing * (np.rint(units) + np.rint(noise / spacing))
+
+
+def release_vector(values, noise_scales, generator):
+    """Return numbers with noise, of one deviation or of one for each, all on the smallest's lattice."""
+    noise = noise_scales * generator.standard_normal(values.size)
+    return on_lattice(values, noise, lattice_spacing(np.min(noise_scales)))
+
+
+def release_moment(moment, noise_scale, generator):
+    """Return a symmetric matrix with noise: half the variance off the diagonal, where entries count twice."""
+    if noise_scale == 0:
+        return moment
+    spacing = lattice_spacing(noise_scale / math.sqrt(2.0))
+    noise = noise_scale * generator.standard_normal(moment.shape)
+    noise[np.triu_indices_from(noise, 1)] /= math.sqrt(2.0)
+    upper = np.triu(on_lattice(moment, noise, spacing))
+    return upper + np.triu(upper, 1).T
 
 
 class OfBlocks(NamedTuple):

@@ -9,29 +9,12 @@ which follow from the released matrix.
 Ahn, Korattikara and Welling (2012).
 """
 
-import math
-
-import numpy as np
-
-from ...privacy.floating_point import lattice_spacing
 from ...targets import record_weights, second_moment
 from ...targets._rows import read_only
-from .._machinery.lattice import OfBlocks, on_lattice
+from .._machinery.lattice import OfBlocks, release_moment
 from .._protocol import Released
 from ..langevin.underdamped import run_underdamped
 from .plan import complete, shift_scale
-
-
-def release_moment(moment, noise_scale, generator):
-    """Return a symmetric matrix with noise: half the variance off the diagonal, where entries count twice."""
-    if noise_scale == 0:
-        return moment
-    # Drift and noise on one lattice, whose sums are exact.
-    spacing = lattice_spacing(noise_scale / math.sqrt(2.0))
-    noise = noise_scale * generator.standard_normal(moment.shape)
-    noise[np.triu_indices_from(noise, 1)] /= math.sqrt(2.0)
-    upper = np.triu(on_lattice(moment, noise, spacing))
-    return upper + np.triu(upper, 1).T
 
 
 def run_fisher(plan, chain, target, generator, verbose):

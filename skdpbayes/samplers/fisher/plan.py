@@ -140,15 +140,6 @@ class FisherPlan(Plan):
         return replace(self, cost=cost, sampling_rate=1.0, noise_multiplier=multiplier)
 
 
-def whitening(moment, noise_scale, bounds, n_samples):
-    """Return (transform ``W``, eigenvalues of a released matrix, their floor)."""
-    noise = math.sqrt(2.0 * len(moment)) * noise_scale
-    floor = max(noise, _PRIOR_FLOOR * bounds.prior_precision[0])
-    values, vectors = np.linalg.eigh(moment)
-    floored = np.maximum(values, floor)
-    return np.ascontiguousarray(vectors * np.sqrt(n_samples / floored)), values, floor
-
-
 def whiten(plan, moment):
     """Return (transform ``W``, floor of the eigenvalues, bound ``C`` on weighted rows).
 
@@ -158,8 +149,11 @@ def whiten(plan, moment):
     moment : ndarray of shape (length, length)
         As released.
     """
-    transform, values, floor = whitening(moment, plan.moment_noise, plan.bounds, plan.n_samples)
+    noise = math.sqrt(2.0 * len(moment)) * plan.moment_noise
+    floor = max(noise, _PRIOR_FLOOR * plan.bounds.prior_precision[0])
+    values, vectors = np.linalg.eigh(moment)
     floored = np.maximum(values, floor)
+    transform = np.ascontiguousarray(vectors * np.sqrt(plan.n_samples / floored))
     mean_square = np.sum(np.maximum(values, 0.0) / floored)
     return transform, floor, math.sqrt(max(_WEIGHTING * mean_square, 1.0))
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...privacy.floating_point import lattice_spacing
 from ...targets.mixture import statistics_size
 from .._machinery.execution import cores
 from .._machinery.gradients import gradient_oracle, sums_at
-from .._machinery.lattice import on_lattice
+from .._machinery.lattice import release_vector
 from .._machinery.linking import several_cores
 
 
@@ -67,17 +66,12 @@ class StatisticsReleases:
         if triangular:
             seconds = scales[k * (1 + d) :].reshape(k, -1)
             seconds[:, rows != columns] /= np.sqrt(2.0)
-        counts, sums, seconds = np.split(self._noisy(total, scales), [k, k * (1 + d)])
+        if noise_scale > 0:
+            total = release_vector(total, scales, self.generator)
+        counts, sums, seconds = np.split(total, [k, k * (1 + d)])
         if triangular:
             matrices = np.zeros((k, d, d))
             matrices[:, rows, columns] = seconds.reshape(k, -1)
             matrices[:, columns, rows] = seconds.reshape(k, -1)
             return Statistics(counts, sums.reshape(k, d), matrices)
         return Statistics(counts, sums.reshape(k, d), seconds.reshape(k, d))
-
-    def _noisy(self, total, scales):
-        if scales[0] == 0:
-            return total
-        spacing = lattice_spacing(scales.min())
-        noise = scales * self.generator.standard_normal(total.size)
-        return on_lattice(total, noise, spacing)

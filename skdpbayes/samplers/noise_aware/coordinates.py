@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...privacy.floating_point import covered_records
+from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...targets import MOMENT_ROWS
 
 _NOISE_FLOOR, _PRIOR_FLOOR = 3.0, 4.0
-_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -42,15 +41,13 @@ class Coordinates:
         Gradients are summed before they are transformed, and rows rounded when they are: relative to ``C`` by
         as much as ``W`` can enlarge a row, for every record.
         """
-        length, n = (
-            len(self.transform),
-            covered_records(plan.n_samples, plan.budget.neighboring_relation),
-        )
+        length = len(self.transform)
+        n = covered_records(plan.n_samples, plan.budget.neighboring_relation)
         growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
         chain = MOMENT_ROWS + n / MOMENT_ROWS
         logits = self.row_norm * float(np.linalg.norm(theta))
         operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + logits)
-        return 1.0 + 4.0 * _UNIT_ROUNDOFF * n * growth * operations
+        return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth * operations
 
 
 def whiten(design, noise_scale, bounds, n_samples, clipping):

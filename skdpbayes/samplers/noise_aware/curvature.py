@@ -1,76 +1,124 @@
-"""What a released curvature says beyond that of a population, and how surely.
+"""What released curvatures say beyond that of a population, and how surely.
 
     F = J + D + N,    D_ij ~ N(0, w_ij + k^2 J_ii J_jj / n)    a priori
 
 ``J`` is the population's. It differs from the table's as the released moments do, by variances ``w``, and as
-rows differ from normal ones, by ``k``, which is estimated. ``D`` has a normal posterior, entry by entry. The
-curvature ``J + D`` is made positive, and its eigenvectors are the basis in which draws are made.
+rows differ from normal ones, by ``k``, which is estimated. ``D`` has a normal posterior, entry by entry. What
+is believed of a curvature at another point starts from it: ``D`` fades with the slopes, and a new ``k``,
+smaller a priori, says by how much it may have changed otherwise. ``J + D`` is made positive, and its
+eigenvectors are the basis in which draws are made.
 """
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-# ``k`` a priori, and of how many entries' weight that is.
-_MISFIT, _WORTH = 0.2, 4.0
+from ...targets._links import slope_matrix
+from .design import variance_component
+
+# ``k`` a priori, at first and from one release to the next, and of how many entries' weight that is.
+_MISFIT, _CHANGE, _WORTH = 0.2, 0.1, 4.0
 # Least eigenvalue, relative to the mean: there may be directions of which the records say nothing.
 _LEAST_EIGENVALUE = 1e-4
 
 
-def prior_variances(curvature, of_moments, square=_MISFIT**2):
-    """Return variances of ``D``'s entries.
+@dataclass(frozen=True)
+class Curvature:
+    """What is believed of the curvature at a point; ``n`` stands for ``n_blocks * length``.
 
-    Parameters
+    Attributes
     ----------
-    curvature : ndarray of shape (n, n)
+    of_population : ndarray of shape (n, n)
         ``J``.
-    of_moments : ndarray of shape (n, n)
-        ``w``.
-    square : float
-        ``k^2``.
+    slope : float
+        Mean slope of the population there.
+    correction : ndarray of shape (n, n)
+        ``D``.
+    known : ndarray of shape (n, n)
+        Variances of its entries, apart from ``k``.
+    misfit : float
+        ``k^2`` a priori.
+    basis : ndarray of shape (n, n)
+        Eigenvectors, or any.
+    values : ndarray of shape (n,)
+        Curvatures along them.
     """
-    diagonal = np.maximum(np.diag(curvature), 0.0)
-    return of_moments + square / len(curvature) * np.outer(diagonal, diagonal)
+
+    of_population: np.ndarray
+    slope: float
+    correction: np.ndarray
+    known: np.ndarray
+    misfit: float
+    basis: np.ndarray
+    values: np.ndarray
+
+    @property
+    def variances(self):
+        """Variances of the entries of ``D`` in the basis."""
+        own = (self.basis**2).T @ (self.known + self.misfit * self._units()) @ self.basis**2
+        return np.maximum(own, 1e-300)
+
+    def _units(self):
+        diagonal = np.maximum(np.diag(self.of_population), 0.0)
+        return np.outer(diagonal, diagonal) / diagonal.size
+
+    def at(self, population, point):
+        """Return what is believed of the curvature at another point, before it is released there."""
+        matrix, slope = _curvature_of(population, population.probabilities(point[None])[0])
+        fading = slope / self.slope
+        return replace(
+            self,
+            of_population=matrix,
+            slope=slope,
+            correction=fading * self.correction,
+            known=fading**2 * self.known,
+            misfit=_CHANGE**2,
+        )
+
+    def given(self, released, noise_scale):
+        """Return what is believed of it given its release, with noise of a deviation on the diagonal."""
+        noise = np.full(released.shape, noise_scale**2 / 2.0)
+        np.fill_diagonal(noise, noise_scale**2)
+        believed, units = self.of_population + self.correction, self._units()
+        excess = released - believed
+        misfit = variance_component(
+            excess**2, noise + self.known, units, self.misfit, _WORTH, (0.01 * self.misfit, 4.0)
+        )
+        variances = self.known + misfit * units
+        shares = variances / (variances + noise)
+        values, basis = np.linalg.eigh(believed + excess * shares)
+        least = _LEAST_EIGENVALUE * np.trace(self.of_population) / values.size
+        values = np.maximum(values, least)
+        return replace(
+            self,
+            correction=(basis * values) @ basis.T - self.of_population,
+            known=noise * shares,
+            misfit=0.0,
+            basis=basis,
+            values=values,
+        )
 
 
-def of_moments(population, probabilities, uncertainty):
-    """Return ``w``: variances of the entries of ``J`` given those of the rows' second moment."""
-    n_blocks = population.link.n_blocks
-    sizes = np.empty((n_blocks, n_blocks))
-    for j, unit in enumerate(np.eye(n_blocks)):
-        slopes = population.link.slope_times(probabilities, unit[:, None])
+def curvature_of(population, point, uncertainty):
+    """Return the `Curvature` at a point before any is released, given variances of the rows' moments."""
+    probabilities, link = population.probabilities(point[None])[0], population.link
+    matrix, slope = _curvature_of(population, probabilities)
+    sizes = np.empty((link.n_blocks, link.n_blocks))
+    for j, unit in enumerate(np.eye(link.n_blocks)):
+        slopes = link.slope_times(probabilities, unit[:, None])
         sizes[j] = slopes @ population.weights * population.size
-    return np.kron(sizes**2, uncertainty)
+    return Curvature(
+        of_population=matrix,
+        slope=slope,
+        correction=np.zeros_like(matrix),
+        known=np.kron(sizes**2, uncertainty),
+        misfit=_MISFIT**2,
+        basis=np.eye(len(matrix)),
+        values=np.diag(matrix),
+    )
 
 
-def correct(released, noise_scale, curvature, of_moments):
-    """Return (``D``, its entries' variances, the basis, eigenvalues of ``J + D``).
-
-    Parameters
-    ----------
-    released : ndarray of shape (n, n)
-        ``F``.
-    noise_scale : float
-        Deviation of the noise on its diagonal; elsewhere ``1 / sqrt(2)`` of it.
-    curvature, of_moments : ndarray of shape (n, n)
-        ``J`` and ``w``.
-    """
-    noise = np.full(curvature.shape, noise_scale**2 / 2.0)
-    np.fill_diagonal(noise, noise_scale**2)
-    excess = released - curvature
-    square = _misfit(excess, noise + of_moments, curvature)
-    variances = prior_variances(curvature, of_moments, square)
-    shares = variances / (variances + noise)
-    values, basis = np.linalg.eigh(curvature + excess * shares)
-    values = np.maximum(values, _LEAST_EIGENVALUE * np.trace(curvature) / len(curvature))
-    return (basis * values) @ basis.T - curvature, noise * shares, basis, values
-
-
-def _misfit(excess, known, curvature):
-    """Return ``k^2``, by moments that are weighted by their precision, with what is known a priori."""
-    unit, square = prior_variances(curvature, 0.0, 1.0), _MISFIT**2
-    for _ in range(5):
-        precision = (known + square * unit) ** -2.0
-        found = np.sum(precision * unit * (excess**2 - known)) / np.sum(precision * unit**2)
-        worth = np.sum(precision * (square * unit) ** 2) / 2.0
-        square = (worth * found + _WORTH * _MISFIT**2) / (worth + _WORTH)
-        square = min(max(float(square), 0.01 * _MISFIT**2), 4.0)
-    return square
+def _curvature_of(population, probabilities):
+    """Return (``J``, mean slope) for probabilities of shape (..., n_rows)."""
+    matrix = slope_matrix(population.link, probabilities, population.weights, population.rows)
+    return population.size * matrix, float(population.mean_slope(probabilities[None])[0])

@@ -131,16 +131,28 @@ def _positive(seen, noise):
 
 
 def _correlation(seen, product, half):
-    """Return the mean square of correlations, estimated by moments that are weighted by their precision."""
+    """Return the mean square of correlations."""
     length = len(seen)
     least = _LEAST_CORRELATION / length
     square = 3.0 * least
     if length == 1:
         return square
     off = ~np.eye(length, dtype=bool)
-    product, excess = product[off], seen[off] ** 2 - half
+    return variance_component(seen[off] ** 2, half, product[off], square, 0.0, (least, 1.0))
+
+
+def variance_component(squares, known, units, usual, worth, limits):
+    """Return ``s^2``, ``squares`` being those of normal numbers of variances ``known + s^2 units``.
+
+    By moments that are weighted by their precision, together with what is usual, which is worth a number of
+    numbers.
+    """
+    square = usual
     for _ in range(5):
-        precision = (half + square * product) ** -2.0
-        square = np.sum(precision * product * excess) / np.sum(precision * product**2)
-        square = min(max(float(square), least), 1.0)
+        precision = (known + square * units) ** -2.0
+        found = np.sum(precision * units * (squares - known)) / np.sum(precision * units**2)
+        if worth:
+            seen = np.sum(precision * (square * units) ** 2) / 2.0
+            found = (seen * found + worth * usual) / (seen + worth)
+        square = min(max(float(found), limits[0]), limits[1])
     return square

@@ -1,13 +1,12 @@
 """What is released for a noise-aware posterior, and what it costs.
 
-    A   = sum_i (x_i, c) (x_i, c)^T + N                       share .16 of mu^2
-    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N, k = 0..7  share .49 in all, growing 1.4 times each
-    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N, where g_4 is    share .15
-    g   = a last gradient, at m                               share .20
+    A   = sum_i (x_i, c) (x_i, c)^T + N                                 share .16 of mu^2
+    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N at u_k, k = 0..8    shares .49, growing, and .20 at u_8
+    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     shares .05 at u_4, .10 at u_8
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
 ``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `skdpbayes.targets._links`.
-Each is a Gaussian mechanism; ``u_k``, ``m``, ``W`` and ``C`` follow from what was released before. Two tables
+Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released before. Two tables
 are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
 ``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
 are at most ``sqrt(2)`` times as far apart as the larger is large.
@@ -23,10 +22,11 @@ from ...targets._links import link_of
 from .._plan import Plan
 from ..langevin.at_noise import free_shift
 
-MOMENT_SHARE, PILOT_SHARE, CURVATURE_SHARE, GRADIENT_SHARE = 0.16, 0.49, 0.15, 0.20
+MOMENT_SHARE, PILOT_SHARE, GRADIENT_SHARE = 0.16, 0.49, 0.20
+# All gradients but the last are on the way; by how much their shares grow.
 N_PILOTS, GROWTH = 8, 1.4
-# Number of the gradient, from 0, with which the curvature is released.
-CURVATURE_AT = 4
+# Shares of curvatures, by the number, from 0, of the gradient with which they are released.
+CURVATURE_SHARES = {4: 0.05, 8: 0.10}
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
 N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
@@ -44,16 +44,17 @@ class NoiseAwarePlan(Plan):
 
     Attributes
     ----------
-    moment_multiplier, curvature_multiplier, gradient_multiplier : float
-        Noise multipliers of ``A``, ``F`` and ``g``.
-    pilot_multipliers : tuple of float
-        Those of the gradients on the way to ``m``.
+    moment_multiplier : float
+        Noise multiplier of ``A``.
+    gradient_multipliers : tuple of float
+        Those of the gradients.
+    curvature_multipliers : tuple of float or None
+        Those of the curvatures with them, None where there is none.
     """
 
     moment_multiplier: float
-    pilot_multipliers: tuple
-    curvature_multiplier: float
-    gradient_multiplier: float
+    gradient_multipliers: tuple[float, ...]
+    curvature_multipliers: tuple[float | None, ...]
 
     @property
     def is_calibrated(self):
@@ -63,7 +64,7 @@ class NoiseAwarePlan(Plan):
     @property
     def link(self):
         """Link of the classes; a draw has its blocks, and one more for more than two classes."""
-        return link_of(max(self.bounds.n_blocks, 2))
+        return link_for(self.bounds)
 
     @property
     def estimated_seconds(self):
@@ -84,9 +85,9 @@ class NoiseAwarePlan(Plan):
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples / (4.0 * math.sqrt(1.0 + math.pi / 8.0 / prior))
         norm = math.sqrt(CLIPPING * length)
-        looks = (self.gradient_multiplier, *self.pilot_multipliers)
-        noise = (moved * norm * link.residual_bound) ** 2 / sum(m**-2.0 for m in looks)
-        of_curvature = math.sqrt(moved) * norm**2 * link.slope_bound * self.curvature_multiplier
+        noise = (moved * norm * link.residual_bound) ** 2 / _precision(self.gradient_multipliers)
+        multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
+        of_curvature = math.sqrt(moved) * norm**2 * link.slope_bound * multiplier
         seen = 2.0 * (data / of_curvature) ** 2 / (length * link.n_blocks)
         variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
         prior *= length
@@ -99,12 +100,22 @@ class NoiseAwarePlan(Plan):
         lines["steps"] = f"{self.n_steps} passes"
         lines["spent on"] = (
             f"second moment {MOMENT_SHARE:.0%}, {N_PILOTS} gradients on the way {PILOT_SHARE:.0%}, "
-            f"curvature {CURVATURE_SHARE:.0%}, last gradient {GRADIENT_SHARE:.0%} of mu^2"
+            f"curvatures {sum(CURVATURE_SHARES.values()):.0%}, last gradient {GRADIENT_SHARE:.0%} of mu^2"
         )
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
         )
         return lines
+
+
+def link_for(bounds):
+    """Return the link of a target with some `TargetBounds`."""
+    return link_of(max(bounds.n_blocks, 2))
+
+
+def _precision(multipliers):
+    """Return what releases with some noise multipliers amount to, as a squared ``mu``."""
+    return sum(value**-2.0 for value in multipliers)
 
 
 def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
@@ -121,23 +132,16 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     plan : NoiseAwarePlan
     """
     growth = GROWTH ** np.arange(N_PILOTS)
+    shares = (*PILOT_SHARE * growth / growth.sum(), GRADIENT_SHARE)
 
     def multiplier(share):
-        return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
+        return share and (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
-    size = link_of(max(bounds.n_blocks, 2)).n_blocks * bounds.block_length + 1
-    multipliers = {
-        "moment_multiplier": multiplier(MOMENT_SHARE),
-        "pilot_multipliers": tuple(multiplier(PILOT_SHARE * s) for s in growth / growth.sum()),
-        "curvature_multiplier": multiplier(CURVATURE_SHARE),
-        "gradient_multiplier": multiplier(GRADIENT_SHARE),
-    }
-    each = (
-        multipliers["moment_multiplier"],
-        multipliers["curvature_multiplier"],
-        multipliers["gradient_multiplier"],
-        *multipliers["pilot_multipliers"],
-    )
+    of_moment = multiplier(MOMENT_SHARE)
+    of_gradients = tuple(multiplier(share) for share in shares)
+    of_curvatures = tuple(multiplier(CURVATURE_SHARES.get(k)) for k in range(len(shares)))
+    each = (of_moment, *of_gradients, *filter(None, of_curvatures))
+    size = link_for(bounds).n_blocks * bounds.block_length + 1
     for value in each:
         free_shift(value, size**2)  # Raises where rounding would take too much of it.
     return NoiseAwarePlan(
@@ -145,12 +149,12 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         n_samples=n_samples,
         bounds=bounds,
         budget=budget,
-        cost=PrivacyCost(
-            budget.neighboring_relation, mu=math.sqrt(sum(value**-2.0 for value in each))
-        ),
+        cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_precision(each))),
         temperature=1.0,
-        n_steps=N_PILOTS + 3,
+        n_steps=1 + len(of_gradients) + 1,  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
-        **multipliers,
+        moment_multiplier=of_moment,
+        gradient_multipliers=of_gradients,
+        curvature_multipliers=of_curvatures,
     )

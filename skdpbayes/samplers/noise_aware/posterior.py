@@ -57,9 +57,8 @@ class Posterior:
     def deviations_without_privacy(self):
         """Return the deviations that parameters would have without noise, as far as that is known."""
         given = self.surrogate
-        weight = max(
-            given.population.weights.mean(), 1e-300
-        )  # Without privacy all records count fully.
+        # Without privacy all records count fully.
+        weight = max(given.population.weights.mean(), 1e-300)
         curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
         n_blocks = given.population.link.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
@@ -73,7 +72,7 @@ class Posterior:
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
 
 
-def unit_scales(target, link):
+def deviations_in_common(target, link):
     """Return prior deviations of what classes have in common, none for two."""
     if link.n_blocks == 1:
         return np.empty(0)

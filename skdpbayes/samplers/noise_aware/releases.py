@@ -1,32 +1,30 @@
 """The releases of a noise-aware posterior, one after the other.
 
-    A  ->  W, C  ->  g_0 at 0, g_1 at the mode given g_0, ...  ->  F with g_4  ->  ...  ->  m  ->  g at m
+    A  ->  W, C  ->  g_0 at 0, g_1 at the mode given g_0, ...  ->  g_4 and F  ->  ...  ->  g_8 and F
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...privacy.floating_point import lattice_spacing
 from ...targets import second_moment
-from ...targets._links import slope_matrix
 from ...targets._weighted import record_weights, weighted_sums
 from .._machinery.execution import progress_bar
-from .._machinery.lattice import on_lattice
+from .._machinery.lattice import release_moment, release_vector
 from .._protocol import Released
-from ..fisher.core import release_moment
 from ..fisher.plan import moment_noise
 from ..langevin.at_noise import free_shift
 from .coordinates import whiten
-from .curvature import correct, of_moments, prior_variances
+from .curvature import curvature_of
 from .design import estimate_design, number_of_records, with_constant
 from .draws import find_mode
-from .plan import CLIPPING, CURVATURE_AT, N_ROWS
-from .posterior import Posterior, unit_scales
+from .plan import CLIPPING, N_ROWS
+from .posterior import Posterior, deviations_in_common
 from .surrogate import Surrogate, make_population
 
 
@@ -40,6 +38,17 @@ def run_noise_aware(plan, target, generator, verbose):
     draws = posterior.draw(plan.n_draws, generator)
     other = {"second_moment": released.moment, "posterior": posterior}
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+
+
+class Look(NamedTuple):
+    """What was released at a point, and the deviation of its noise.
+
+    Off the diagonal of a matrix it is ``1 / sqrt(2)`` of that.
+    """
+
+    point: np.ndarray
+    value: np.ndarray
+    noise: float
 
 
 class Releases:
@@ -59,7 +68,7 @@ class Releases:
     def __init__(self, plan, target, generator, advance=lambda: None):
         self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
         self.link = plan.link
-        self.looks = []
+        self.looks, self.curvatures, self.curvature = [], [], None
         self._release_moment()
         self.weights = record_weights(target, self.coordinates.transform, self.coordinates.norm)
         advance()
@@ -69,12 +78,10 @@ class Releases:
         plan, bounds = self.plan, self.plan.bounds
         constant = bounds.constant or bounds.row_norm / 2.0
         norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
-        self.moment_bounds = bounds._replace(
+        grown = bounds._replace(
             row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
         )
-        self.moment_noise = moment_noise(
-            self.moment_bounds, plan.n_samples, plan.budget, plan.moment_multiplier
-        )
+        self.moment_noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
         moment = second_moment(self.target, constant)
         self.moment = release_moment(moment, self.moment_noise, self.generator)
         self.advance()
@@ -99,59 +106,61 @@ class Releases:
         )
 
     def release(self, point, multiplier, curvature_multiplier=None):
-        """Add a look at ``point``; return a curvature and the deviation of its noise if it is wanted."""
+        """Add a look at ``point``, and a curvature if it is wanted."""
         plan, transform, norm = self.plan, self.coordinates.transform, self.coordinates.norm
         moved = plan.budget.records_moved
         theta = point.reshape(self.link.n_blocks, -1) @ transform.T
         room = self.coordinates.inflation(plan, theta)
         wanted = curvature_multiplier is not None
         gradient, matrix = weighted_sums(
-            self.target, self.link, self.weights, theta, transform if wanted else None
+            self.target, self.link, self.weights, theta, transform, curvature=wanted
         )
         noise = noise_for(moved * self.link.residual_bound * norm * room, multiplier, theta.size)
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
-        self.looks.append((point, gradient, noise))
+        self.looks.append(Look(point, gradient, noise))
+        if wanted:
+            bound = math.sqrt(moved) * self.link.slope_bound * norm**2 * room
+            noise = noise_for(bound, curvature_multiplier, theta.size**2)
+            look = Look(point, release_moment(matrix, noise, self.generator), noise)
+            self.curvatures.append(look)
+            self.curvature = self._curvature_at(point).given(look.value, look.noise)
         self.advance()
-        if not wanted:
-            return None
-        bound = math.sqrt(moved) * self.link.slope_bound * norm**2 * room
-        noise = noise_for(bound, curvature_multiplier, theta.size**2)
-        return release_moment(matrix, noise, self.generator), noise
 
     def look_around(self):
-        """Release gradients at one mode after the other, and a curvature on the way."""
+        """Release gradients at one mode after the other, and curvatures on the way."""
         plan, point = self.plan, np.zeros(self.link.n_blocks * len(self.prior))
-        for multiplier in plan.pilot_multipliers[:CURVATURE_AT]:
-            self.release(point, multiplier)
-            # As if the population were the table: the next look tells how far it is not.
-            point = find_mode(replace(self.surrogate(), spread=np.zeros(point.size)))
-        multipliers = (*plan.pilot_multipliers[CURVATURE_AT:], plan.gradient_multiplier)
-        self.curvature = self.release(point, multipliers[0], plan.curvature_multiplier)
-        for multiplier in multipliers[1:]:
-            self.release(find_mode(self.surrogate(self.curvature)), multiplier)
+        multipliers = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
+        for k, pair in enumerate(multipliers):
+            if k:
+                point = find_mode(self._guess())
+            self.release(point, *pair)
 
-    def surrogate(self, curvature=None):
-        """Return what is believed given all looks, and a curvature at the last if there is one."""
+    def _guess(self):
+        """Return what is believed given all looks; before a curvature is released, as if there were no ``E``.
+
+        Until then the population is the table: the next look tells how far it is not.
+        """
+        found = self.surrogate()
+        return found if self.curvature else replace(found, spread=np.zeros_like(found.spread))
+
+    def _curvature_at(self, point):
+        """Return what is believed of the curvature at ``point``, before it is released there."""
+        if self.curvature is None:
+            return curvature_of(self.population, point, self.uncertainty)
+        return self.curvature.at(self.population, point)
+
+    def surrogate(self):
+        """Return what is believed given all that is released."""
         points, gradients, noises = (np.array(part) for part in zip(*self.looks, strict=True))
         population, last = self.population, points[-1]
-        probabilities = population.probabilities(points)
-        here = probabilities[min(len(points) - 1, CURVATURE_AT)]
-        expected = (
-            slope_matrix(self.link, here, population.weights, population.rows) * population.size
-        )
-        known = of_moments(population, here, self.uncertainty)
-        if curvature is None:
-            basis, correction = np.eye(last.size), np.zeros((last.size, last.size))
-            variances, eigenvalues = prior_variances(expected, known), np.diag(expected)
-        else:
-            correction, variances, basis, eigenvalues = correct(*curvature, expected, known)
-            variances = (basis**2).T @ variances @ basis**2
-        # What is not known of a look that is far from the last counts as noise: of the curvature, and half
-        # of how the score of the population bends on the way.
-        away, scores = points - last, population.score(probabilities)
-        bends = scores - scores[-1] - away @ expected
+        curvature = self.curvature or self._curvature_at(last)
+        # What is not known of a look that is far from the last counts as noise: of the curvature, and as much
+        # as the score of the population bends on the way.
+        away, scores = points - last, population.score(population.probabilities(points))
+        bends = scores - scores[-1] - away @ curvature.of_population
+        variances = curvature.variances
         squares = noises**2 + variances.mean() * np.sum(away**2, axis=1)
-        squares += np.mean(bends**2, axis=1) / 4.0
+        squares += np.mean(bends**2, axis=1)
         shares = squares**-1.0 / np.sum(squares**-1.0)
         return Surrogate(
             population=population,
@@ -159,31 +168,24 @@ class Releases:
             look=shares @ (gradients - scores),
             centre=shares @ points,
             variance=float(1.0 / np.sum(squares**-1.0)),
-            slope=float(population.mean_slope(here[None])[0]),
-            basis=basis,
-            correction=correction,
-            sampling=eigenvalues,
-            spread=variances.mean(axis=1) / math.sqrt(max(variances.mean(), 1e-300)),
+            slope=curvature.slope,
+            basis=curvature.basis,
+            correction=curvature.correction,
+            sampling=curvature.values,
+            spread=variances.mean(axis=1) / math.sqrt(variances.mean()),
             start=last,
         )
 
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
         return Posterior(
-            self.surrogate(self.curvature),
+            self.surrogate(),
             self.coordinates.transform,
             self.coordinates.norm,
-            unit_scales(self.target, self.link),
+            deviations_in_common(self.target, self.link),
         )
 
 
 def noise_for(bound, multiplier, size):
     """Return the deviation of noise on ``size`` numbers for tables that are ``bound`` apart."""
     return bound / free_shift(multiplier, size)
-
-
-def release_vector(vector, noise_scale, generator):
-    """Return a vector with noise, both rounded to one lattice, on which their sum is exact."""
-    spacing = lattice_spacing(noise_scale)
-    noise = noise_scale * generator.standard_normal(vector.size)
-    return on_lattice(vector, noise, spacing)

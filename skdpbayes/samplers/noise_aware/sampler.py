@@ -9,7 +9,7 @@ import numpy as np
 
 from .._protocol import Sampler, check_made_for, options
 from ..fisher import SGFS
-from .plan import plan_noise_aware
+from .plan import link_for, plan_noise_aware
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
 LARGEST_SIZE = 200
@@ -19,7 +19,7 @@ def size_of(bounds):
     """Return how many coefficients labels can tell apart, or None for a target of another kind."""
     if bounds.row_norm is None:
         return None
-    return max(bounds.n_blocks - 1, 1) * bounds.block_length
+    return link_for(bounds).n_blocks * bounds.block_length
 
 
 def is_for(bounds):

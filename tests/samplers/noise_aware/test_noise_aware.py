@@ -11,8 +11,10 @@ from scipy.special import expit, softmax
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.samplers import NoiseAware, sample
+from skdpbayes.samplers._machinery.lattice import release_vector
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.samplers.noise_aware.releases import Releases, release_vector
+from skdpbayes.samplers.noise_aware.curvature import Curvature
+from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.targets import TargetBounds, second_moment
 from skdpbayes.targets._links import link_of
 from skdpbayes.targets._weighted import record_weights, weighted_sums
@@ -43,9 +45,8 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, 
     plan = a_plan(bounds, 50_000, epsilon, relation)
     multipliers = [
         plan.moment_multiplier,
-        *plan.pilot_multipliers,
-        plan.curvature_multiplier,
-        plan.gradient_multiplier,
+        *plan.gradient_multipliers,
+        *filter(None, plan.curvature_multipliers),
     ]
     assert plan.cost.mu == pytest.approx(math.sqrt(sum(m**-2.0 for m in multipliers)), rel=1e-12)
     assert plan.cost.neighboring_relation == relation
@@ -127,7 +128,7 @@ def test_weighted_sums_are_derivatives_of_each_other(rng, make_target, n_classes
     step = 1e-5
     for j, unit in enumerate(np.eye(theta.size)):
         ahead, behind = (
-            weighted_sums(target, link, weights, theta + h * unit.reshape(theta.shape), None)[0]
+            weighted_sums(target, link, weights, theta + h * unit.reshape(theta.shape))[0]
             for h in (step, -step)
         )
         found = (ahead - behind).ravel() / (2 * step)
@@ -178,11 +179,12 @@ def log_ratio(released, tables):
         weights = record_weights(table, transform, norm)
         for point, gradient, noise in released.looks:
             theta = point.reshape(released.link.n_blocks, -1) @ transform.T
-            own, matrix = weighted_sums(table, released.link, weights, theta, transform)
+            own, _ = weighted_sums(table, released.link, weights, theta, transform)
             total -= sign * np.sum((gradient - (own @ transform).ravel()) ** 2) / (2 * noise**2)
-        curvature, noise = released.curvature
-        miss = curvature - matrix
-        total -= sign * np.sum(miss**2) / (2 * noise**2)
+        for point, curvature, noise in released.curvatures:
+            theta = point.reshape(released.link.n_blocks, -1) @ transform.T
+            _, matrix = weighted_sums(table, released.link, weights, theta, transform)
+            total -= sign * np.sum((curvature - matrix) ** 2) / (2 * noise**2)
     return total
 
 
@@ -202,11 +204,14 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     found.look_around()
     norm = found.coordinates.norm
     residual, slope = (1.0, 0.25) if n_classes == 2 else (math.sqrt(2.0), 0.5)
-    multipliers = np.array([*plan.pilot_multipliers, plan.gradient_multiplier])
     noises = [noise for _, _, noise in found.looks]
-    np.testing.assert_allclose(noises, moved * residual * norm * multipliers, rtol=1e-4)
-    expected = math.sqrt(moved) * slope * norm**2 * plan.curvature_multiplier
-    assert found.curvature[1] == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(
+        noises, moved * residual * norm * np.array(plan.gradient_multipliers), rtol=1e-4
+    )
+    noises = [noise for _, _, noise in found.curvatures]
+    multipliers = np.array([value for value in plan.curvature_multipliers if value])
+    expected = math.sqrt(moved) * slope * norm**2 * multipliers
+    np.testing.assert_allclose(noises, expected, rtol=1e-4)
     square = 1.0 + (constant or 0.5) ** 2
     expected = math.sqrt(moved) * square * plan.moment_multiplier
     assert found.moment_noise == pytest.approx(expected, rel=1e-4)
@@ -282,16 +287,19 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes):
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     """The test above can fail: draws that are told another noise cover too rarely, or always."""
-    surrogate_of = Releases.surrogate
+    surrogate_of, given = Releases.surrogate, Curvature.given
 
-    def deluded(self, curvature=None):
+    def deluded(self):
         looks = self.looks
-        self.looks = [(point, gradient, factor * noise) for point, gradient, noise in looks]
-        found = surrogate_of(self, curvature and (curvature[0], factor * curvature[1]))
+        self.looks = [look._replace(noise=factor * look.noise) for look in looks]
+        found = surrogate_of(self)
         self.looks = looks
         return found
 
     monkeypatch.setattr(Releases, "surrogate", deluded)
+    monkeypatch.setattr(
+        Curvature, "given", lambda self, value, noise: given(self, value, factor * noise)
+    )
     found = covered(2000, 4, 1.0, 40)
     assert found < 0.8 if factor < 1 else found > 0.96
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
-from skdpbayes.samplers.noise_aware.curvature import correct, of_moments
+from skdpbayes.samplers.noise_aware.curvature import curvature_of
 from skdpbayes.samplers.noise_aware.design import Design, estimate_design, with_constant
 from skdpbayes.samplers.noise_aware.draws import draw, find_mode
 from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate, make_population
@@ -205,8 +205,9 @@ def test_a_curvature_corrects_a_population_as_far_as_it_is_known(rng, n_classes)
     columns = population.slope_times(np.broadcast_to(here, (u.size, *here.shape)), np.eye(u.size))
     np.testing.assert_allclose(columns, expected, rtol=1e-9)
     truth = expected * (1.0 + 0.1 * np.eye(u.size))
-    known = of_moments(population, here, np.full((length, length), 1e-4))
-    sizes = known.reshape(link.n_blocks, length, link.n_blocks, length)
+    believed = curvature_of(population, u, np.full((length, length), 1e-4))
+    np.testing.assert_allclose(believed.of_population, expected, rtol=1e-9)
+    sizes = believed.known.reshape(link.n_blocks, length, link.n_blocks, length)
     assert sizes[0, 0, 0, 0] == pytest.approx(
         (
             1e-2
@@ -216,9 +217,23 @@ def test_a_curvature_corrects_a_population_as_far_as_it_is_known(rng, n_classes)
         ** 2
     )
     for noise, share in ((1e-3, 1.0), (1e9, 0.0)):
-        correction, variances, basis, values = correct(truth, noise, expected, known)
-        np.testing.assert_allclose(correction, share * (truth - expected), atol=1.0)
+        found = believed.given(truth, noise)
+        np.testing.assert_allclose(found.correction, share * (truth - expected), atol=1.0)
         np.testing.assert_allclose(
-            (basis * values) @ basis.T, expected + correction, atol=1e-6 * values[-1]
+            (found.basis * found.values) @ found.basis.T,
+            expected + found.correction,
+            atol=1e-6 * found.values[-1],
         )
-        assert (variances <= noise**2 * (1 + 1e-9)).all()
+        assert (found.known <= noise**2 * (1 + 1e-9)).all()
+        there = found.at(population, 1.5 * u)
+        ratio = there.slope / found.slope
+        assert there.slope == pytest.approx(
+            float(population.mean_slope(population.probabilities(1.5 * u[None]))[0])
+        )
+        assert ratio < 1
+        np.testing.assert_allclose(there.correction, ratio * found.correction)
+    # What is seen again is known better.
+    noise = 0.1 * np.abs(expected).mean()
+    once = believed.given(truth, noise)
+    again = once.at(population, u).given(truth, noise)
+    assert again.known.mean() < once.known.mean()
