@@ -27,7 +27,7 @@ _CHAINS = ("sgld", "sghmc", "sgnht")
 
 def _usual():
     """Yield (estimator's name, number of classes, parameters) of what most fits need."""
-    # Which of the two "auto" takes depends on the size of the table.
+    # What "auto" takes where there are too many coefficients for "noise_aware", which compiles nothing.
     for sampler in ("sgfs", "sghmc"):
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": sampler}

@@ -247,8 +247,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         if self.intercept_scaling is not None:
             return scale, intercept_scale, float(self.intercept_scaling)
         constant = intercept_scale / scale
-        if getattr(self._sampler(), "name", None) in ("auto", "noise_aware"):
-            # Chains want equal precisions; here a large column is nothing but noise.
+        if not self._sampler().wants_equal_precisions:
+            # A large column is nothing but noise then.
             constant = min(constant, self._norm(n_features))
         return scale, intercept_scale, constant
 

@@ -79,10 +79,12 @@ class Sampler(BaseEstimator):
 
     A subclass has its options as keyword parameters of ``__init__``, as scikit-learn's estimators have (the
     decorator `options` makes fields of a class such parameters), a class attribute ``name``, and at least
-    `plan` and `run`.
+    `plan` and `run`. ``wants_equal_precisions`` says whether an intercept's column is to be so large that its
+    prior precision is that of the coefficients, as chains want it.
     """
 
     name = "sampler"
+    wants_equal_precisions = True
     _parameter_constraints: dict = {}
 
     def __setattr__(self, name, value):

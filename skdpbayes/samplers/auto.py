@@ -53,6 +53,7 @@ class Auto(Sampler):
     """
 
     name = "auto"
+    wants_equal_precisions = False
     _parameter_constraints = {
         name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
     }

@@ -32,7 +32,7 @@ def is_for(bounds):
 class NoiseAware(Sampler):
     """The posterior given what was released: calibrated draws, with the user's own prior, untempered.
 
-    Releases a second moment, a few gradients of weighted records and one curvature, eleven passes in all,
+    Releases a second moment, a few gradients of weighted records and two curvatures, eleven passes in all,
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
     wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
     logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
@@ -56,6 +56,7 @@ class NoiseAware(Sampler):
     """
 
     name = "noise_aware"
+    wants_equal_precisions = False
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         budget.checked_gaussian(f"sampler={self.name!r}")
