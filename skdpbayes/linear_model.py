@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
@@ -30,7 +31,7 @@ from .targets._clipping import clip_rows
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
 LOGIT_SCALE = 2.5
 INTERCEPT_SCALE = 1.25
-_CHUNK_ENTRIES = 2**22
+_CHUNK_ENTRIES = 2**15
 
 
 class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, BaseEstimator):
@@ -326,6 +327,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     # From the draws
 
     @silently()
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
@@ -334,15 +336,19 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         X, scale = clip_rows(X, self.data_norm_)
         draws = self.posterior_samples_
         n_draws, n_blocks, length = draws.shape
-        weights = draws[:, :, :n_features].reshape(-1, n_features).T
-        offsets = draws[:, :, -1].ravel() if length > n_features else 0.0
-        average = average_binary if n_blocks == 1 else partial(average_softmax, n_blocks)
+        weights = np.ascontiguousarray(draws[:, :, :n_features].transpose(1, 2, 0))
+        offsets = draws[:, :, n_features:].transpose(1, 2, 0)
+        average = average_binary if n_blocks == 1 else average_softmax
         size = max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))
-        chunks = [
-            average(scale[i : i + size, None] * (X[i : i + size] @ weights) + offsets)
-            for i in range(0, X.shape[0], size)
-        ]
-        return np.vstack(chunks)
+        log_proba = np.empty((X.shape[0], self.classes_.size))
+        for i in range(0, X.shape[0], size):
+            part = slice(i, i + size)
+            logits = np.stack([X[part] @ block for block in weights])
+            logits *= scale[part, None]
+            if length > n_features:
+                logits += offsets
+            log_proba[part] = average(logits)
+        return log_proba
 
     def decision_function(self, X):
         """Logit of the averaged probability; for several classes its log.
