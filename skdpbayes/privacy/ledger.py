@@ -101,7 +101,7 @@ class PrivacyLedger:
     >>> PrivacyLedger(epsilon=1.0, delta=1e-5, path=path).reserve(PrivacyCost("replace_one", mu=0.2))
     >>> ledger = PrivacyLedger.open(path)
     >>> round(ledger.spent_epsilon, 3), round(ledger.remaining_epsilon, 3)
-    (0.726, 0.649)
+    (0.726, 0.641)
     >>> folder.cleanup()
     """
 
@@ -215,8 +215,8 @@ class PrivacyLedger:
         ...     ledger.reserve(PrivacyCost("replace_one", mu=mu))
         >>> ledger.history()[["label", "epsilon", "total_epsilon"]].round(3)
            label  epsilon  total_epsilon
-        0  pilot    0.344          0.344
-        1  pilot    0.726          0.821
+        0  pilot    0.341          0.341
+        1  pilot    0.726          0.820
         """
         rows = self.records()
         try:

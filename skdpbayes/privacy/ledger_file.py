@@ -164,7 +164,8 @@ class LedgerFile:
             None if it is not allowed.
         """
         with self._transaction("IMMEDIATE") as connection:
-            fits, epsilon = allowed(self._spent + charge.cost)
+            total = self._spent + charge.cost
+            fits, epsilon = allowed(total)
             if not fits:
                 return None
             number = self._known + 1
@@ -182,6 +183,7 @@ class LedgerFile:
                 (*row, _digest(row)),
             )
             connection.execute("COMMIT")
+            self._spent, self._known = total, number
         return number
 
     def close(self, number, status):
@@ -204,7 +206,10 @@ class LedgerFile:
                 connection.execute(f"BEGIN {kind}")
                 self._read(connection)
                 yield connection
-        except sqlite3.Error as error:
+        except (
+            sqlite3.Error,
+            UnicodeDecodeError,
+        ) as error:  # The latter of damaged names in messages.
             raise LedgerFileError(self._explain(error, timeout)) from error
 
     def _read(self, connection):
@@ -221,16 +226,24 @@ class LedgerFile:
                 f"{FORMAT}: update skdpbayes."
             )
         try:
+            self._check_length(connection)
             self._read_budget(connection.execute("SELECT * FROM budget").fetchall())
             new = connection.execute(
                 "SELECT number, time, estimator, sampler, label, cost, total_epsilon, digest FROM charges "
                 "WHERE number > ? ORDER BY number",
                 (self._known,),
             ).fetchall()
-            last = connection.execute("SELECT seq FROM sqlite_sequence").fetchall()
-            self._add(new, last[0][0] if last else 0)
+            last = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+            self._add(new, dict(last).get("charges", 0))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LedgerFileError(self._damaged(error)) from error
+
+    def _check_length(self, connection):
+        pages, size = (
+            connection.execute(f"PRAGMA page_{name}").fetchone()[0] for name in ("count", "size")
+        )
+        if os.path.getsize(self.path) != pages * size:  # SQLite takes zeros for what is missing.
+            raise ValueError("its length has changed")
 
     def _read_budget(self, rows):
         ((*row, digest),) = rows

@@ -2,9 +2,9 @@
 
 ``report["deployment"]`` has the fields of OpenDP's Differential Privacy Deployments Registry (Ghazi,
 Nanayakkara and Vadhan; https://github.com/opendp/deployments-registry-data), as far as a program can know
-them. ``report["details"]`` has numbers and versions. Unit of privacy, bounded and unbounded neighbours, and the
-model of trust (central: who fits sees the rows) are terms of NIST SP 800-226, "Guidelines for Evaluating
-Differential Privacy Guarantees" (Near, Darais, Lefkovitz and Howarth, 2025).
+them. ``report["details"]`` has numbers and versions. Unit of privacy, bounded and unbounded neighbours, and
+the model of trust (central: who fits sees the rows) are terms of NIST SP 800-226, "Guidelines for
+Evaluating Differential Privacy Guarantees" (Near, Darais, Lefkovitz and Howarth, 2025).
 """
 
 import json
@@ -81,11 +81,10 @@ def privacy_report(obj):
     Returns
     -------
     report : dict
-        Ready for ``json.dumps``. ``deployment`` has those fields of OpenDP's registry of deployments [1]_ that
-        do not take a person to fill in: ``dp_variant``, ``privacy_loss``, ``deployment_model``,
-        ``accounting`` and ``implementation``. ``details`` has the relation between neighbours, in NIST's
-        words [2]_ and the package's, budget and cost, each release, ``warnings`` and versions. Infinite
-        numbers are None.
+        Ready for ``json.dumps``. ``deployment`` has those fields of OpenDP's registry [1]_ that do not take a
+        person to fill in: ``dp_variant``, ``privacy_loss``, ``deployment_model``, ``accounting`` and
+        ``implementation``. ``details`` has the relation between neighbours, in NIST's words [2]_ and the
+        package's, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
 
     Raises
     ------
