@@ -35,11 +35,11 @@ def describe(ledger):
     budget, records = ledger.budget, ledger.records()
     at_delta = f"at delta = {budget.delta:g}"
     spent = records[-1]["total_epsilon"] if records else 0.0
-    left = rounded_down(ledger.remaining_epsilon)
+    left, plural = rounded_down(ledger.remaining_epsilon), "" if len(records) == 1 else "s"
     facts = {
         "budget": f"epsilon = {budget.epsilon:g} {at_delta}",
         "protects": budget.neighboring_relation.replace("_", "-"),
-        "spent": f"epsilon = {spent:.4g} in {len(records):,} releases",
+        "spent": f"epsilon = {spent:.4g} in {len(records):,} release{plural}",
         "left": f"one more may have epsilon = {left:g} {at_delta}" if left else "nothing",
     }
     lines = [f"Privacy ledger {ledger.path}"]

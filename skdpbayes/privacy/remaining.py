@@ -7,6 +7,7 @@ where all that is spent is Gaussian.
 
 import math
 from dataclasses import replace
+from decimal import ROUND_FLOOR, Context
 
 from .cost import PrivacyCost, gaussian_epsilon
 from .root_finding import boundary
@@ -52,8 +53,5 @@ def _largest_mu(budget, spent):
 
 
 def rounded_down(number):
-    """Return a positive number in four digits at most, none of them rounded up; 0 and inf as they are."""
-    if number == 0 or math.isinf(number):
-        return number
-    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
-    return float(f"{math.floor(number / unit * (1.0 - 1e-15)) * unit:.4g}")
+    """Return a number in four digits, none of them rounded up."""
+    return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(number))

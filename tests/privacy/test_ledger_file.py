@@ -28,6 +28,7 @@ from skdpbayes.privacy import (
     ledger_file,
 )
 from skdpbayes.privacy.ledger_file import FORMAT, cost_from_text, cost_to_text
+from skdpbayes.privacy.remaining import rounded_down
 from skdpbayes.samplers import SGLD
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
@@ -162,6 +163,21 @@ def test_when_nothing_is_left_that_is_said(path):
     with pytest.raises(BudgetExceededError, match="Spent so far: 1. Nothing more fits."):
         ledger.reserve(SMALL)
     assert PrivacyLedger(1.0, 1e-6).remaining_epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    "number, down",
+    [
+        (1.0, 1.0),
+        (0.0, 0.0),
+        (np.inf, np.inf),
+        (0.99999, 0.9999),
+        (123456.0, 123400.0),
+        (2.0009e-7, 2e-7),
+    ],
+)
+def test_numbers_are_rounded_down(number, down):
+    assert rounded_down(number) == down
 
 
 # History

@@ -189,7 +189,7 @@ def spend(path, notes, seed, size):
     ledger, generator = PrivacyLedger.open(path), np.random.default_rng(seed)
     with open(notes, "a", buffering=1) as file:
         for _ in range(10**6):
-            cost = PrivacyCost("replace_one", mu=size * generator.uniform(0.5, 1.5))
+            cost = PrivacyCost("replace_one", mu=float(size * generator.uniform(0.5, 1.5)))
             try:
                 ledger.reserve(cost)
             except BudgetExceededError:
