@@ -2,10 +2,10 @@
 
     python benchmarks/ledger.py [FOLDER]
 
-on whose disk the file is (by default that of temporary files). Reservations are those of Gaussian costs, no two
-alike, by one process and by eight at once. Then the file, with 10,000 charges, is opened as another process
-would: every charge is read, checked and composed, and one more is reserved. Then the same for costs of two
-kinds that compose as privacy loss distributions, and their history.
+on whose disk the file is (by default that of temporary files). Reservations are those of Gaussian costs, no
+two alike, by one process and by eight at once. Then the file, with 10,000 charges, is opened as another
+process would: every charge is read, checked and composed, one more is reserved, and all are listed. Then the
+same for costs of two kinds that compose as privacy loss distributions.
 """
 
 import argparse

@@ -231,16 +231,14 @@ class PrivacyLedger:
         rows, total, delta = [], PrivacyCost(self.budget.neighboring_relation), self.budget.delta
         for charge in self._book.charges():
             total, known = total + charge.cost, charge.total_epsilon
-            values = {
-                **charge._asdict(),
-                "epsilon": _epsilon(charge.cost, delta),
-                "total_epsilon": total.epsilon(delta) if known is None else known,
-            }
+            known = total.epsilon(delta) if known is None else known
+            values = {**charge._asdict(), "total_epsilon": known}
             rows.append({name: values[name] for name in _COLUMNS})
         return rows
 
     def _charge(self, charge):
         """Make a reservation, and return its number."""
+        charge = charge._replace(epsilon=_epsilon(charge.cost, self.budget.delta))
         try:
             number = self._book.charge(charge, self._allowed)
         except LedgerFileError as error:

@@ -36,11 +36,11 @@ CREATE TABLE budget (
     digest TEXT NOT NULL);
 CREATE TABLE charges (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, estimator TEXT, sampler TEXT, label TEXT,
-    cost TEXT NOT NULL, total_epsilon REAL, digest TEXT NOT NULL, status TEXT NOT NULL);
+    cost TEXT NOT NULL, epsilon REAL, total_epsilon REAL, digest TEXT NOT NULL, status TEXT NOT NULL);
 CREATE TRIGGER nothing_is_given_back BEFORE DELETE ON charges
     BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
 CREATE TRIGGER costs_are_final BEFORE UPDATE OF number, time, estimator, sampler, label, cost,
-    total_epsilon, digest ON charges
+    epsilon, total_epsilon, digest ON charges
     BEGIN SELECT RAISE(ABORT, 'only the status of a charge may change'); END;
 """
 _KINDS = {"sampled": SampledGaussian, "counted": PoissonGaussian, "bits": AcceptBits}
@@ -144,8 +144,8 @@ class LedgerFile:
         """Return all charges, a list of `Charge` in their order."""
         with self._transaction("DEFERRED") as connection:
             rows = connection.execute(
-                "SELECT cost, estimator, sampler, label, time, total_epsilon, status FROM charges "
-                "ORDER BY number"
+                "SELECT cost, estimator, sampler, label, time, epsilon, total_epsilon, status "
+                "FROM charges ORDER BY number"
             )
             return [Charge(cost_from_text(cost), *row) for cost, *row in rows]
 
@@ -176,10 +176,11 @@ class LedgerFile:
                 charge.sampler,
                 charge.label,
                 cost_to_text(charge.cost),
+                charge.epsilon,
                 epsilon,
             )
             connection.execute(
-                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved')",
+                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved')",
                 (*row, _digest(row)),
             )
             connection.execute("COMMIT")
@@ -206,10 +207,8 @@ class LedgerFile:
                 connection.execute(f"BEGIN {kind}")
                 self._read(connection)
                 yield connection
-        except (
-            sqlite3.Error,
-            UnicodeDecodeError,
-        ) as error:  # The latter of damaged names in messages.
+        # Python cannot decode messages with names that are damaged.
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise LedgerFileError(self._explain(error, timeout)) from error
 
     def _read(self, connection):
@@ -229,8 +228,8 @@ class LedgerFile:
             self._check_length(connection)
             self._read_budget(connection.execute("SELECT * FROM budget").fetchall())
             new = connection.execute(
-                "SELECT number, time, estimator, sampler, label, cost, total_epsilon, digest FROM charges "
-                "WHERE number > ? ORDER BY number",
+                "SELECT number, time, estimator, sampler, label, cost, epsilon, total_epsilon, digest "
+                "FROM charges WHERE number > ? ORDER BY number",
                 (self._known,),
             ).fetchall()
             last = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()

@@ -20,8 +20,10 @@ class Charge(NamedTuple):
         What was to be run, and what the user calls it.
     time : str or None
         When it was made, in UTC (ISO 8601).
+    epsilon : float or None
+        Of this alone, at the ledger's delta.
     total_epsilon : float or None
-        Of everything up to here, at the ledger's delta, where it was computed.
+        Of everything up to here, where it was computed: where there is a ceiling.
     status : {"reserved", "completed", "failed"}
         Whether the run has ended, as far as it could say so. It has spent its cost in any case.
     """
@@ -31,6 +33,7 @@ class Charge(NamedTuple):
     sampler: str | None = None
     label: str | None = None
     time: str | None = None
+    epsilon: float | None = None
     total_epsilon: float | None = None
     status: str = "reserved"
 
