@@ -18,7 +18,7 @@ from functools import lru_cache
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from .budget import Budget
 from .cost import PrivacyCost
-from .ledger_file import LedgerFile
+from .ledger_file import LedgerFile, open_or_create
 from .ledger_memory import Charge, LedgerMemory
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
@@ -116,7 +116,8 @@ class PrivacyLedger:
         timeout=60.0,
     ):
         budget = Budget(epsilon, delta, neighboring_relation).checked()
-        self._keep(_book(budget, path, timeout), label)
+        book = LedgerMemory(budget) if path is None else open_or_create(path, budget, timeout)
+        self._keep(book, label)
 
     @classmethod
     def open(cls, path, *, label=None, timeout=60.0):
@@ -302,28 +303,15 @@ class PrivacyLedger:
 
     def __repr__(self):
         file = "" if self.path is None else f", path={self.path!r}"
-        return f"PrivacyLedger(spent_epsilon={self.spent_epsilon:.4g}, {self._ceiling()}{file})"
+        try:
+            spent = f"{self.spent_epsilon:.4g}"
+        except LedgerFileError:
+            spent = "unknown"
+        return f"PrivacyLedger(spent_epsilon={spent}, {self._ceiling()}{file})"
 
 
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
-
-
-def _book(budget, path, timeout):
-    if not timeout > 0:
-        raise ValueError(f"timeout must be positive, got {timeout}.")
-    if path is None:
-        return LedgerMemory(budget)
-    with suppress(FileExistsError):
-        return LedgerFile.create(path, budget, timeout)
-    book = LedgerFile(path, timeout)
-    if book.budget != budget:
-        has = ", ".join(f"{name}={value!r}" for name, value in book.budget._asdict().items())
-        raise ValueError(
-            f"the ledger {book.path} has {has}: open it with these, or by PrivacyLedger.open(path), which "
-            "takes what it has. A file's budget is never changed."
-        )
-    return book
 
 
 class Reservations:

@@ -46,6 +46,7 @@ CREATE TRIGGER costs_are_final BEFORE UPDATE OF number, time, estimator, sampler
 _KINDS = {"sampled": SampledGaussian, "counted": PoissonGaussian, "bits": AcceptBits}
 # A run that has ended does not wait longer to say so.
 _PATIENCE = 5.0
+_LONGEST = 1e6
 
 # Held by whoever uses SQLite in this process. Forks wait: its own locks would stay locked in a child.
 _using_sqlite = threading.RLock()
@@ -89,6 +90,8 @@ class LedgerFile:
     """
 
     def __init__(self, path, timeout, ledger=None):
+        if not 0 < timeout <= _LONGEST:
+            raise ValueError(f"timeout must be positive and at most {_LONGEST:g}, got {timeout}.")
         self.path = os.path.realpath(path)
         self.timeout = float(timeout)
         self.ledger = ledger
@@ -208,7 +211,7 @@ class LedgerFile:
                 self._read(connection)
                 yield connection
         # Python cannot decode messages with names that are damaged.
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
             raise LedgerFileError(self._explain(error, timeout)) from error
 
     def _read(self, connection):
@@ -288,6 +291,20 @@ class LedgerFile:
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             return f"the ledger {self.path} cannot be written ({error}): make room on the disk."
         return self._damaged(error)
+
+
+def open_or_create(path, budget, timeout):
+    """Return the ledger in a file, which is made if there is none, and must have the budget otherwise."""
+    with suppress(FileExistsError):
+        return LedgerFile.create(path, budget, timeout)
+    book = LedgerFile(path, timeout)
+    if book.budget != budget:
+        has = ", ".join(f"{name}={value!r}" for name, value in book.budget._asdict().items())
+        raise ValueError(
+            f"the ledger {book.path} has {has}: open it with these, or by PrivacyLedger.open(path), which "
+            "takes what it has. A file's budget is never changed."
+        )
+    return book
 
 
 def _connect(uri, timeout):

@@ -26,9 +26,10 @@ def announce(ledgers):
     mark = _mark(os.getpid())
     others = [path for path in _marks_around() if path != str(mark)]
     if ledgers:
-        draft = Path(f"{mark}.new")
-        draft.write_text(json.dumps(ledgers))
-        draft.replace(mark)  # Never seen in part.
+        descriptor, draft = tempfile.mkstemp(prefix=f"{mark.name}-", dir=mark.parent)
+        with open(descriptor, "w") as file:
+            json.dump(ledgers, file)
+        os.replace(draft, mark)  # Never seen in part.
         others.append(str(mark))
     else:
         mark.unlink(missing_ok=True)

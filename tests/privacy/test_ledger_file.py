@@ -4,13 +4,13 @@ import dataclasses
 import os
 import pickle
 import re
-import resource
 import shutil
 import signal
 import sqlite3
 import sys
 import tempfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -450,6 +450,8 @@ def test_no_page_is_left(path, monkeypatch):
 def test_files_must_not_grow(path):
     """The operating system refuses writes in the middle of transactions."""
 
+    import resource
+
     def limited():
         limit = path.stat().st_size + 3000
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -492,9 +494,16 @@ def test_a_file_or_a_folder_that_is_read_only(writable_file):
 
 
 @pytest.mark.parametrize(
-    "options, named",
-    [({"timeout": 0}, "timeout"), ({"label": 3}, "label"), ({"timeout": -1}, "timeout")],
+    "options", [{"timeout": 0}, {"timeout": -1}, {"timeout": np.inf}, {"label": 3}], ids=str
 )
-def test_nonsense_is_refused(tmp_path, options, named):
-    with pytest.raises(ValueError, match=named):
-        PrivacyLedger(1.0, 1e-6, path=tmp_path / "a", **options)
+def test_nonsense_is_refused(path, options):
+    for make in (PrivacyLedger.open, partial(PrivacyLedger, 1.0, 1e-6)):
+        with pytest.raises(ValueError, match="|".join(options)):
+            make(path=path, **options)
+
+
+def test_a_ledger_can_be_printed_whatever_became_of_its_file(path):
+    ledger = PrivacyLedger.open(path)
+    assert repr(ledger).startswith("PrivacyLedger(spent_epsilon=0.1")
+    path.unlink()
+    assert "spent_epsilon=unknown, epsilon=1, delta=1e-06, path='/" in repr(ledger)
