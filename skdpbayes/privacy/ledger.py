@@ -115,6 +115,7 @@ class PrivacyLedger:
         label=None,
         timeout=60.0,
     ):
+        _check_label(label)
         budget = Budget(epsilon, delta, neighboring_relation).checked()
         book = LedgerMemory(budget) if path is None else open_or_create(path, budget, timeout)
         self._keep(book, label)
@@ -137,6 +138,7 @@ class PrivacyLedger:
         LedgerFileError
             If there is no such file, or if it cannot be used.
         """
+        _check_label(label)
         return cls._of(LedgerFile(path, timeout), label)
 
     @classmethod
@@ -146,8 +148,6 @@ class PrivacyLedger:
         return ledger
 
     def _keep(self, book, label):
-        if not (label is None or isinstance(label, str)):
-            raise ValueError(f"label must be a str or None, got {label!r}.")
         self._book = book
         self.label = label
         self.budget = book.budget
@@ -196,6 +196,7 @@ class PrivacyLedger:
         ValueError
             If the cost is under another neighbouring relation.
         """
+        _check_label(label)
         self._charge(Charge(cost, label=label or self.label))
 
     def history(self):
@@ -229,11 +230,14 @@ class PrivacyLedger:
 
     def records(self):
         """Return what `history` has, as a list of dict, times in ISO 8601."""
-        rows, total, delta = [], PrivacyCost(self.budget.neighboring_relation), self.budget.delta
+        rows, total = [], PrivacyCost(self.budget.neighboring_relation)
         for charge in self._book.charges():
-            total, known = total + charge.cost, charge.total_epsilon
-            known = total.epsilon(delta) if known is None else known
-            values = {**charge._asdict(), "total_epsilon": known}
+            values = charge._asdict()
+            if (
+                not self.budget.is_private
+            ):  # Where there is no ceiling totals are not computed on the way.
+                total = total + charge.cost
+                values["total_epsilon"] = total.epsilon(self.budget.delta)
             rows.append({name: values[name] for name in _COLUMNS})
         return rows
 
@@ -308,6 +312,11 @@ class PrivacyLedger:
         except LedgerFileError:
             spent = "unknown"
         return f"PrivacyLedger(spent_epsilon={spent}, {self._ceiling()}{file})"
+
+
+def _check_label(label):
+    if not (label is None or isinstance(label, str)):
+        raise ValueError(f"label must be a str or None, got {label!r}.")
 
 
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]

@@ -295,8 +295,9 @@ class LedgerFile:
 
 def open_or_create(path, budget, timeout):
     """Return the ledger in a file, which is made if there is none, and must have the budget otherwise."""
-    with suppress(FileExistsError):
-        return LedgerFile.create(path, budget, timeout)
+    if not os.path.exists(path):
+        with suppress(FileExistsError):
+            return LedgerFile.create(path, budget, timeout)
     book = LedgerFile(path, timeout)
     if book.budget != budget:
         has = ", ".join(f"{name}={value!r}" for name, value in book.budget._asdict().items())

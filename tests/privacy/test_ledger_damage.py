@@ -230,7 +230,7 @@ def test_a_file_or_a_folder_that_is_read_only(writable_file):
         def attempt():
             if os.geteuid() == 0:  # To whom nothing is read-only.
                 os.setuid(65534)
-            PrivacyLedger.open(path).reserve(SMALL)
+            PrivacyLedger(1.0, 1e-6, path=path).reserve(SMALL)
 
         said = in_a_child(attempt)
         assert re.match(
