@@ -121,7 +121,7 @@ def _account(obj):
     if hasattr(obj, "_privacy_account"):
         return obj._privacy_account()
     if isinstance(obj, PrivacyLedger):
-        releases = tuple({**row, "cost": _cost(row["cost"])} for row in obj.records())
+        releases = tuple(_plain({**row, "cost": _cost(row["cost"])}) for row in obj.records())
         return Account("ledger", obj.spent, obj.budget, releases)
     if hasattr(obj, "plan_"):
         return _of_estimator(obj)
@@ -247,7 +247,10 @@ def _details(account):
 
 
 def _cost(cost):
-    fields = json.loads(cost_to_text(cost))
+    return _plain(json.loads(cost_to_text(cost)))
+
+
+def _plain(fields):
     return {
         name: _finite(value) if isinstance(value, float) else value
         for name, value in fields.items()

@@ -117,6 +117,15 @@ def test_no_privacy_is_no_guarantee():
     assert details["cost"]["epsilon"] is details["budget"]["epsilon"] is None
 
 
+def test_a_ledger_in_which_something_was_not_private():
+    ledger = PrivacyLedger(np.inf, 1e-6)
+    for mu in (0.1, np.inf):
+        ledger.reserve(PrivacyCost("replace_one", mu=mu))
+    deployment, details = checked(ledger)
+    assert deployment["privacy_loss"]["privacy_parameters"] == {}
+    assert [row["total_epsilon"] is None for row in details["releases"]] == [False, True]
+
+
 def test_other_neighbours():
     model = DPBayesianLogisticRegression(neighboring_relation="add_or_remove_one", public_size=1000)
     deployment, details = checked(model.privacy_plan(1000, 4))
