@@ -199,10 +199,15 @@ def spend(path, notes, seed, size):
             file.write(f"{cost.mu!r}\n")
 
 
+def usual_size(budget, n_wanted):
+    """Return the mu of which so many fit, and some more, if they differ as they do in `spend`."""
+    return budget.mu / np.sqrt(1.1 * n_wanted)
+
+
 def spend_while_being_killed(path, folder, n_wanted, pause, seed):
     """Spend a file's budget in eight processes that are killed at random; return (what was noted, kills)."""
     context, generator = multiprocessing.get_context("fork"), np.random.default_rng(seed)
-    size = PrivacyLedger.open(path).budget.mu / np.sqrt(n_wanted)
+    size = usual_size(PrivacyLedger.open(path).budget, n_wanted)
     workers, started, kills = [], 0, 0
     while True:
         for _ in range(8 - len(workers)):
@@ -233,7 +238,7 @@ def test_eight_processes_that_are_killed_at_random(tmp_path, n_wanted, pause):
     ledger = PrivacyLedger(1.0, 1e-6, path=tmp_path / "ledger")
     noted, kills = spend_while_being_killed(ledger.path, tmp_path, n_wanted, pause, seed=0)
     recorded = [row["cost"].mu for row in ledger.records()]
-    assert kills >= 5 and len(noted) > 0.8 * n_wanted
+    assert kills >= 5 and len(recorded) > 0.95 * n_wanted
     assert not set(noted) - set(recorded), "what ran is recorded"
     assert len(set(recorded)) == len(recorded) <= len(noted) + kills
     total = np.sqrt(np.sum(np.square(recorded)))
@@ -241,7 +246,7 @@ def test_eight_processes_that_are_killed_at_random(tmp_path, n_wanted, pause):
     assert np.sqrt(np.sum(np.square(noted))) <= total * (1 + 1e-12)
     assert ledger.spent_epsilon <= 1.0 * (1 + 1e-9)
     # All processes have ended because no cost of at least half the size would fit.
-    size = ledger.budget.mu / np.sqrt(n_wanted)
+    size = usual_size(ledger.budget, n_wanted)
     assert total**2 + (1.5 * size) ** 2 > ledger.budget.mu**2
     assert sorted(file.name for file in Path(tmp_path).glob("ledger*")) == ["ledger"]
 
