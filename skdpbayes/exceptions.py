@@ -11,3 +11,7 @@ class BudgetExceededError(RuntimeError):
 
 class LedgerOutOfReachError(RuntimeError):
     """A fit would have to be charged to a ledger that is active in another process."""
+
+
+class LedgerFileError(RuntimeError):
+    """The file of a ledger cannot be read or written, or is damaged: nothing is charged, and no fit runs."""

@@ -112,7 +112,7 @@ class PrivatePosteriorMixin:
         told = plan.warnings
         for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        released = carry_out(target, plan, self.random_state, self.verbose)
+        released = carry_out(target, plan, self.random_state, self.verbose, type(self).__name__)
         plan = released.plan
         for text in plan.warnings:  # A plan may be completed on the way.
             if text not in told:

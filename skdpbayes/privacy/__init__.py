@@ -1,4 +1,4 @@
-"""What a release costs: theorems as functions, budgets, ledgers, and audits."""
+"""What a release costs: theorems as functions, budgets, ledgers, reports, and audits."""
 
 from .audit import AuditResult, audit_separation
 from .budget import Budget, default_delta
@@ -6,6 +6,7 @@ from .cost import AcceptBits, PoissonGaussian, PrivacyCost, PublishedEvent, Samp
 from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_state_mu_cyclic
 from .ledger import PrivacyLedger
 from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
+from .report import privacy_report
 
 __all__ = [
     "AcceptBits",
@@ -21,6 +22,7 @@ __all__ = [
     "hidden_state_mu",
     "hidden_state_mu_constant",
     "hidden_state_mu_cyclic",
+    "privacy_report",
     "ryffel_epsilon_not_a_guarantee",
     "wang_epsilon_if_exact",
 ]

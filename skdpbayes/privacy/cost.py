@@ -20,6 +20,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import dp_accounting
@@ -27,9 +28,7 @@ import numpy as np
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
-from .loss_distributions import (
-    RELATIONS as NEIGHBORING_RELATIONS,
-)
+from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .loss_distributions import (
     AcceptBits,
     PoissonGaussian,
@@ -41,6 +40,7 @@ from .loss_distributions import (
 # The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
 # of it would be left, and mu counts as this.
 SMALLEST_MU = 1e-7
+_PARTS = ("sampled", "counted", "bits")
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
 
@@ -216,19 +216,7 @@ class PrivacyCost:
     def __add__(self, other):
         if not isinstance(other, PrivacyCost):
             return NotImplemented
-        if other.neighboring_relation != self.neighboring_relation:
-            raise ValueError(
-                f"costs under {self.neighboring_relation!r} and {other.neighboring_relation!r} "
-                "protect against different things and cannot be added."
-            )
-        return PrivacyCost(
-            self.neighboring_relation,
-            math.hypot(self.mu, other.mu),
-            _merged(self.sampled + other.sampled),
-            _merged(self.counted + other.counted),
-            _merged(self.bits + other.bits),
-            self.rho + other.rho,
-        )
+        return composed((self, other))
 
     def epsilon(self, delta):
         """Return the smallest epsilon that holds with ``delta``.
@@ -378,6 +366,28 @@ class PrivacyCost:
         if len(events) == 1:
             return PublishedEvent(events[0], relation)
         return PublishedEvent(dp_accounting.ComposedDpEvent(events), relation)
+
+
+def composed(costs):
+    """Return the sum of costs, in one pass.
+
+    Parameters
+    ----------
+    costs : sequence of PrivacyCost
+        At least one, all under one relation.
+    """
+    relations = dict.fromkeys(cost.neighboring_relation for cost in costs)
+    if len(relations) > 1:
+        raise ValueError(
+            f"costs under {' and '.join(map(repr, relations))} protect against different things and cannot "
+            "be added."
+        )
+    return PrivacyCost(
+        *relations,
+        math.hypot(*(cost.mu for cost in costs)),
+        *(_merged(chain(*(getattr(cost, name) for cost in costs))) for name in _PARTS),
+        math.fsum(cost.rho for cost in costs),
+    )
 
 
 def _merged(parts):

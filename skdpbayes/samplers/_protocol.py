@@ -397,8 +397,8 @@ def sample(target, plan, *, random_state=None, verbose=0):
     return carry_out(target, plan, random_state, verbose).draws
 
 
-def carry_out(target, plan, random_state, verbose):
-    """Do what `sample` does, and return all that is released.
+def carry_out(target, plan, random_state, verbose, estimator=None):
+    """Do what `sample` does, for an estimator of some name, and return all that is released.
 
     Returns
     -------
@@ -412,11 +412,12 @@ def carry_out(target, plan, random_state, verbose):
     plan.sampler.check(plan, target)
     # What is reported as spent is not to be computed after records were read.
     cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
-    reserve(plan)
+    reservations = reserve(plan, estimator)
     try:
         with silently(), compiler_announced(plan.name, verbose):
             released = plan.sampler.run(plan, target, private_generator(random_state), verbose)
     except BaseException as error:
+        reservations.close("failed")
         how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"
         warnings.warn(
             f"The fit {how}. Its whole plan is spent all the same: {cost}.",
@@ -424,6 +425,7 @@ def carry_out(target, plan, random_state, verbose):
             stacklevel=3,
         )
         raise
+    reservations.close("completed")
     # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
     carried_out = released.plan
     if (carried_out.budget, carried_out.cost) != (plan.budget, plan.cost):

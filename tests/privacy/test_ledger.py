@@ -7,6 +7,7 @@ from sklearn.datasets import make_classification
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
+from skdpbayes.privacy.cost import gaussian_delta
 from skdpbayes.samplers import SGFS, SGHMC
 
 X, y = make_classification(500, 4, random_state=0)
@@ -67,3 +68,29 @@ def test_fits_in_other_threads_are_charged():
     with PrivacyLedger(np.inf, 1e-5) as ledger:
         fits = Parallel(n_jobs=2, backend="threading")(delayed(clf.fit)(X, y) for _ in range(3))
     assert ledger.spent.mu == pytest.approx(np.sqrt(3) * fits[0].privacy_cost_.mu)
+
+
+def test_whoever_chooses_by_what_was_seen_learns_what_the_ledger_says_and_no_more():
+    """Gaussian releases whose sizes follow the earlier ones are told apart as one release would be."""
+    ledger, rng = PrivacyLedger(1.0, 1e-5), np.random.default_rng(0)
+    budget = ledger.budget.mu**2
+
+    def losses(b, n=400_000):
+        """Log likelihood ratios of all that is released, from one of two tables."""
+        left, total = np.full(n, budget), np.zeros(n)
+        for shares in [(0.1, 0.1), (0.05, 0.6), (0.3, 0.02), (1.0, 1.0)]:
+            # Where the loss is large so far another share of what is left is spent.
+            mu = np.sqrt(left * np.where(total > 0.02, *shares))
+            total += mu * (rng.standard_normal(n) + b * mu) - mu**2 / 2
+            left = left - mu**2
+        return total
+
+    for b, sign in ((1, 1), (0, -1)):
+        loss = sign * losses(b)
+        for epsilon in (0.1, 0.3, 0.5):
+            gains = np.maximum(0.0, -np.expm1(epsilon - loss))
+            claimed = gaussian_delta(ledger.budget.mu, epsilon)
+            error = gains.std() / np.sqrt(gains.size)
+            assert 0.9 * claimed < gains.mean() < claimed + 4 * error
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve(PrivacyCost("replace_one", mu=np.sqrt(budget) * 1.001))

@@ -1,0 +1,328 @@
+"""The file of a ledger: a budget, and everything that was ever charged to it, for many processes and days.
+
+    BEGIN IMMEDIATE;   total = cost_1 + ... + cost_k + cost;   INSERT cost if the total is allowed;   COMMIT
+
+is one transaction of SQLite, and ends when the row is on the disk: of two processes one sees the other's
+row, and a process that is killed later has spent. Costs are kept as they compose, every float to the last
+bit. Rows are numbered without gaps and carry digests, so that what is lost or damaged is noticed; only
+their status may change. Each operation opens the file and closes it: no connection is carried into a forked
+process.
+
+The journal is a rollback journal. A write-ahead log would keep part of what was spent in a second file.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import uuid
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from ..exceptions import LedgerFileError
+from .budget import Budget
+from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian, composed
+from .ledger_memory import Charge, now
+
+FORMAT = 1
+_APPLICATION = int.from_bytes(b"skdp", "big")
+_SCHEMA = f"""
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {FORMAT};
+CREATE TABLE budget (
+    ledger TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, neighboring_relation TEXT NOT NULL,
+    digest TEXT NOT NULL);
+CREATE TABLE charges (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, estimator TEXT, sampler TEXT, label TEXT,
+    cost TEXT NOT NULL, epsilon REAL, total_epsilon REAL, digest TEXT NOT NULL, status TEXT NOT NULL);
+CREATE TRIGGER nothing_is_given_back BEFORE DELETE ON charges
+    BEGIN SELECT RAISE(ABORT, 'a ledger gives nothing back'); END;
+CREATE TRIGGER costs_are_final BEFORE UPDATE OF number, time, estimator, sampler, label, cost,
+    epsilon, total_epsilon, digest ON charges
+    BEGIN SELECT RAISE(ABORT, 'only the status of a charge may change'); END;
+"""
+_KINDS = {"sampled": SampledGaussian, "counted": PoissonGaussian, "bits": AcceptBits}
+# A run that has ended does not wait longer to say so.
+_PATIENCE = 5.0
+_LONGEST = 1e6
+
+# Held by whoever uses SQLite in this process. Forks wait: its own locks would stay locked in a child.
+_using_sqlite = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_using_sqlite.acquire,
+        after_in_parent=_using_sqlite.release,
+        after_in_child=_using_sqlite.release,
+    )
+
+
+def cost_to_text(cost):
+    """Return a cost as JSON from which `cost_from_text` makes an equal one."""
+    return json.dumps(asdict(cost), default=lambda number: number.item())
+
+
+def cost_from_text(text):
+    """Return the cost that `cost_to_text` wrote."""
+    fields = json.loads(text)
+    for name, kind in _KINDS.items():
+        fields[name] = tuple(kind(**part) for part in fields[name])
+    return PrivacyCost(**fields)
+
+
+class LedgerFile:
+    """The budget and the charges in a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Of an existing file.
+    timeout : float
+        Seconds to wait for other processes.
+    ledger : str or None, default=None
+        The ledger that is meant; another one at the same path is an error.
+
+    Raises
+    ------
+    LedgerFileError
+        From here and from every method, if the file is not what it should be, or cannot be used.
+    """
+
+    def __init__(self, path, timeout, ledger=None):
+        if not 0 < timeout <= _LONGEST:
+            raise ValueError(f"timeout must be positive and at most {_LONGEST:g}, got {timeout}.")
+        self.path = os.path.realpath(path)
+        self.timeout = float(timeout)
+        self.ledger = ledger
+        self.budget = None
+        self._known = 0
+        self._spent = None
+        self.spent()
+
+    @classmethod
+    def create(cls, path, budget, timeout):
+        """Make a file that has a budget and no charges.
+
+        Raises
+        ------
+        FileExistsError
+            If there is one already, whoever made it.
+        """
+        path = os.path.realpath(path)
+        ledger = uuid.uuid4().hex
+        draft = f"{path}.{ledger}"
+        row = (ledger, float(budget.epsilon), float(budget.delta), budget.neighboring_relation)
+        try:
+            with _using_sqlite, closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.executescript(f"PRAGMA synchronous = EXTRA; BEGIN; {_SCHEMA}")
+                connection.execute(
+                    "INSERT INTO budget VALUES (?, ?, ?, ?, ?)", (*row, _digest(row))
+                )
+                connection.execute("COMMIT")
+            os.link(draft, path)  # All of it appears at once, or another process was first.
+            _sync(os.path.dirname(path))
+        except FileExistsError:
+            raise
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerFileError(
+                f"the ledger {path} cannot be created ({error}): take a folder on a local disk that can be "
+                "written to."
+            ) from error
+        finally:
+            with suppress(OSError):
+                os.unlink(draft)
+        return cls(path, timeout)
+
+    def address(self):
+        """Return what another process needs to open the same file."""
+        return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger}
+
+    def spent(self, patience=None):
+        """Return the composition of all charges."""
+        with self._transaction("DEFERRED", patience):
+            return self._spent
+
+    def charges(self):
+        """Return all charges, a list of `Charge` in their order."""
+        with self._transaction("DEFERRED") as connection:
+            rows = connection.execute(
+                "SELECT cost, estimator, sampler, label, time, epsilon, total_epsilon, status "
+                "FROM charges ORDER BY number"
+            )
+            return [Charge(cost_from_text(cost), *row) for cost, *row in rows]
+
+    def charge(self, charge, allowed):
+        """Add a charge, if its total is allowed.
+
+        Parameters
+        ----------
+        charge : Charge
+        allowed : callable
+            Takes the total. Returns whether it is allowed, and its epsilon if it was computed.
+
+        Returns
+        -------
+        number : int or None
+            None if it is not allowed.
+        """
+        with self._transaction("IMMEDIATE") as connection:
+            total = self._spent + charge.cost
+            fits, epsilon = allowed(total)
+            if not fits:
+                return None
+            number = self._known + 1
+            row = (
+                number,
+                now(),
+                charge.estimator,
+                charge.sampler,
+                charge.label,
+                cost_to_text(charge.cost),
+                charge.epsilon,
+                epsilon,
+            )
+            connection.execute(
+                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved')",
+                (*row, _digest(row)),
+            )
+            connection.execute("COMMIT")
+            self._spent, self._known = total, number
+        return number
+
+    def close(self, number, status):
+        """Note how a run has ended, which gives nothing back."""
+        with self._transaction("IMMEDIATE", _PATIENCE) as connection:
+            connection.execute("UPDATE charges SET status = ? WHERE number = ?", (status, number))
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _transaction(self, kind, patience=None):
+        """Open the file, and read what is new in it; what is not committed is undone at the end."""
+        timeout = self.timeout if patience is None else min(self.timeout, patience)
+        uri = f"{Path(self.path).as_uri()}?mode=rw"
+        if not os.path.exists(self.path):
+            raise LedgerFileError(
+                f"there is no ledger {self.path}: PrivacyLedger(epsilon, delta, path=...) makes one."
+            )
+        try:
+            with _using_sqlite, closing(_connect(uri, timeout)) as connection:
+                connection.execute(f"BEGIN {kind}")
+                self._read(connection)
+                yield connection
+        # Python cannot decode messages with names that are damaged.
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
+            raise LedgerFileError(self._explain(error, timeout)) from error
+
+    def _read(self, connection):
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION:
+            raise LedgerFileError(
+                f"{self.path} is no privacy ledger, or nothing is left of it: restore it, or choose another "
+                "path."
+            )
+        if version != FORMAT:
+            raise LedgerFileError(
+                f"the ledger {self.path} has format {version}, and this version of skdpbayes knows format "
+                f"{FORMAT}: update skdpbayes."
+            )
+        try:
+            self._check_length(connection)
+            self._read_budget(connection.execute("SELECT * FROM budget").fetchall())
+            new = connection.execute(
+                "SELECT number, time, estimator, sampler, label, cost, epsilon, total_epsilon, digest "
+                "FROM charges WHERE number > ? ORDER BY number",
+                (self._known,),
+            ).fetchall()
+            last = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+            self._add(new, dict(last).get("charges", 0))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise LedgerFileError(self._damaged(error)) from error
+
+    def _check_length(self, connection):
+        pages, size = (
+            connection.execute(f"PRAGMA page_{name}").fetchone()[0] for name in ("count", "size")
+        )
+        if os.path.getsize(self.path) != pages * size:  # SQLite takes zeros for what is missing.
+            raise ValueError("its length has changed")
+
+    def _read_budget(self, rows):
+        ((*row, digest),) = rows
+        if digest != _digest(row):
+            raise ValueError("its budget has changed")
+        if self.ledger not in (None, row[0]):
+            raise LedgerFileError(
+                f"{self.path} is another ledger than the one that was opened: it was replaced. Stop, and "
+                "restore the first."
+            )
+        self.ledger, self.budget = row[0], Budget(*row[1:]).checked()
+        if self._spent is None:
+            self._spent = PrivacyCost(self.budget.neighboring_relation)
+
+    def _add(self, rows, last):
+        known = self._known + len(rows)
+        if last != known or [row[0] for row in rows] != list(range(self._known + 1, known + 1)):
+            raise ValueError("charges are missing")
+        for *row, digest in rows:
+            if digest != _digest(row):
+                raise ValueError(f"charge {row[0]} has changed")
+        costs = [cost_from_text(row[5]) for row in rows]
+        if costs:
+            self._spent = composed([self._spent, *costs])
+        self._known = known
+
+    def _damaged(self, error):
+        return (
+            f"the ledger {self.path} is damaged ({error}): restore a copy that has every charge, or count "
+            "its whole budget as spent."
+        )
+
+    def _explain(self, error, timeout):
+        name = getattr(error, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return (
+                f"the ledger {self.path} was in use for more than {timeout:g} s: try again, or wait longer "
+                "with PrivacyLedger.open(path, timeout=...)."
+            )
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            remedy = "make the file and its folder writable"
+            return f"the ledger {self.path} cannot be written ({error}): {remedy}."
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            return f"the ledger {self.path} cannot be written ({error}): make room on the disk."
+        return self._damaged(error)
+
+
+def open_or_create(path, budget, timeout):
+    """Return the ledger in a file, which is made if there is none, and must have the budget otherwise."""
+    if not os.path.exists(path):
+        with suppress(FileExistsError):
+            return LedgerFile.create(path, budget, timeout)
+    book = LedgerFile(path, timeout)
+    if book.budget != budget:
+        has = ", ".join(f"{name}={value!r}" for name, value in book.budget._asdict().items())
+        raise ValueError(
+            f"the ledger {book.path} has {has}: open it with these, or by PrivacyLedger.open(path), which "
+            "takes what it has. A file's budget is never changed."
+        )
+    return book
+
+
+def _connect(uri, timeout):
+    connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
+    # As FULL, and the folder is synced, too: a journal that came back after a power cut would undo a charge.
+    connection.execute("PRAGMA synchronous = EXTRA")
+    return connection
+
+
+def _digest(fields):
+    return hashlib.blake2b(json.dumps(list(fields)).encode(), digest_size=16).hexdigest()
+
+
+def _sync(folder):
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,261 @@
+"""A privacy report: what is protected, how much, by what, and what is not, for people who were not there.
+
+``report["deployment"]`` has the fields of OpenDP's Differential Privacy Deployments Registry (Ghazi,
+Nanayakkara and Vadhan; https://github.com/opendp/deployments-registry-data), as far as a program can know
+them. ``report["details"]`` has numbers and versions. Unit of privacy, bounded and unbounded neighbours, and
+the model of trust (central: who fits sees the rows) are terms of NIST SP 800-226, "Guidelines for
+Evaluating Differential Privacy Guarantees" (Near, Darais, Lefkovitz and Howarth, 2025).
+"""
+
+import json
+import math
+from importlib.metadata import version
+from typing import NamedTuple
+
+from sklearn.exceptions import NotFittedError
+
+from .budget import Budget
+from .cost import PrivacyCost
+from .ledger import PrivacyLedger
+from .ledger_file import cost_to_text
+
+_LIBRARIES = ("skdpbayes", "dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
+_UNITS = {
+    "replace_one": "Two tables are neighbours if they have the same number of rows and differ in one row.",
+    "add_or_remove_one": "Two tables are neighbours if one has one row more than the other.",
+}
+_KINDS_OF_NEIGHBOURS = {"replace_one": "bounded", "add_or_remove_one": "unbounded"}
+_UNPROTECTED = {
+    "replace_one": "The number of rows, the number of columns and their names",
+    "add_or_remove_one": "The declared public size, the number of columns and their names",
+}
+_MECHANISMS = {
+    "mu": "Gaussian mechanism",
+    "sampled": "Poisson-subsampled Gaussian mechanism",
+    "counted": "Gaussian mechanism on sums in which records count a Poisson number of times",
+    "bits": "Randomised decisions of bounded range (accept or reject, exponential mechanism)",
+    "rho": "Mechanisms that are known as zero-concentrated differential privacy",
+}
+_FIXED = " It holds if no plan was chosen by looking at earlier releases."
+_MEASURES = (
+    "The randomness is that of AES-128 in counter mode, keyed by the operating system. Noise is rounded to a "
+    "lattice against attacks on floating point. Time and memory of a run are not protected."
+)
+
+
+class Account(NamedTuple):
+    """What a report is made of. An object that is not known here has a method ``_privacy_account`` for one.
+
+    Attributes
+    ----------
+    of : str
+        What the report is of, such as "estimator".
+    cost : PrivacyCost
+        Of everything together.
+    budget : Budget
+        The ceiling, and the delta and the relation of the report.
+    releases : tuple of dict
+        What was released, or will be, JSON-ready.
+    unprotected : tuple of str, default=()
+        Quantities that are not protected, beside sizes and names of columns.
+    warnings : tuple of str, default=()
+        What weakens the guarantee.
+    """
+
+    of: str
+    cost: PrivacyCost
+    budget: Budget
+    releases: tuple = ()
+    unprotected: tuple = ()
+    warnings: tuple = ()
+
+
+def privacy_report(obj):
+    """Report what is protected, how much, by what mechanisms, and what is not; nothing in it is private.
+
+    Parameters
+    ----------
+    obj : fitted estimator, Plan or PrivacyLedger
+        Of a ledger, everything that was charged so far.
+
+    Returns
+    -------
+    report : dict
+        Ready for ``json.dumps``. ``deployment`` has those fields of OpenDP's registry [1]_ that do not take a
+        person to fill in: ``dp_variant``, ``privacy_loss``, ``deployment_model``, ``accounting`` and
+        ``implementation``. ``details`` has the relation between neighbours, in NIST's words [2]_ and the
+        package's, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator is not fitted.
+    TypeError
+        If there is no report of such an object.
+
+    References
+    ----------
+    .. [1] OpenDP, "Differential Privacy Deployments Registry", schema of deployments,
+       https://github.com/opendp/deployments-registry-data.
+    .. [2] J. P. Near, D. Darais, N. Lefkovitz and G. S. Howarth, "Guidelines for evaluating differential
+       privacy guarantees", NIST SP 800-226, 2025, https://doi.org/10.6028/NIST.SP.800-226.
+
+    Examples
+    --------
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.privacy import privacy_report
+    >>> plan = DPBayesianLogisticRegression(epsilon=1.0, delta=1e-6).privacy_plan(5000, 10)
+    >>> report = privacy_report(plan)
+    >>> report["deployment"]["privacy_loss"]["privacy_unit"]
+    'Record-level'
+    >>> report["deployment"]["dp_variant"]["variant_name"], report["details"]["neighbors"]
+    ('Approximate DP', 'bounded')
+    >>> round(report["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"], 4)
+    1.0
+    """
+    account = _account(obj)
+    return {"deployment": _deployment(account), "details": _details(account)}
+
+
+def _account(obj):
+    if hasattr(obj, "_privacy_account"):
+        return obj._privacy_account()
+    if isinstance(obj, PrivacyLedger):
+        releases = tuple(_plain({**row, "cost": _cost(row["cost"])}) for row in obj.records())
+        return Account("ledger", obj.spent, obj.budget, releases)
+    if hasattr(obj, "plan_"):
+        return _of_estimator(obj)
+    if hasattr(obj, "cost") and hasattr(obj, "budget"):
+        return Account("plan", obj.cost, obj.budget, (_release(obj),))
+    if hasattr(obj, "privacy_plan"):
+        raise NotFittedError(
+            f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
+            "privacy_report(estimator.privacy_plan(n_samples, n_features))."
+        )
+    raise TypeError(f"a report is of a fitted estimator, a plan or a ledger, not of {obj!r}.")
+
+
+def _of_estimator(estimator):
+    plan = estimator.plan_
+    unprotected, warnings = (), ()
+    if hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None:
+        unprotected = ("The set of labels, which was taken from the data (classes=None)",)
+    if getattr(estimator, "random_state", None) is not None:
+        warnings = (
+            "random_state was given: whoever knows it can subtract the noise, and nothing is protected from "
+            "them.",
+        )
+    release = {"estimator": type(estimator).__name__, **_release(plan)}
+    return Account("estimator", plan.cost, plan.budget, (release,), unprotected, warnings)
+
+
+def _release(plan):
+    text = getattr(plan, "summary", dict)()
+    return {
+        "sampler": getattr(plan, "name", type(plan).__name__),
+        "epsilon": _finite(plan.cost.epsilon(plan.budget.delta)),
+        "cost": _cost(plan.cost),
+        "plan": dict(text),
+    }
+
+
+def _deployment(account):
+    relation = account.budget.neighboring_relation
+    unprotected = (_UNPROTECTED[relation], *account.unprotected)
+    many = len(account.releases) != 1
+    return {
+        "dp_variant": {
+            "variant_name": _variant(account),
+            "unprotected_quantities": ". ".join(unprotected) + ".",
+        },
+        "privacy_loss": {
+            "privacy_unit": "Record-level",
+            "privacy_unit_details": f"{_UNITS[relation]} A person with one row is protected as that row.",
+            "privacy_parameters": _parameters(account),
+            "privacy_parameters_details": _ceiling(account),
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "release_type": "Many releases" if many else "One release",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {
+            "composition": _composition(account),
+            "post_processing": "Predictions and summaries are computed from what was released, at no cost.",
+        },
+        "implementation": {"mechanisms": f"{_mechanisms(account.cost)}. {_MEASURES}"},
+    }
+
+
+def _variant(account):
+    if math.isinf(account.cost.epsilon(account.budget.delta)):
+        return "Custom"
+    return "Approximate DP" if account.budget.delta > 0 else "Pure DP"
+
+
+def _parameters(account):
+    delta = account.budget.delta
+    epsilon = account.cost.epsilon(delta)
+    if math.isinf(epsilon):
+        return {}
+    return {"epsilon": epsilon, "delta": delta} if delta > 0 else {"epsilon": epsilon}
+
+
+def _ceiling(account):
+    epsilon, delta, _ = account.budget
+    if math.isinf(account.cost.epsilon(delta)):
+        return "None: at this delta there is no finite epsilon."
+    spent = "will be spent" if account.of == "plan" else "is spent"
+    if math.isinf(epsilon):
+        return f"That {spent}; no ceiling was set."
+    return f"That {spent}; the ceiling is epsilon = {epsilon:g} at delta = {delta:g}."
+
+
+def _composition(account):
+    if account.cost.is_gaussian:
+        how = "Gaussian differential privacy, mu = sqrt(sum of mu_i^2), converted exactly"
+    elif account.cost.rho > 0:
+        how = "zero-concentrated differential privacy, converted by Rényi orders"
+    else:
+        how = "privacy loss distributions, rounded up, by dp-accounting"
+    many = len(account.releases) > 1 and not account.cost.is_gaussian
+    return f"Sequential: {how}.{_FIXED if many else ''}"
+
+
+def _mechanisms(cost):
+    used = [text for name, text in _MECHANISMS.items() if getattr(cost, name)]
+    return "; ".join(used) or "None so far"
+
+
+def _details(account):
+    delta = account.budget.delta
+    return {
+        "of": account.of,
+        "neighboring_relation": account.budget.neighboring_relation,
+        "neighbors": _KINDS_OF_NEIGHBOURS[account.budget.neighboring_relation],
+        "budget": {"epsilon": _finite(account.budget.epsilon), "delta": delta},
+        "cost": {
+            "epsilon": _finite(account.cost.epsilon(delta)),
+            "delta": delta,
+            "zcdp_rho": _finite(account.cost.concentrated),
+            **_cost(account.cost),
+        },
+        "releases": list(account.releases),
+        "warnings": list(account.warnings),
+        "versions": {name: version(name) for name in _LIBRARIES},
+    }
+
+
+def _cost(cost):
+    return _plain(json.loads(cost_to_text(cost)))
+
+
+def _plain(fields):
+    return {
+        name: _finite(value) if isinstance(value, float) else value
+        for name, value in fields.items()
+    }
+
+
+def _finite(number):
+    return float(number) if math.isfinite(number) else None
