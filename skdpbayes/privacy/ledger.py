@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import tempfile
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 from ..exceptions import BudgetExceededError, LedgerOutOfReachError
@@ -22,6 +23,7 @@ from .cost import PrivacyCost
 
 # Of the whole process: a fit in another thread is charged too.
 _active: list = []
+_is_prepaid = ContextVar("is_prepaid", default=False)
 _lock = threading.Lock()
 # Marks of the processes in whose ``with`` blocks this one was started, and of its own.
 _MARKS = "SKDPBAYES_ACTIVE_LEDGERS"
@@ -134,8 +136,20 @@ class PrivacyLedger:
         return f"PrivacyLedger(spent_epsilon={self.spent_epsilon:.4g}, {self._ceiling()})"
 
 
+@contextlib.contextmanager
+def prepaid():
+    """Run what is part of a plan that has been charged already: nothing is charged for it again."""
+    token = _is_prepaid.set(True)
+    try:
+        yield
+    finally:
+        _is_prepaid.reset(token)
+
+
 def reserve(plan):
     """Charge a plan's cost to every active ledger, or raise before anything is read."""
+    if _is_prepaid.get():
+        return
     for mark in _marks_of_others():
         with contextlib.suppress(FileNotFoundError):
             raise LedgerOutOfReachError(_out_of_reach(mark.read_text()))

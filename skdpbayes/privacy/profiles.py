@@ -1,6 +1,7 @@
 """Mechanisms that are known by a curve ``delta(epsilon)``: pure ones, and the best of several runs.
 
-Randomised response dominates all that is ``e``-private with delta 0; a count with discrete Laplace noise is it:
+Randomised response dominates all that is ``e``-private with delta 0, and is what a count with discrete
+Laplace noise amounts to:
 
     delta(epsilon) = (exp(e) - exp(epsilon))_+ / (1 + exp(e)).
 
