@@ -27,7 +27,7 @@ def draw_candidate(search, plan, generator):
     for name in values:
         # Progress would tell how many runs there are.
         if name.endswith("verbose"):
-            changes[name] = 0
+            changes[name] = False
         if name.endswith("random_state") and search.random_state is not None:
             changes[name] = int(generator.integers(2**31))
     return params, candidate.set_params(**changes)

@@ -6,6 +6,7 @@ The fit and the score of a run read disjoint rows, so that both may have as much
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..privacy.budget import Budget
@@ -102,6 +103,7 @@ class SelectionPlan(NamedTuple):
         return "Selection plan\n" + "\n".join(f"  {k:<{width}}  {v}" for k, v in lines.items())
 
 
+@lru_cache(maxsize=256)
 def plan_selection(budget, mean_candidates, shape, n_train, n_test):
     """Return the plan of a selection.
 
@@ -142,11 +144,11 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test):
 
 
 def _largest(fits):
-    """Return the largest number that fits, to a millionth, from below."""
+    """Return the largest number that fits, to a hundred-thousandth, from below."""
     low, high = math.log(1e-6), math.log(100.0)
     if not fits(math.exp(low)):
         raise ValueError("the budget is too small for a selection: raise epsilon or delta.")
-    while high - low > 1e-6:
+    while high - low > 1e-5:
         middle = 0.5 * (low + high)
         if fits(math.exp(middle)):
             low = middle

@@ -262,6 +262,8 @@ class PrivacyCost:
             return self.pure_epsilon
         if self.is_gaussian:
             return gaussian_epsilon(self.mu, delta)
+        if self._alone:
+            return self._alone.epsilon(delta)
         forms = [self.pure_epsilon, zcdp_epsilon(self.concentrated, delta)]
         rest = self._without_rho()
         if self.rho == 0:
@@ -297,6 +299,8 @@ class PrivacyCost:
             return 1.0
         if self.is_gaussian:
             return gaussian_delta(self.mu, epsilon)
+        if self._alone:
+            return self._alone.delta(epsilon)
         if self.rho == 0:
             return min(zcdp_delta(self.concentrated, epsilon), self._exact_delta(epsilon))
         if not math.isinf(self.concentrated):
@@ -320,14 +324,12 @@ class PrivacyCost:
     @property
     def _alone(self):
         """The one part whose curve is the whole cost's, or None."""
-        part = self._parts[0] if len(self._parts) == 1 and self.mu == 0 else None
+        part = self._parts[0] if len(self._parts) == 1 and self.mu == self.rho == 0 else None
         return part if isinstance(part, SelectedRun | PureMechanism) and part.count == 1 else None
 
     def _exact_epsilon(self, delta):
         if not self._parts:
             return gaussian_epsilon(self.mu, delta)
-        if self._alone:
-            return self._alone.epsilon(delta)
         resolved = delta - self._roundoff()
         if resolved <= 0 or not all(part.has_curve for part in self.bits):
             return math.inf
@@ -337,8 +339,6 @@ class PrivacyCost:
     def _exact_delta(self, epsilon):
         if not self._parts:
             return gaussian_delta(self.mu, epsilon)
-        if self._alone:
-            return self._alone.delta(epsilon)
         if not all(part.has_curve for part in self.bits):
             return 1.0
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
