@@ -87,7 +87,7 @@ class SelectionPlan(NamedTuple):
             self.shape, f"truncated negative binomial, shape {self.shape:g}"
         )
         lines = {
-            "spends": f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g} "
+            "spends": f"epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
             f"(asked for at most {self.budget.epsilon:g})",
             "protects": relation,
             "candidates": f"{self.mean_candidates:g} on average ({law}); how many is not told",
