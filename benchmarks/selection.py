@@ -4,8 +4,9 @@
 
 What is chosen is the norm to which rows are clipped, log-uniformly between 0.0001 and 100: on Adult (see
 `benchmarks/adult.py` for the file and its encoding; rows have norm 1), or, without a file, on a made-up
-table of 20,000 rows and 10 columns, in units in which rows have norms of about 0.01. Accuracy is that on a quarter of the
-rows, which nothing else sees, without noise. The search keeps a quarter of the others for its scores.
+table of 20,000 rows and 10 columns, in units in which rows have norms of about 0.01. Accuracy is that on a
+quarter of the rows, which nothing else sees, without noise. The search keeps a quarter of the others for
+its scores.
 """
 
 import argparse

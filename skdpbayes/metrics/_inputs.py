@@ -19,7 +19,8 @@ COMMON = {
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "random_state": ["random_state", np.random.Generator],
 }
-COLUMN = ["array-like", "sparse matrix"]
+# An error of scikit-learn's validation would quote it.
+COLUMN = "no_validation"
 LABEL = [None, Real, str, "boolean"]
 PUBLIC_SIZE = [None, Interval(Integral, 2, None, closed="left")]
 
@@ -44,18 +45,17 @@ def label_column(y, name):
 
 def number_column(values, name):
     """Return finite numbers as an array of one dimension."""
-    values = _column(values, name)
+    return _numbers(_column(values, name), name)
+
+
+def _numbers(values, name):
     try:
-        values = values.astype(np.float64)
+        values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         values = None
+    # Outside the handler, so that an error with an entry is not chained to this one.
     if values is None:
         raise ValueError(f"{name} must hold numbers.")
-    return finite(values, name)
-
-
-def finite(values, name):
-    """Return values, or raise a ValueError that quotes none."""
     if not np.isfinite(values).all():
         raise ValueError(f"{name} contains NaN or infinity: a score needs finite numbers.")
     return values
@@ -69,7 +69,7 @@ def probability_column(values, name):
 def probability_table(values, name, n_classes):
     """Return probabilities of all classes, of shape (n_samples, n_classes); a column is the second's."""
     if np.ndim(values) == 2 and np.shape(values)[1] > 1 and not sp.issparse(values):
-        table = _in_unit_interval(finite(np.asarray(values, dtype=np.float64), name), name)
+        table = _in_unit_interval(_numbers(values, name), name)
     else:
         second = probability_column(values, name)
         table = np.column_stack([1.0 - second, second])
@@ -110,8 +110,10 @@ def agree_in_kind(first, second, names):
 def is_positive(y, pos_label):
     """Tell which labels are the positive one; None is 1, of labels 0 (or -1) and 1."""
     y = label_column(y, "y_true")
+    if y.size == 0:
+        return np.zeros(0, dtype=bool)
     if pos_label is not None:
-        if y.size and isinstance(y[0], str) != isinstance(pos_label, str):
+        if isinstance(y[0], str) != isinstance(pos_label, str):
             raise ValueError("pos_label is of another kind than y_true's labels.")
         return y == pos_label
     if y.dtype.kind not in "biuf" or not np.isin(y, (-1, 0, 1)).all():
@@ -132,6 +134,8 @@ def public_labels(labels):
 def label_numbers(y, labels, name):
     """Return the place of each label in the list."""
     y = label_column(y, name)
+    if y.size == 0:
+        return np.zeros(0, dtype=int)
     agree_in_kind(y, labels, (name, "labels"))
     order = np.argsort(labels)
     places = np.searchsorted(labels, y, sorter=order)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-_POINTS = 2001
+_POINTS = 1001
 _SMALL = 1e-12
 
 

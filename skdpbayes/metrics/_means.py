@@ -32,7 +32,12 @@ from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
 from ._result import PrivateScore
 
 _UNIT = 2**24
-_SPREAD_SHARE = 0.1
+
+
+def _levels(epsilon):
+    """Return the parts of epsilon for a sum and for the sum of squares, which add up to it exactly."""
+    for_sum = 0.9 * epsilon
+    return for_sum, epsilon - for_sum if math.isfinite(epsilon) else epsilon
 
 
 @validate_params({"y_true": COLUMN, "y_pred": COLUMN, **COMMON}, prefer_skip_nested_validation=True)
@@ -316,12 +321,11 @@ def _checked_bounds(bounds):
 
 def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, high):
     """Release the mean of ``low + (high - low) * shares``."""
-    parts = ((1.0 - _SPREAD_SHARE, 1), (_SPREAD_SHARE, 1))
-    plan = plan_score(name, epsilon, delta, relation, len(shares), parts)
+    plan = plan_score(name, epsilon, delta, relation, len(shares), _levels(float(epsilon)))
     generator = spend(plan, random_state)
     units = np.rint(shares * _UNIT).astype(np.int64)
     squares = np.rint(np.square(shares) * _UNIT).astype(np.int64)
-    scale = noise_scale(_UNIT, _SPREAD_SHARE * plan.budget.epsilon)
+    scale = noise_scale(_UNIT, _levels(plan.budget.epsilon)[1])
     second = with_noise([squares.sum()], scale, generator)[0] / _UNIT, float(scale) / _UNIT
     return _mean_of(units, _UNIT, plan, generator, low, high, second)
 
@@ -331,8 +335,8 @@ def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
 
     ``second`` is the released sum of squares with the scale of its noise; without it numbers are 0 or 1.
     """
-    epsilon = plan.budget.epsilon * (1.0 if second is None else 1.0 - _SPREAD_SHARE)
-    scale = noise_scale(unit, epsilon)
+    epsilon = plan.budget.epsilon
+    scale = noise_scale(unit, epsilon if second is None else _levels(epsilon)[0])
     sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
     sums = with_noise(sums, scale, generator) / unit
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))

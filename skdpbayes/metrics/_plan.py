@@ -46,7 +46,7 @@ class ScorePlan(NamedTuple):
         return self.budget.neighboring_relation == "replace_one"
 
 
-def plan_score(name, epsilon, delta, neighboring_relation, n_samples, parts=((1.0, 1),)):
+def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=None):
     """Return the plan of a score.
 
     Parameters
@@ -57,8 +57,8 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, parts=((1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
     n_samples : int
         Kept if it is public.
-    parts : sequence of (float, int), default=((1.0, 1),)
-        Shares of epsilon, and into how many independent pure mechanisms each of them falls.
+    levels : sequence of float, default=None
+        Epsilons of the independent pure mechanisms that the score is made of; None is one of them.
 
     Returns
     -------
@@ -67,8 +67,8 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, parts=((1.
     budget = Budget(float(epsilon), float(delta or 0.0), neighboring_relation).checked()
     if budget.is_private:
         pure = (
-            PrivacyCost(neighboring_relation, pure=(PureMechanism(share * epsilon / n, n),))
-            for share, n in parts
+            PrivacyCost(neighboring_relation, pure=(PureMechanism(level),))
+            for level in levels or [budget.epsilon]
         )
         cost = sum(pure, PrivacyCost(neighboring_relation))
     else:

@@ -217,8 +217,8 @@ def dp_calibration_curve(
 
 def _plan_table(name, epsilon, delta, relation, n_samples):
     """Return the plan of a table: what goes up and what goes down are two mechanisms."""
-    parts = ((1.0, 2 if relation == "replace_one" else 1),)
-    return plan_score(name, epsilon, delta, relation, n_samples, parts)
+    levels = [epsilon / 2.0] * 2 if relation == "replace_one" else [epsilon]
+    return plan_score(name, epsilon, delta, relation, n_samples, levels)
 
 
 def _table_scale(plan, unit):

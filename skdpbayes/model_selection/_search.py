@@ -108,8 +108,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_params_ : dict
         Its parameters.
     best_score_ : float
-        Its noisy score. It is the largest of several, and so too good on average: score other rows to
-        know better.
+        Its noisy score: one that is no better than guessing tells of few or of bad candidates. It is the
+        largest of several, and so too good on average: score other rows to know better.
     best_index_ : int
         Always 0: there is one row of results.
     cv_results_ : dict of arrays

@@ -72,14 +72,25 @@ def test_ties_and_one_class_in_an_auc():
     scores = np.round(P, 1)
     exact = plain.roc_auc_score(Y, scores)
     assert dp_roc_auc_score(Y, scores, epsilon=np.inf) == pytest.approx(exact, abs=1e-12)
-    score = dp_roc_auc_score(np.ones(500), P[:500], epsilon=1.0, random_state=0)
+    with pytest.warns(PrivacyWarning, match="says little"):
+        score = dp_roc_auc_score(np.ones(500), P[:500], epsilon=1.0, random_state=0)
     low, high = score.interval(0.9)
     assert high - low > 0.5
 
 
 @pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
-@pytest.mark.parametrize("relation", ["replace_one", ADD])
-@pytest.mark.parametrize("n, epsilon", [(200, 1.0), (1000, 0.1), (2000, 3.0)])
+@pytest.mark.parametrize(
+    "n, epsilon, relation",
+    [
+        (500, 0.3, "replace_one"),
+        pytest.param(500, 0.3, ADD, marks=pytest.mark.nightly),
+        *(
+            pytest.param(n, epsilon, relation, marks=pytest.mark.nightly)
+            for n, epsilon in ((200, 1.0), (1000, 0.1), (2000, 3.0))
+            for relation in ("replace_one", ADD)
+        ),
+    ],
+)
 @pytest.mark.parametrize("name", ["accuracy", "log loss", "auc"])
 def test_intervals_cover_the_population(name, relation, n, epsilon):
     generator = np.random.default_rng(n)
@@ -200,10 +211,25 @@ def test_other_bad_input_is_refused():
 
 
 def test_no_error_quotes_an_entry():
-    secret = "0.123456"
-    with pytest.raises(ValueError) as caught:
-        dp_brier_score([0, 1], [secret, "x"], epsilon=1.0)
-    assert secret not in str(caught.value) and caught.value.__cause__ is None
+    secret = "0.123456x"
+    wrong = [secret, "x"]
+    for call in (
+        lambda: dp_brier_score([0, 1], wrong, epsilon=1.0),
+        lambda: dp_log_loss([0, 1], [wrong, wrong], epsilon=1.0),
+        lambda: dp_accuracy_score(secret, [0], epsilon=1.0),
+        lambda: dp_accuracy_score({secret: 1}, [0], epsilon=1.0),
+        lambda: dp_confusion_matrix(wrong, wrong, labels=["a", "b"], epsilon=1.0),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert secret not in str(caught.value) and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.1, 2.3])
+def test_no_score_spends_more_than_it_was_given(epsilon):
+    with PrivacyLedger(epsilon, 1e-5) as ledger:
+        score = dp_log_loss(Y, P, epsilon=epsilon, random_state=0)
+    assert ledger.spent_epsilon <= score.spent_epsilon == epsilon
 
 
 def test_much_noise_is_warned_of():
@@ -216,7 +242,11 @@ def test_an_empty_table_looks_like_any_other_where_its_size_is_private():
     options = {"epsilon": 1.0, "neighboring_relation": ADD, "random_state": 0}
     assert 0 <= dp_accuracy_score([], [], **options) <= 1
     assert 0 <= dp_roc_auc_score([], [], public_size=100, **options) <= 1
-    assert dp_confusion_matrix([], [], labels=[0, 1], **options).shape == (2, 2)
+    assert 0 <= dp_roc_auc_score([], [], pos_label="yes", public_size=100, **options) <= 1
+    for labels in ([0, 1], ["no", "yes"]):
+        assert dp_confusion_matrix([], [], labels=labels, **options).shape == (2, 2)
+        assert 0 <= dp_log_loss([], [], labels=labels, **options) < 5
+    assert len(dp_calibration_curve([], [], pos_label="yes", **options)) == 2
 
 
 def test_a_ledger_is_charged_before_anything_is_counted():
