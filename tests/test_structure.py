@@ -78,10 +78,12 @@ def test_what_plans_imports_nothing_that_reads_records(path):
 @pytest.mark.parametrize(
     "room, unknown",
     [
-        ("privacy", ("samplers", "targets", "_estimator", "linear_model", "mixture")),
+        ("privacy", ("samplers", "targets", "_estimator", "linear_model", "mixture", "metrics")),
         ("targets", ("samplers", "privacy", "_estimator", "linear_model", "mixture")),
         ("samplers", ("_estimator", "linear_model", "mixture", "neural_network")),
         ("_estimator", ("linear_model", "neural_network")),
+        ("metrics", ("samplers", "targets", "_estimator", "linear_model", "model_selection")),
+        ("model_selection", ("samplers", "targets", "_estimator", "linear_model", "mixture")),
     ],
 )
 def test_rooms_know_only_what_is_below_them(room, unknown):

@@ -2,9 +2,12 @@
 
 from .audit import AuditResult, audit_separation
 from .budget import Budget, default_delta
-from .cost import AcceptBits, PoissonGaussian, PrivacyCost, PublishedEvent, SampledGaussian
+from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
+from .events import PublishedEvent
 from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_state_mu_cyclic
 from .ledger import PrivacyLedger
+from .parallel import in_parallel
+from .profiles import PureMechanism, SelectedRun
 from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
 from .report import privacy_report
 
@@ -16,12 +19,15 @@ __all__ = [
     "PrivacyCost",
     "PrivacyLedger",
     "PublishedEvent",
+    "PureMechanism",
     "SampledGaussian",
+    "SelectedRun",
     "audit_separation",
     "default_delta",
     "hidden_state_mu",
     "hidden_state_mu_constant",
     "hidden_state_mu_cyclic",
+    "in_parallel",
     "privacy_report",
     "ryffel_epsilon_not_a_guarantee",
     "wang_epsilon_if_exact",

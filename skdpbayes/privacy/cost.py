@@ -10,6 +10,8 @@ Three forms are kept apart and composed when a number is asked for:
   ``(1-q) N(0, nu^2) + q N(1, nu^2)`` under ``replace_one``; the same with a Poisson number of shifts; and
   accept/reject decisions (`skdpbayes.privacy.accept_bits`). dp-accounting composes them, rounding the loss
   up; what its Fourier transforms may lose to rounding is added to delta;
+- parts whose curve ``delta(epsilon)`` is known: pure mechanisms, and the best of a random number of runs
+  (`skdpbayes.privacy.profiles`);
 - what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
   ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
 
@@ -21,13 +23,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
 
 import dp_accounting
 import numpy as np
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
+from .events import published_event
 from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .loss_distributions import (
     AcceptBits,
@@ -36,20 +38,14 @@ from .loss_distributions import (
     compose_losses,
     records_moved,
 )
+from .profiles import PureMechanism, SelectedRun
 
 # The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
 # of it would be left, and mu counts as this.
 SMALLEST_MU = 1e-7
-_PARTS = ("sampled", "counted", "bits")
+_PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
-
-
-class PublishedEvent(NamedTuple):
-    """A dp-accounting event, and the only relation under which it means this cost."""
-
-    event: dp_accounting.DpEvent
-    neighboring_relation: dp_accounting.NeighboringRelation
 
 
 def gaussian_limit(cost):
@@ -58,6 +54,7 @@ def gaussian_limit(cost):
     limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
     limit += sum(p.count * (shift * p.rate / p.noise_multiplier) ** 2 for p in cost.counted)
     limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
+    limit += sum(p.count * p.level**2 for p in cost.pure)
     return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
 
 
@@ -153,6 +150,10 @@ class PrivacyCost:
         Accept/reject decisions of Barker tests.
     rho : float, default=0.0
         Zero-concentrated differential privacy of all that is not known better.
+    pure : tuple of PureMechanism, default=()
+        Mechanisms with an epsilon at delta 0.
+    selected : tuple of SelectedRun, default=()
+        Runs of which only the best is released.
 
     Examples
     --------
@@ -170,6 +171,8 @@ class PrivacyCost:
     counted: tuple[PoissonGaussian, ...] = ()
     bits: tuple[AcceptBits, ...] = ()
     rho: float = 0.0
+    pure: tuple[PureMechanism, ...] = ()
+    selected: tuple[SelectedRun, ...] = ()
 
     def __post_init__(self):
         if self.neighboring_relation not in NEIGHBORING_RELATIONS:
@@ -186,7 +189,7 @@ class PrivacyCost:
 
     @property
     def _parts(self):
-        return self.sampled + self.counted + self.bits
+        return self.sampled + self.counted + self.bits + self.pure + self.selected
 
     @property
     def is_nothing(self):
@@ -203,15 +206,17 @@ class PrivacyCost:
         """Epsilon at delta 0; ``inf`` where there is none."""
         if self.mu > 0 or self.rho > 0 or self.sampled or self.counted:
             return math.inf
-        return math.fsum(part.log_odds_range * part.count for part in self.bits)
+        bits = [part.log_odds_range * part.count for part in self.bits]
+        return math.fsum(bits + [part.pure_epsilon for part in self.pure + self.selected])
 
     @property
     def concentrated(self):
         """The cost as zCDP; ``inf`` where there is no such form."""
-        if self.sampled or self.counted:
+        if self.sampled or self.counted or self.selected:
             return math.inf
         bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.bits)
-        return self.rho + self.mu**2 / 2.0 + bits
+        pure = math.fsum(part.count * part.level**2 / 2.0 for part in self.pure)
+        return self.rho + self.mu**2 / 2.0 + bits + pure
 
     def __add__(self, other):
         if not isinstance(other, PrivacyCost):
@@ -243,6 +248,8 @@ class PrivacyCost:
             return self.pure_epsilon
         if self.is_gaussian:
             return gaussian_epsilon(self.mu, delta)
+        if self._alone:
+            return self._alone.epsilon(delta)
         forms = [self.pure_epsilon, zcdp_epsilon(self.concentrated, delta)]
         rest = self._without_rho()
         if self.rho == 0:
@@ -278,6 +285,8 @@ class PrivacyCost:
             return 1.0
         if self.is_gaussian:
             return gaussian_delta(self.mu, epsilon)
+        if self._alone:
+            return self._alone.delta(epsilon)
         if self.rho == 0:
             return min(zcdp_delta(self.concentrated, epsilon), self._exact_delta(epsilon))
         if not math.isinf(self.concentrated):
@@ -296,9 +305,13 @@ class PrivacyCost:
         return math.exp(high)
 
     def _without_rho(self):
-        return PrivacyCost(
-            self.neighboring_relation, self.mu, self.sampled, self.counted, self.bits
-        )
+        return replace(self, rho=0.0)
+
+    @property
+    def _alone(self):
+        """The one part whose curve is the whole cost's, or None."""
+        part = self._parts[0] if len(self._parts) == 1 and self.mu == self.rho == 0 else None
+        return part if isinstance(part, SelectedRun | PureMechanism) and part.count == 1 else None
 
     def _exact_epsilon(self, delta):
         if not self._parts:
@@ -339,33 +352,10 @@ class PrivacyCost:
         Raises
         ------
         NotImplementedError
-            If there is no event for it: records that count a Poisson number of times, or subsampled
-            Gaussians together with a zCDP part.
+            If there is no event for it: records that count a Poisson number of times, selected runs, or
+            subsampled Gaussians together with a zCDP part.
         """
-        relation = NEIGHBORING_RELATIONS[self.neighboring_relation]
-        if self.is_nothing:
-            return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
-        if self.bits or self.rho > 0 or self.counted:
-            if math.isinf(self.concentrated):
-                raise NotImplementedError(f"dp-accounting has no event for {self}.")
-            return PublishedEvent(dp_accounting.dp_event.ZCDpEvent(self.concentrated), relation)
-        events = [
-            dp_accounting.SelfComposedDpEvent(
-                dp_accounting.PoissonSampledDpEvent(
-                    part.sampling_rate, dp_accounting.GaussianDpEvent(part.noise_multiplier)
-                ),
-                part.count,
-            )
-            for part in self.sampled
-        ]
-        if self.mu > 0 and self.neighboring_relation == "replace_one":
-            gaussian = dp_accounting.GaussianDpEvent(2.0 / self.mu)
-            events.append(dp_accounting.PoissonSampledDpEvent(1.0, gaussian))
-        elif self.mu > 0:
-            events.append(dp_accounting.GaussianDpEvent(1.0 / self.mu))
-        if len(events) == 1:
-            return PublishedEvent(events[0], relation)
-        return PublishedEvent(dp_accounting.ComposedDpEvent(events), relation)
+        return published_event(self)
 
 
 def composed(costs):
@@ -382,12 +372,11 @@ def composed(costs):
             f"costs under {' and '.join(map(repr, relations))} protect against different things and cannot "
             "be added."
         )
-    return PrivacyCost(
-        *relations,
-        math.hypot(*(cost.mu for cost in costs)),
-        *(_merged(chain(*(getattr(cost, name) for cost in costs))) for name in _PARTS),
-        math.fsum(cost.rho for cost in costs),
-    )
+    parts = {
+        name: _merged(chain.from_iterable(getattr(cost, name) for cost in costs)) for name in _PARTS
+    }
+    mu = math.hypot(*(cost.mu for cost in costs))
+    return PrivacyCost(*relations, mu, rho=math.fsum(cost.rho for cost in costs), **parts)
 
 
 def _merged(parts):

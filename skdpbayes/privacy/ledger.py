@@ -12,7 +12,8 @@ what they spend would be lost (`skdpbayes.privacy.ledger_processes`).
 
 import os
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import lru_cache
 
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
@@ -25,6 +26,7 @@ from .remaining import largest_epsilon, rounded_down
 
 # Of the whole process: a fit in another thread is charged too.
 _active: list = []
+_is_prepaid = ContextVar("is_prepaid", default=False)
 _lock = threading.Lock()
 
 
@@ -319,6 +321,16 @@ def _check_label(label):
         raise ValueError(f"label must be a str or None, got {label!r}.")
 
 
+@contextmanager
+def prepaid():
+    """Run what is part of a plan that has been charged already: nothing is charged for it again."""
+    token = _is_prepaid.set(True)
+    try:
+        yield
+    finally:
+        _is_prepaid.reset(token)
+
+
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 
@@ -355,7 +367,7 @@ def reserve(plan, estimator=None):
     reservations : Reservations
         To be closed when the run has ended.
     """
-    ledgers = _charged()
+    ledgers = [] if _is_prepaid.get() else _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
             ledger._refuse(plan.cost)  # And no other one is charged.

@@ -25,6 +25,7 @@ from ..exceptions import LedgerFileError
 from .budget import Budget
 from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian, composed
 from .ledger_memory import Charge, now
+from .profiles import PureMechanism, SelectedRun
 
 FORMAT = 1
 _APPLICATION = int.from_bytes(b"skdp", "big")
@@ -43,7 +44,13 @@ CREATE TRIGGER costs_are_final BEFORE UPDATE OF number, time, estimator, sampler
     epsilon, total_epsilon, digest ON charges
     BEGIN SELECT RAISE(ABORT, 'only the status of a charge may change'); END;
 """
-_KINDS = {"sampled": SampledGaussian, "counted": PoissonGaussian, "bits": AcceptBits}
+_KINDS = {
+    "sampled": SampledGaussian,
+    "counted": PoissonGaussian,
+    "bits": AcceptBits,
+    "pure": PureMechanism,
+    "selected": SelectedRun,
+}
 # A run that has ended does not wait longer to say so.
 _PATIENCE = 5.0
 _LONGEST = 1e6
@@ -65,10 +72,19 @@ def cost_to_text(cost):
 
 def cost_from_text(text):
     """Return the cost that `cost_to_text` wrote."""
-    fields = json.loads(text)
+    return _cost_of(json.loads(text))
+
+
+def _cost_of(fields):
     for name, kind in _KINDS.items():
-        fields[name] = tuple(kind(**part) for part in fields[name])
+        fields[name] = tuple(kind(**_part_of(part)) for part in fields[name])
     return PrivacyCost(**fields)
+
+
+def _part_of(fields):
+    """Return fields with what is a cost among them as one: that of runs from which one was selected."""
+    costs = fields.get("costs")
+    return fields if costs is None else {**fields, "costs": tuple(map(_cost_of, costs))}
 
 
 class LedgerFile:

@@ -1,0 +1,24 @@
+"""Private scores: numbers that carry their confidence interval and their cost."""
+
+from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
+from ._plan import ScorePlan
+from ._ranking import dp_roc_auc_score
+from ._result import PrivateArray, PrivateCurve, PrivateScore
+from ._scorer import PrivateScorer, make_private_scorer
+from ._tables import dp_calibration_curve, dp_confusion_matrix
+
+__all__ = [
+    "PrivateArray",
+    "PrivateCurve",
+    "PrivateScore",
+    "PrivateScorer",
+    "ScorePlan",
+    "dp_accuracy_score",
+    "dp_brier_score",
+    "dp_calibration_curve",
+    "dp_confusion_matrix",
+    "dp_log_loss",
+    "dp_mean_score",
+    "dp_roc_auc_score",
+    "make_private_scorer",
+]

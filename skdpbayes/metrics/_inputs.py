@@ -1,0 +1,153 @@
+"""What scores take: one column of labels and one of predictions, finite and of one length.
+
+Errors say what is wrong with the format; none quotes an entry.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import column_or_1d
+
+from ..privacy.cost import NEIGHBORING_RELATIONS
+
+COMMON = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [None, Interval(Real, 0, 1, closed="left")],
+    "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
+    "random_state": ["random_state", np.random.Generator],
+}
+# An error of scikit-learn's validation would quote it.
+COLUMN = "no_validation"
+LABEL = [None, Real, str, "boolean"]
+PUBLIC_SIZE = [None, Interval(Integral, 2, None, closed="left")]
+
+
+def label_column(y, name):
+    """Return labels as an array of one dimension."""
+    y = _column(y, name)
+    if y.dtype.kind == "O":
+        missing = any(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in y)
+        kinds = {isinstance(v, str) for v in y}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"{name} holds labels of several kinds, such as text and numbers: make them one kind, e.g. "
+                f"by np.asarray({name}).astype(str)."
+            )
+    else:
+        missing = y.dtype.kind == "f" and not np.isfinite(y).all()
+    if missing:
+        raise ValueError(f"{name} holds missing labels: score the rows whose label is known.")
+    return y
+
+
+def number_column(values, name):
+    """Return finite numbers as an array of one dimension."""
+    return _numbers(_column(values, name), name)
+
+
+def _numbers(values, name):
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = None
+    # Outside the handler, so that an error with an entry is not chained to this one.
+    if values is None:
+        raise ValueError(f"{name} must hold numbers.")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} contains NaN or infinity: a score needs finite numbers.")
+    return values
+
+
+def probability_column(values, name):
+    """Return probabilities as an array of one dimension."""
+    return _in_unit_interval(number_column(values, name), name)
+
+
+def probability_table(values, name, n_classes):
+    """Return probabilities of all classes, of shape (n_samples, n_classes); a column is the second's."""
+    if np.ndim(values) == 2 and np.shape(values)[1] > 1 and not sp.issparse(values):
+        table = _in_unit_interval(_numbers(values, name), name)
+    else:
+        second = probability_column(values, name)
+        table = np.column_stack([1.0 - second, second])
+    if table.shape[1] != n_classes:
+        raise ValueError(
+            f"{name} has probabilities of {table.shape[1]} classes, and there are {n_classes} labels: give "
+            "all labels that can occur, in the order of the columns."
+        )
+    return table
+
+
+def _in_unit_interval(values, name):
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise ValueError(
+            f"{name} must be probabilities, between 0 and 1: take them from predict_proba."
+        )
+    return values
+
+
+def same_length(neighboring_relation, **columns):
+    """Raise a ValueError if columns differ in length, or if there is no row where that is public."""
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"{' and '.join(columns)} must have as many rows as each other.")
+    if lengths == {0} and neighboring_relation == "replace_one":
+        raise ValueError(f"{' and '.join(columns)} are empty: there is nothing to score.")
+
+
+def agree_in_kind(first, second, names):
+    """Raise a ValueError if one column holds text and the other does not."""
+    text = [column.size and isinstance(column[0], str) for column in (first, second)]
+    if first.size and text[0] != text[1]:
+        raise ValueError(
+            f"{names[0]} and {names[1]} hold labels of different kinds, text and numbers: make them one kind."
+        )
+
+
+def is_positive(y, pos_label):
+    """Tell which labels are the positive one; None is 1, of labels 0 (or -1) and 1."""
+    y = label_column(y, "y_true")
+    if y.size == 0:
+        return np.zeros(0, dtype=bool)
+    if pos_label is not None:
+        if isinstance(y[0], str) != isinstance(pos_label, str):
+            raise ValueError("pos_label is of another kind than y_true's labels.")
+        return y == pos_label
+    if y.dtype.kind not in "biuf" or not np.isin(y, (-1, 0, 1)).all():
+        raise ValueError(
+            "y_true holds labels other than 0 (or -1) and 1: say which one is positive, by pos_label."
+        )
+    return y == 1
+
+
+def public_labels(labels):
+    """Return the declared labels in their order."""
+    labels = label_column(labels, "labels")
+    if len(labels) < 2 or np.unique(labels).size != len(labels):
+        raise ValueError("labels must list at least two labels, each once: all that can occur.")
+    return labels
+
+
+def label_numbers(y, labels, name):
+    """Return the place of each label in the list."""
+    y = label_column(y, name)
+    if y.size == 0:
+        return np.zeros(0, dtype=int)
+    agree_in_kind(y, labels, (name, "labels"))
+    order = np.argsort(labels)
+    places = np.searchsorted(labels, y, sorter=order)
+    numbers = order[np.minimum(places, len(labels) - 1)]
+    if not np.array_equal(labels[numbers], y):
+        raise ValueError(f"{name} holds labels that are not in labels: list all that can occur.")
+    return numbers
+
+
+def _column(values, name):
+    if sp.issparse(values):
+        raise TypeError(f"{name} is sparse, and scores take dense columns: pass {name}.toarray().")
+    if np.ndim(values) == 1 and len(values) == 0:
+        return np.empty(0)
+    return column_or_1d(values)

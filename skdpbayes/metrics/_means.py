@@ -1,0 +1,369 @@
+"""Means of bounded numbers: accuracy, log loss, Brier score, and means of your own.
+
+    mean = (S + noise) / n,    S = sum_i u_i,   u_i in [0, 1], rounded to multiples of 2^-24
+
+``S`` moves by at most 1 under ``replace_one``, where ``n`` is public. Under ``add_or_remove_one`` it is not:
+``(sum u_i, sum (1 - u_i))`` are released, which together move by exactly 1, and their sum is a noisy
+``n``. Where numbers are not 0 or 1, a tenth of epsilon goes to ``sum u_i^2``, for the interval alone.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Real, validate_params
+
+from ._inputs import (
+    COLUMN,
+    COMMON,
+    LABEL,
+    agree_in_kind,
+    is_positive,
+    label_column,
+    label_numbers,
+    number_column,
+    probability_column,
+    probability_table,
+    public_labels,
+    same_length,
+)
+from ._interval import inverted
+from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._result import PrivateScore
+
+_UNIT = 2**24
+
+
+def _levels(epsilon):
+    """Return the parts of epsilon for a sum and for the sum of squares, which add up to it exactly."""
+    for_sum = 0.9 * epsilon
+    return for_sum, epsilon - for_sum if math.isfinite(epsilon) else epsilon
+
+
+@validate_params({"y_true": COLUMN, "y_pred": COLUMN, **COMMON}, prefer_skip_nested_validation=True)
+def dp_accuracy_score(
+    y_true,
+    y_pred,
+    *,
+    epsilon,
+    delta=None,
+    neighboring_relation="replace_one",
+    random_state=None,
+):
+    """Accuracy, released with noise.
+
+    The number of right predictions moves by at most 1, and is released with discrete Laplace noise.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels.
+    epsilon : float
+        What the score may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        The noise is pure: nothing is bought by a delta, which is only what ``spent_epsilon`` is reported at.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness; a known or repeated seed voids the guarantee.
+
+    Returns
+    -------
+    score : PrivateScore
+        A float in [0, 1], to which it is clipped, with ``interval(level)``, ``privacy_cost`` and
+        ``spent_epsilon``. The interval is of the probability that a new row is predicted rightly.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the columns are no labels of one length. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_accuracy_score
+    >>> y_true = np.arange(1000) % 2
+    >>> y_pred = np.where(np.arange(1000) < 100, 1 - y_true, y_true)
+    >>> score = dp_accuracy_score(y_true, y_pred, epsilon=1.0, random_state=0)
+    >>> abs(score - 0.9) < 0.02
+    True
+    >>> low, high = score.interval(0.9)
+    >>> low < score < high, score.spent_epsilon
+    (True, 1.0)
+    """
+    y_true, y_pred = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
+    same_length(neighboring_relation, y_true=y_true, y_pred=y_pred)
+    agree_in_kind(y_true, y_pred, ("y_true", "y_pred"))
+    plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(y_true))
+    generator = spend(plan, random_state)
+    return _mean_of(np.asarray(y_true == y_pred, dtype=np.int64), 1, plan, generator)
+
+
+@validate_params(
+    {
+        "values": COLUMN,
+        "bounds": [tuple, list],
+        **COMMON,
+    },
+    prefer_skip_nested_validation=True,
+)
+def dp_mean_score(
+    values,
+    *,
+    bounds,
+    epsilon,
+    delta=None,
+    neighboring_relation="replace_one",
+    random_state=None,
+):
+    """Mean of bounded numbers, released with noise: of log densities, errors, costs.
+
+    Nine tenths of epsilon go to the sum, one tenth to the sum of squares, which the interval uses.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,)
+        One number for each held-out row.
+    bounds : (float, float)
+        Public bounds, in the units of the values, to which they are clipped. The noise is in proportion to
+        their distance.
+    epsilon : float
+        What the score may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    score : PrivateScore
+        Within the bounds, to which it is clipped. The interval is of the expectation of clipped values.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the bounds are none, or the values no finite numbers. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_mean_score
+    >>> values = np.linspace(-4.0, 0.0, 2001)
+    >>> score = dp_mean_score(values, bounds=(-5.0, 0.0), epsilon=1.0, random_state=0)
+    >>> abs(score + 2.0) < 0.05
+    True
+    """
+    low, high = _checked_bounds(bounds)
+    values = number_column(values, "values")
+    same_length(neighboring_relation, values=values)
+    shares = (np.clip(values, low, high) - low) / (high - low)
+    return _bounded_mean(
+        "mean", shares, epsilon, delta, neighboring_relation, random_state, low, high
+    )
+
+
+@validate_params(
+    {
+        "y_true": COLUMN,
+        "y_pred": COLUMN,
+        "labels": ["array-like", None],
+        "smallest_probability": [Interval(Real, 0, 1, closed="neither")],
+        **COMMON,
+    },
+    prefer_skip_nested_validation=True,
+)
+def dp_log_loss(
+    y_true,
+    y_pred,
+    *,
+    epsilon,
+    delta=None,
+    labels=None,
+    smallest_probability=0.01,
+    neighboring_relation="replace_one",
+    random_state=None,
+):
+    """Log loss, released with noise; probabilities are clipped from below.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_pred : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Probabilities, of the second label if there is one column.
+    epsilon : float
+        What the score may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    labels : array-like of shape (n_classes,), default=None
+        All labels that can occur, in the order of the columns: public. None is 0, 1, ...
+    smallest_probability : float, default=0.01
+        Smaller probabilities of the label that was right count as this, so that a loss is at most
+        ``-log(smallest_probability)``, to which the noise is in proportion: 4.6 by default.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    loss : PrivateScore
+        Between 0 and the largest loss, to which it is clipped. The interval is of the expected clipped loss.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the columns are not what they should be. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_log_loss
+    >>> y_true = np.arange(2000) % 2
+    >>> loss = dp_log_loss(y_true, np.where(y_true, 0.8, 0.2), epsilon=1.0, random_state=0)
+    >>> abs(loss + np.log(0.8)) < 0.02
+    True
+    """
+    columns = np.shape(y_pred)[1] if np.ndim(y_pred) == 2 else 1
+    labels = public_labels(np.arange(max(columns, 2)) if labels is None else labels)
+    numbers = label_numbers(y_true, labels, "y_true")
+    table = probability_table(y_pred, "y_pred", len(labels))
+    same_length(neighboring_relation, y_true=numbers, y_pred=table)
+    largest = -math.log(smallest_probability)
+    right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)
+    shares = np.clip(-np.log(right) / largest, 0.0, 1.0)
+    return _bounded_mean(
+        "log loss", shares, epsilon, delta, neighboring_relation, random_state, 0.0, largest
+    )
+
+
+@validate_params(
+    {"y_true": COLUMN, "y_proba": COLUMN, "pos_label": LABEL, **COMMON},
+    prefer_skip_nested_validation=True,
+)
+def dp_brier_score(
+    y_true,
+    y_proba,
+    *,
+    epsilon,
+    delta=None,
+    pos_label=None,
+    neighboring_relation="replace_one",
+    random_state=None,
+):
+    """Brier score of two classes, released with noise: the mean of ``(y - p)^2``.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_proba : array-like of shape (n_samples,)
+        Probabilities of the positive label.
+    epsilon : float
+        What the score may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    pos_label : int, float, bool or str, default=None
+        The positive label; None is 1, of labels 0 (or -1) and 1.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    score : PrivateScore
+        In [0, 1], to which it is clipped. The interval is of the expectation.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the columns are not what they should be. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_brier_score
+    >>> y_true = np.arange(2000) % 2
+    >>> score = dp_brier_score(y_true, np.where(y_true, 0.8, 0.2), epsilon=1.0, random_state=0)
+    >>> abs(score - 0.04) < 0.01
+    True
+    """
+    positive = is_positive(y_true, pos_label)
+    proba = probability_column(y_proba, "y_proba")
+    same_length(neighboring_relation, y_true=positive, y_proba=proba)
+    shares = np.square(positive - proba)
+    return _bounded_mean(
+        "Brier score", shares, epsilon, delta, neighboring_relation, random_state, 0.0, 1.0
+    )
+
+
+def _checked_bounds(bounds):
+    if len(bounds) != 2 or not all(isinstance(b, Real) and math.isfinite(b) for b in bounds):
+        raise ValueError(f"bounds must be two finite numbers, got {bounds!r}.")
+    low, high = map(float, bounds)
+    if not low < high:
+        raise ValueError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
+    return low, high
+
+
+def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, high):
+    """Release the mean of ``low + (high - low) * shares``."""
+    plan = plan_score(name, epsilon, delta, relation, len(shares), _levels(float(epsilon)))
+    generator = spend(plan, random_state)
+    units = np.rint(shares * _UNIT).astype(np.int64)
+    squares = np.rint(np.square(shares) * _UNIT).astype(np.int64)
+    scale = noise_scale(_UNIT, _levels(plan.budget.epsilon)[1])
+    second = with_noise([squares.sum()], scale, generator)[0] / _UNIT, float(scale) / _UNIT
+    return _mean_of(units, _UNIT, plan, generator, low, high, second)
+
+
+def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
+    """Release ``low + (high - low) mean(units) / unit``, and put its interval together.
+
+    ``second`` is the released sum of squares with the scale of its noise; without it numbers are 0 or 1.
+    """
+    epsilon = plan.budget.epsilon
+    scale = noise_scale(unit, epsilon if second is None else _levels(epsilon)[0])
+    sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
+    sums = with_noise(sums, scale, generator) / unit
+    size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
+    share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
+    noise = float(scale) / unit
+    warn_if_drowned(plan.name, noise, size)
+    at = partial(
+        _interval_of_mean, sums[0], size, noise, plan.replaces, second, share, low, high - low
+    )
+    return PrivateScore(low + (high - low) * share)._release(plan, at)
+
+
+def _interval_of_mean(total, size, noise, replaces, second, share, low, width, level):
+    """Return the interval of a mean at a level."""
+    if size <= 0:
+        return low, low + width
+    largest, wanted = math.inf, level
+    if second is not None and 0 < level < 1:
+        # A tenth of what may go wrong is spent on the second moment, from above.
+        risk = 0.1 * (1.0 - level)
+        largest = (second[0] - second[1] * math.log(2.0 * risk)) / size
+        wanted = level + risk
+
+    def spread(value):
+        variance = max(0.0, min(value * (1.0 - value), largest - value**2))
+        weights = [noise] if replaces else [noise * (1.0 - value), noise * value]
+        return math.sqrt(size * variance), weights
+
+    ends = inverted(lambda value: total - value * size, spread, share, wanted)
+    return low + width * ends[0], low + width * ends[1]

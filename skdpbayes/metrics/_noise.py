@@ -1,0 +1,87 @@
+"""Discrete Laplace noise, drawn exactly: no floating point stands between the law and the draw.
+
+    P(z) = (1 - exp(-1/b)) / (1 + exp(-1/b)) exp(-|z| / b),    z an integer, b rational
+
+by Canonne, Kamath and Steinke ("The discrete Gaussian for differential privacy", NeurIPS 2020, Algorithm 2),
+from uniform integers alone. Integers whose vectors move by at most ``D`` in absolute sum between
+neighbours are released with ``b = D / epsilon``, which is epsilon-private with delta 0.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+# The numerator of a scale stays below, so that uniform integers fit into 64 bits.
+_LARGEST_NUMERATOR = 2**51
+_PRECISION_BITS = 30
+
+
+def laplace_scale(sensitivity, epsilon):
+    """Return the scale of the noise, a fraction that is not below ``sensitivity / epsilon``.
+
+    Parameters
+    ----------
+    sensitivity : int
+        Largest absolute sum by which the integers move.
+    epsilon : float
+        Positive and finite.
+
+    Returns
+    -------
+    scale : Fraction
+
+    Raises
+    ------
+    ValueError
+        If epsilon is too small for it.
+    """
+    exact = Fraction(sensitivity) / Fraction(epsilon)
+    bits = max(0, _PRECISION_BITS - math.floor(math.log2(exact)))
+    scale = Fraction(math.ceil(exact * 2**bits), 2**bits)
+    if scale.numerator >= _LARGEST_NUMERATOR:
+        raise ValueError(
+            f"epsilon={epsilon:g} is too small for a score: its noise would be larger than any table. Raise "
+            "epsilon; scores want 0.01 or more."
+        )
+    return scale
+
+
+def discrete_laplace(scale, size, generator):
+    """Draw integers of discrete Laplace noise.
+
+    Parameters
+    ----------
+    scale : Fraction
+    size : int
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    noise : ndarray of int, shape (size,)
+    """
+    return np.array(
+        [_draw(scale.numerator, scale.denominator, generator) for _ in range(size)], int
+    )
+
+
+def _draw(numerator, denominator, generator):
+    while True:
+        remainder = int(generator.integers(numerator))
+        if not _bernoulli_exp(remainder, numerator, generator):
+            continue
+        whole = 0
+        while _bernoulli_exp(1, 1, generator):
+            whole += 1
+        size = (remainder + numerator * whole) // denominator
+        negative = bool(generator.integers(2))
+        if size or not negative:
+            return -size if negative else size
+
+
+def _bernoulli_exp(numerator, denominator, generator):
+    """Return True with probability ``exp(-numerator / denominator)``, which is between 0 and 1."""
+    times = 1
+    while generator.integers(denominator * times) < numerator:
+        times += 1
+    return times % 2 == 1

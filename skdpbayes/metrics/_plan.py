@@ -1,0 +1,107 @@
+"""A score's plan: what it costs, fixed by public numbers before a row is read."""
+
+import math
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from ..exceptions import PrivacyWarning
+from ..privacy.budget import Budget
+from ..privacy.cost import PrivacyCost
+from ..privacy.ledger import reserve
+from ..privacy.profiles import PureMechanism
+from ..random import private_generator
+from ._noise import discrete_laplace, laplace_scale
+
+
+class ScorePlan(NamedTuple):
+    """What a score does and costs. Attributes are public numbers.
+
+    Attributes
+    ----------
+    name : str
+        Of the score.
+    budget : Budget
+        What was asked for.
+    cost : PrivacyCost
+        What is spent, whatever the rows hold.
+    n_samples : int or None
+        Rows, where their number is public.
+    """
+
+    name: str
+    budget: Budget
+    cost: PrivacyCost
+    n_samples: int | None
+
+    @property
+    def epsilon(self):
+        """The epsilon that is spent, at the budget's delta."""
+        return self.cost.epsilon(self.budget.delta)
+
+    @property
+    def replaces(self):
+        """Whether neighbouring tables have as many rows."""
+        return self.budget.neighboring_relation == "replace_one"
+
+
+def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=None):
+    """Return the plan of a score.
+
+    Parameters
+    ----------
+    name : str
+    epsilon : float
+    delta : float or None
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    n_samples : int
+        Kept if it is public.
+    levels : sequence of float, default=None
+        Epsilons of the independent pure mechanisms that the score is made of; None is one of them.
+
+    Returns
+    -------
+    plan : ScorePlan
+    """
+    budget = Budget(float(epsilon), float(delta or 0.0), neighboring_relation).checked()
+    if budget.is_private:
+        pure = (
+            PrivacyCost(neighboring_relation, pure=(PureMechanism(level),))
+            for level in levels or [budget.epsilon]
+        )
+        cost = sum(pure, PrivacyCost(neighboring_relation))
+    else:
+        cost = PrivacyCost(neighboring_relation, mu=math.inf)
+    replaces = neighboring_relation == "replace_one"
+    return ScorePlan(name, budget, cost, int(n_samples) if replaces else None)
+
+
+def spend(plan, random_state):
+    """Charge a plan to the active ledgers, and return the generator of its noise."""
+    reserve(plan).close("completed")  # It takes no time.
+    return private_generator(random_state)
+
+
+def noise_scale(sensitivity, epsilon):
+    """Return the scale of discrete Laplace noise; 0 without privacy."""
+    return 0 if math.isinf(epsilon) or sensitivity == 0 else laplace_scale(sensitivity, epsilon)
+
+
+def with_noise(integers, scale, generator):
+    """Return integers with discrete Laplace noise of a scale."""
+    integers = np.asarray(integers, dtype=np.int64)
+    if scale == 0:
+        return integers
+    return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
+
+
+def warn_if_drowned(name, noise, size):
+    """Warn where noise has about the size of the table: both are public, or released."""
+    if noise > 0.2 * size:
+        warnings.warn(
+            f"{name}: the noise of this epsilon is {noise:.3g} rows of {max(size, 0):.4g}, so that the score "
+            "says little: raise epsilon, or score more rows. Its interval tells how little.",
+            PrivacyWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,141 @@
+"""Area under the ROC curve, without bins.
+
+    AUC = 1/2 + V / (P N),    2 V = sum over positive i, negative j of sign(s_i - s_j)
+
+With ``m`` rows, replacing one moves ``2 V`` by at most ``2 (m - 1)`` if its label stays, and by at most
+``m - 1`` if it changes; only then do ``P`` and ``N = m - P`` move, by 1. Noise of scale ``2 (m - 1) /
+epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``: it is released for free.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.utils._param_validation import validate_params
+
+from ._inputs import COLUMN, COMMON, LABEL, PUBLIC_SIZE, is_positive, number_column, same_length
+from ._interval import inverted
+from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._result import PrivateScore
+
+
+@validate_params(
+    {"y_true": COLUMN, "y_score": COLUMN, "pos_label": LABEL, "public_size": PUBLIC_SIZE, **COMMON},
+    prefer_skip_nested_validation=True,
+)
+def dp_roc_auc_score(
+    y_true,
+    y_score,
+    *,
+    epsilon,
+    delta=None,
+    pos_label=None,
+    neighboring_relation="replace_one",
+    public_size=None,
+    random_state=None,
+):
+    """Area under the ROC curve of two classes, released with noise.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_score : array-like of shape (n_samples,)
+        Probabilities of the positive label, or any other scores: only their order counts.
+    epsilon : float
+        What the score may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    pos_label : int, float, bool or str, default=None
+        The positive label; None is 1, of labels 0 (or -1) and 1.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    public_size : int, default=None
+        Under ``add_or_remove_one`` a public number of rows that is at least 2: later ones are not read, and
+        the noise is in proportion to it.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    score : PrivateScore
+        A float in [0, 1], to which it is clipped. The interval is of the probability that a positive row
+        scores higher than a negative one, ties counting half; it holds whatever the scores'
+        distributions, and is wider than need be for most. With a single class in ``y_true`` the score is
+        noise, and the interval says so: an error would tell.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the columns are not what they should be. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_roc_auc_score
+    >>> rng = np.random.default_rng(0)
+    >>> y_true = rng.random(4000) < 0.3
+    >>> score = dp_roc_auc_score(y_true, y_true + rng.normal(size=4000), epsilon=1.0, random_state=0)
+    >>> abs(score - 0.76) < 0.03
+    True
+    """
+    positive = is_positive(y_true, pos_label)
+    scores = number_column(y_score, "y_score")
+    same_length(neighboring_relation, y_true=positive, y_score=scores)
+    largest = _largest_size(len(scores), neighboring_relation, public_size)
+    plan = plan_score("ROC AUC", epsilon, delta, neighboring_relation, largest)
+    generator = spend(plan, random_state)
+    twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
+    # Both numbers move where rows beyond the largest size move up.
+    count_sensitivity = 2 if plan.replaces else 4
+    scales = [noise_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
+    twice = with_noise([twice], scales[0], generator)[0]
+    counts = with_noise([n_positive, n_negative][: 1 if plan.replaces else 2], scales[1], generator)
+    counts = np.append(counts, largest - counts) if plan.replaces else counts
+    n_positive, n_negative = np.maximum(counts, 1).tolist()
+    noise = float(scales[0]) / 2.0, float(scales[1])
+    warn_if_drowned(plan.name, noise[0] / max(n_positive, n_negative), min(n_positive, n_negative))
+    score = min(max(0.5 + 0.5 * twice / (n_positive * n_negative), 0.0), 1.0)
+    at = partial(_interval, twice / 2.0, n_positive, n_negative, noise, plan.replaces, score)
+    return PrivateScore(score)._release(plan, at)
+
+
+def _largest_size(n_samples, relation, public_size):
+    if relation == "replace_one":
+        if public_size is not None:
+            raise ValueError(
+                "public_size is for neighboring_relation='add_or_remove_one'; under 'replace_one' the number "
+                "of rows is public: leave public_size=None."
+            )
+        return n_samples
+    if public_size is None:
+        raise ValueError(
+            "neighboring_relation='add_or_remove_one' keeps the number of rows private, and how far a row "
+            "can move an AUC depends on it: declare a public_size that does not come from the rows."
+        )
+    return int(public_size)
+
+
+def _twice_excess(positive, scores):
+    """Return ``(2 V, P, N)``, exactly."""
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    # Twice a mean rank is an integer.
+    twice_ranks = np.rint(2.0 * rankdata(scores)[positive]).astype(np.int64)
+    twice = int(twice_ranks.sum()) - n_positive * (n_positive + 1) - n_positive * n_negative
+    return twice, n_positive, n_negative
+
+
+def _interval(excess, n_positive, n_negative, noise, replaces, score, level):
+    """Return the interval of an AUC ``a``: its estimate's variance is at most ``a (1 - a) / min(P, N)``."""
+    pairs = n_positive * n_negative
+
+    def spread(value):
+        deviation = pairs * math.sqrt(value * (1.0 - value) / min(n_positive, n_negative))
+        moves = [n_negative - n_positive] if replaces else [n_negative, n_positive]
+        return deviation, [noise[0], *((value - 0.5) * noise[1] * move for move in moves)]
+
+    return inverted(lambda value: excess - (value - 0.5) * pairs, spread, score, level)

@@ -1,0 +1,195 @@
+"""Scorers that release what they return: for `cross_val_score`, `GridSearchCV` and the like.
+
+scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), epsilon=...)
+"""
+
+import inspect
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..privacy.budget import Budget
+from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
+from ._plan import plan_score
+from ._ranking import dp_roc_auc_score
+
+# Name: (function, what it takes of the estimator, whether more is better).
+NAMED = {
+    "accuracy": (dp_accuracy_score, "predict", True),
+    "neg_log_loss": (dp_log_loss, "predict_proba", False),
+    "neg_brier_score": (dp_brier_score, "predict_proba", False),
+    "roc_auc": (dp_roc_auc_score, ("decision_function", "predict_proba"), True),
+}
+_SCORES = (dp_mean_score, *(score for score, *_ in NAMED.values()))
+
+
+class PrivateScorer:
+    """What `make_private_scorer` returns: call it with ``(estimator, X, y)``.
+
+    Attributes
+    ----------
+    score_func : callable
+    epsilon : float
+        What each call spends.
+    delta : float or None
+    greater_is_better : bool
+    """
+
+    def __init__(self, score_func, epsilon, delta, response_method, greater_is_better, options):
+        self.score_func = score_func
+        self.epsilon = epsilon
+        self.delta = delta
+        self.response_method = response_method
+        self.greater_is_better = greater_is_better
+        self.options = options
+
+    @property
+    def neighboring_relation(self):
+        """The relation under which the scores are private."""
+        return self.options.get("neighboring_relation", "replace_one")
+
+    @property
+    def privacy_cost(self):
+        """What a call costs, a bound that holds for each of the scores."""
+        return plan_score("score", self.epsilon, self.delta, self.neighboring_relation, 0).cost
+
+    def with_options(self, **changes):
+        """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
+        own = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
+        return PrivateScorer(
+            self.score_func,
+            own["epsilon"],
+            own["delta"],
+            self.response_method,
+            self.greater_is_better,
+            {**self.options, **changes},
+        )
+
+    def __call__(self, estimator, X, y_true=None):
+        """Return the released score, negated if less is better: a plain float then.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted on other rows.
+        X : array-like of shape (n_samples, n_features)
+        y_true : array-like of shape (n_samples,)
+            Not needed for scores of values alone, such as log densities.
+
+        Returns
+        -------
+        score : float
+        """
+        takes = inspect.signature(self.score_func).parameters
+        options = self._completed(estimator, takes)
+        response = self._response(estimator, X, options.get("pos_label"))
+        given = {"epsilon": self.epsilon, "delta": self.delta, **options}
+        score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
+        return score if self.greater_is_better else -score
+
+    def _completed(self, estimator, takes):
+        """Return the options, with the labels that the estimator declares."""
+        options, classes = dict(self.options), getattr(estimator, "classes_", None)
+        if classes is not None and "labels" in takes:
+            options.setdefault("labels", classes)
+        if classes is not None and "pos_label" in takes and len(classes) == 2:
+            options.setdefault("pos_label", np.asarray(classes)[1].item())
+        return options
+
+    def _response(self, estimator, X, pos_label):
+        """Return what an estimator says of rows, a column for two classes."""
+        methods = self.response_method
+        methods = (methods,) if isinstance(methods, str) else methods
+        for method in methods:
+            if hasattr(estimator, method):
+                response = getattr(estimator, method)(X)
+                break
+        else:
+            raise AttributeError(f"{type(estimator).__name__} has none of {', '.join(methods)}.")
+        if method == "predict" or getattr(estimator, "classes_", None) is None:
+            return response
+        second = pos_label is None or pos_label == estimator.classes_[-1]
+        two_columns = np.ndim(response) == 2 and np.shape(response)[1] == 2
+        if two_columns and self.score_func is not dp_log_loss:
+            return response[:, 1 if second else 0]
+        return response if second or np.ndim(response) == 2 else -response
+
+    def __repr__(self):
+        return (
+            f"make_private_scorer({getattr(self.score_func, '__name__', self.score_func)}, "
+            f"epsilon={self.epsilon:g})"
+        )
+
+
+def make_private_scorer(
+    score_func,
+    *,
+    epsilon,
+    delta=None,
+    response_method="predict",
+    greater_is_better=True,
+    **options,
+):
+    """Make a scorer that releases its scores with noise.
+
+    Every call spends epsilon on the rows that it scores, and is charged to the active ledger. What a whole
+    cross-validation or search has spent is `skdpbayes.model_selection.total_privacy_cost`.
+
+    Parameters
+    ----------
+    score_func : callable or str
+        One of `skdpbayes.metrics`, called as ``score_func(y_true, y_pred, epsilon=..., delta=...,
+        **options)``, or ``score_func(values, ...)`` for `dp_mean_score`. Or a name, which decides on the
+        rest: "accuracy", "neg_log_loss", "neg_brier_score", "roc_auc".
+    epsilon : float
+        What each call may spend.
+    delta : float, default=None
+        Passed on.
+    response_method : str or tuple of str, default="predict"
+        Method of the estimator, or the first one of several that it has. Of probabilities of two classes
+        the score takes the second class's column, and `dp_log_loss` both.
+    greater_is_better : bool, default=True
+        Whether the score is one to maximise; if not, it is negated.
+    **options
+        Passed on, such as ``labels``, ``pos_label``, ``neighboring_relation`` or ``random_state``. Labels
+        are the estimator's ``classes_`` if they are not given. A ``random_state`` that is an integer
+        starts one stream of noise for all calls.
+
+    Returns
+    -------
+    scorer : PrivateScorer
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the function is none of these, or a parameter is out of range.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.metrics import make_private_scorer
+    >>> X, y = make_classification(2000, 5, random_state=0)
+    >>> scorer = make_private_scorer("accuracy", epsilon=0.5, random_state=0)
+    >>> clf = DPBayesianLogisticRegression(epsilon=1.0, classes=[0, 1], random_state=0)
+    >>> cross_val_score(clf, X, y, cv=KFold(4, shuffle=True, random_state=0), scoring=scorer).shape
+    (4,)
+    """
+    if isinstance(score_func, str):
+        if score_func not in NAMED:
+            raise ValueError(f"score_func must be one of {sorted(NAMED)}, got {score_func!r}.")
+        score_func, response_method, greater_is_better = NAMED[score_func]
+    if score_func not in _SCORES:
+        raise TypeError(
+            f"score_func must be one of {', '.join(score.__name__ for score in _SCORES)}: what another one "
+            "releases is not known."
+        )
+    takes = inspect.signature(score_func).parameters
+    if unknown := sorted(set(options) - set(takes)):
+        raise TypeError(f"{score_func.__name__} takes no {', '.join(unknown)}.")
+    relation = options.get("neighboring_relation", "replace_one")
+    Budget(float(epsilon), float(delta or 0.0), relation).checked()
+    if isinstance(options.get("random_state"), int | np.integer):
+        options["random_state"] = check_random_state(options["random_state"])
+    return PrivateScorer(score_func, epsilon, delta, response_method, greater_is_better, options)

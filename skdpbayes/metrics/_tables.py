@@ -1,0 +1,267 @@
+"""Tables of counts: confusion matrices and calibration curves.
+
+    N_c = #{i : row i falls into cell c} + noise_c,     noise_c discrete Laplace
+
+A row is in one cell: under ``add_or_remove_one`` the table moves by 1 in absolute sum, under
+``replace_one`` by 2, half of it up and half of it down.
+"""
+
+import math
+from functools import partial
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+
+from ._inputs import (
+    COLUMN,
+    COMMON,
+    LABEL,
+    is_positive,
+    label_numbers,
+    probability_column,
+    public_labels,
+    same_length,
+)
+from ._interval import inverted
+from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._result import PrivateArray, PrivateCurve
+
+_UNIT = 2**24
+
+
+@validate_params(
+    {
+        "y_true": COLUMN,
+        "y_pred": COLUMN,
+        "labels": ["array-like"],
+        "normalize": [StrOptions({"true", "pred", "all"}), None],
+        **COMMON,
+    },
+    prefer_skip_nested_validation=True,
+)
+def dp_confusion_matrix(
+    y_true,
+    y_pred,
+    *,
+    labels,
+    epsilon,
+    delta=None,
+    normalize=None,
+    neighboring_relation="replace_one",
+    random_state=None,
+):
+    """Confusion matrix, released with noise.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels.
+    labels : array-like of shape (n_classes,)
+        All labels that can occur, in the order of rows and columns: public. Which ones do occur is not.
+    epsilon : float
+        What the matrix may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    normalize : {"true", "pred", "all"} or None, default=None
+        Divide the noisy counts by those of their row, of their column, or of all.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well; each cell has half the noise then.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    matrix : PrivateArray of shape (n_classes, n_classes)
+        Counts, true labels in rows, negative ones clipped to 0; or shares. ``interval(level)`` is of each
+        cell by itself: of the number of rows times the probability of the cell, or of the probability
+        (given the row or the column) if normalized.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the columns are no labels of one length, or hold labels that are not listed. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_confusion_matrix
+    >>> y_true = np.arange(1000) % 2
+    >>> y_pred = np.where(np.arange(1000) < 100, 1 - y_true, y_true)
+    >>> matrix = dp_confusion_matrix(y_true, y_pred, labels=[0, 1], epsilon=1.0, random_state=0)
+    >>> bool((abs(matrix - [[450, 50], [50, 450]]) < 30).all())
+    True
+    >>> low, high = matrix.interval(0.9)
+    >>> low.shape
+    (2, 2)
+    """
+    labels = public_labels(labels)
+    true, predicted = (
+        label_numbers(y, labels, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
+    )
+    same_length(neighboring_relation, y_true=true, y_pred=predicted)
+    n_classes = len(labels)
+    plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true))
+    generator = spend(plan, random_state)
+    counts = np.bincount(true * n_classes + predicted, minlength=n_classes**2)
+    scale = _table_scale(plan, 1)
+    counts = with_noise(counts.reshape(n_classes, n_classes), scale, generator)
+    noise = float(scale)
+    warn_if_drowned(plan.name, noise, plan.n_samples if plan.replaces else counts.sum())
+    wholes, n_cells = _wholes(counts, normalize or "all", plan)
+    shares = _shares(counts, wholes)
+    size = wholes if normalize is None else 1.0
+    at = partial(_intervals, counts, wholes, 1, n_cells, noise, size)
+    return PrivateArray.released(np.maximum(counts, 0) if normalize is None else shares, plan, at)
+
+
+@validate_params(
+    {
+        "y_true": COLUMN,
+        "y_prob": COLUMN,
+        "pos_label": LABEL,
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        **COMMON,
+    },
+    prefer_skip_nested_validation=True,
+)
+def dp_calibration_curve(
+    y_true,
+    y_prob,
+    *,
+    epsilon,
+    delta=None,
+    pos_label=None,
+    n_bins=5,
+    neighboring_relation="replace_one",
+    random_state=None,
+):
+    """True and predicted probabilities in bins of the predicted ones, released with noise.
+
+    A row with probability ``p`` in the bin from ``a`` to ``b`` puts ``(p - a) / (b - a)`` into one cell
+    of its bin and label, and the rest into another: four noisy sums for each bin, which give its number of
+    rows, that of positive rows, and the mean prediction.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_prob : array-like of shape (n_samples,)
+        Probabilities of the positive label.
+    epsilon : float
+        What the curve may spend; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    pos_label : int, float, bool or str, default=None
+        The positive label; None is 1, of labels 0 (or -1) and 1.
+    n_bins : int, default=5
+        Number of bins of equal width. Quantiles of the predictions would depend on the rows.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    curve : PrivateCurve
+        Unpacks into ``prob_true`` and ``prob_pred``, of shape (n_bins,), as scikit-learn's curve does,
+        and has ``counts``, the noisy numbers of rows. Every bin is there: one in which there seem to be
+        fewer rows than noise is nan. ``interval(level)`` is of ``prob_true``, the probability of the positive
+        label in each bin by itself.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the columns are not what they should be. Nothing is spent then.
+    BudgetExceededError
+        If an active ledger does not allow it. Nothing is spent then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_calibration_curve
+    >>> rng = np.random.default_rng(0)
+    >>> y_prob = rng.random(5000)
+    >>> y_true = rng.random(5000) < y_prob
+    >>> prob_true, prob_pred = dp_calibration_curve(y_true, y_prob, epsilon=1.0, random_state=0)
+    >>> bool(abs(prob_true - prob_pred).max() < 0.1)
+    True
+    """
+    positive = is_positive(y_true, pos_label)
+    proba = probability_column(y_prob, "y_prob")
+    same_length(neighboring_relation, y_true=positive, y_prob=proba)
+    plan = _plan_table("calibration curve", epsilon, delta, neighboring_relation, len(proba))
+    generator = spend(plan, random_state)
+    cells = np.zeros((n_bins, 2, 2), dtype=np.int64)
+    bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
+    above = np.clip(np.rint((proba * n_bins - bins) * _UNIT), 0, _UNIT).astype(np.int64)
+    label = positive.astype(int)
+    np.add.at(cells, (bins, label, 1), above)
+    np.add.at(cells, (bins, label, 0), _UNIT - above)
+    scale = _table_scale(plan, _UNIT)
+    cells = with_noise(cells, scale, generator) / _UNIT
+    noise = float(scale) / _UNIT
+    positives, counts = cells[:, 1].sum(axis=1), cells.sum(axis=(1, 2))
+    warn_if_drowned(plan.name, noise, counts.sum() / n_bins)
+    kept = counts > 4.0 * noise
+    shares = np.where(kept, _shares(positives, counts), np.nan)
+    places = np.clip(_shares(cells[:, :, 1].sum(axis=1), counts), 0.0, 1.0)
+    predicted = np.where(kept, (np.arange(n_bins) + places) / n_bins, np.nan)
+    at = partial(_intervals, positives, counts, 2, 4, noise, 1.0)
+    return PrivateCurve(shares, predicted, np.maximum(counts, 0.0))._release(plan, at)
+
+
+def _plan_table(name, epsilon, delta, relation, n_samples):
+    """Return the plan of a table: what goes up and what goes down are two mechanisms."""
+    levels = [epsilon / 2.0] * 2 if relation == "replace_one" else [epsilon]
+    return plan_score(name, epsilon, delta, relation, n_samples, levels)
+
+
+def _table_scale(plan, unit):
+    return noise_scale((2 if plan.replaces else 1) * unit, plan.budget.epsilon)
+
+
+def _wholes(counts, normalize, plan):
+    """Return what cells are shares of, and how many noisy cells that has: 0 if it is public."""
+    if normalize == "all":
+        public = plan.replaces
+        total = plan.n_samples if public else counts.sum()
+        return np.full(counts.shape, float(total)), 0 if public else counts.size
+    axis = 1 if normalize == "true" else 0
+    wholes = np.broadcast_to(counts.sum(axis=axis, keepdims=True), counts.shape)
+    return wholes.astype(float), counts.shape[axis]
+
+
+def _shares(counts, wholes):
+    with np.errstate(all="ignore"):
+        return np.clip(np.where(wholes > 0, counts / np.maximum(wholes, 1e-300), 0.0), 0.0, 1.0)
+
+
+def _intervals(counts, wholes, n_part, n_whole, noise, size, level):
+    """Return the ends of all cells' intervals, in units of ``size``."""
+    ends = [
+        _interval_of_share(count, whole, n_part, n_whole, noise, level)
+        for count, whole in zip(np.ravel(counts), np.ravel(wholes), strict=True)
+    ]
+    low, high = np.array(ends).T.reshape(2, *np.shape(counts))
+    return low * size, high * size
+
+
+def _interval_of_share(count, whole, n_part, n_whole, noise, level):
+    """Return the interval of a share: of ``n_part`` noisy cells in ``n_whole``, or in a public number."""
+    if whole <= 0:
+        return 0.0, 1.0
+
+    def spread(value):
+        deviation = math.sqrt(whole * value * (1.0 - value))
+        if n_whole == 0:
+            return deviation, [noise] * n_part
+        rest = [noise * value] * (n_whole - n_part)
+        return deviation, [noise * (1.0 - value)] * n_part + rest
+
+    share = min(max(count / whole, 0.0), 1.0)
+    return inverted(lambda value: count - value * whole, spread, share, level)

@@ -1,0 +1,65 @@
+"""Candidates of a private selection: drawn from public distributions, each with its part of the budget."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterSampler
+from sklearn.pipeline import Pipeline
+
+from ._total import planned_cost
+
+_OWN = ("epsilon", "delta", "neighboring_relation")
+
+
+def draw_candidate(search, plan, generator):
+    """Return a candidate's parameters, and an estimator that has them and its part of the budget."""
+    seed = int(generator.integers(2**32))
+    params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
+    prefix = _prefix(search.estimator)
+    if own := sorted(set(params) & {prefix + name for name in _OWN}):
+        raise ValueError(f"param_distributions may not have {own}: the search sets them.")
+    candidate = clone(search.estimator).set_params(**clone(params, safe=False))
+    values = candidate.get_params()
+    if values[prefix + "neighboring_relation"] != search.neighboring_relation:
+        raise ValueError(
+            "the estimator has another neighboring_relation than the search: give both the same."
+        )
+    changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.delta}
+    for name in values:
+        # Progress would tell how many runs there are.
+        if name.endswith("verbose"):
+            changes[name] = False
+        if name.endswith("random_state") and search.random_state is not None:
+            changes[name] = int(generator.integers(2**31))
+    return params, candidate.set_params(**changes)
+
+
+def check_candidate(candidate, plan, X):
+    """Raise a ValueError if what a candidate is going to cost is not covered by the plan."""
+    shape = np.shape(X)
+    if len(shape) == 2 and plan.budget.neighboring_relation == "replace_one":
+        final = candidate[-1] if isinstance(candidate, Pipeline) else candidate
+        n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
+        refuse_unless_covered(planned_cost(candidate, plan.n_train, shape[1], n_classes), plan)
+
+
+def refuse_unless_covered(cost, plan):
+    """Raise a ValueError if a fit costs what the plan does not cover. Costs do not depend on rows."""
+    if not (cost.is_gaussian and cost.mu <= plan.run_mu):
+        raise ValueError(
+            "a candidate's cost is not Gaussian, or more than its part of the budget, and nothing can be "
+            "claimed for the search: take another sampler, without batches, and steps before it that "
+            "spend nothing."
+        )
+
+
+def _prefix(estimator):
+    """Return what names of the private step's parameters begin with."""
+    prefix, names = "", estimator.get_params()
+    if isinstance(estimator, Pipeline):
+        prefix = f"{estimator.steps[-1][0]}__"
+    if not {prefix + name for name in _OWN} <= set(names):
+        raise ValueError(
+            f"{type(estimator).__name__} has no {', '.join(_OWN)}: the search takes a private estimator of "
+            "the package, or a pipeline that ends in one."
+        )
+    return prefix

@@ -1,0 +1,384 @@
+"""Random search with private selection, by Papernot and Steinke ("Hyperparameter tuning with Rényi
+differential privacy", ICLR 2022), accounted for by Koskela, Redberg and Wang ("Privacy profiles for
+private selection", ICML 2024).
+
+    K ~ truncated negative binomial;   run k = 1..K:  candidate ~ param_distributions,
+                                       fit on one part of the rows, score on the other with noise
+    release the run with the best score, and nothing else
+
+How the rows are parted, how many runs there are and which candidates they try does not depend on the rows.
+"""
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from ..exceptions import PrivacyWarning
+from ..metrics import PrivateScorer, make_private_scorer
+from ..metrics._scorer import NAMED
+from ..privacy.budget import Budget, default_delta
+from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.ledger import prepaid, reserve
+from ..privacy.profiles import draw_number
+from ..random import private_generator
+from ._candidates import check_candidate, draw_candidate, refuse_unless_covered
+from ._plan import plan_selection
+from ._total import fit_cost
+
+
+def _best_has(name):
+    def check(search):
+        fitted = hasattr(search, "best_estimator_")
+        getattr(search.best_estimator_ if fitted else search.estimator, name)
+        return True
+
+    return check
+
+
+def _delegated(name, what):
+    @available_if(_best_has(name))
+    def method(self, X):
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)(X)
+
+    method.__name__ = name
+    method.__doc__ = f"""{what} of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        values : ndarray
+        """
+    return method
+
+
+class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Random search whose choice is private: the best of a random number of candidates.
+
+    The rows are parted once. Every candidate is fitted on one part and scored with noise on the other,
+    and only the best one is released: not the scores of the others, nor how many there were. That costs
+    little more than a single fit, however many candidates there are. The model that is released is the one
+    that was fitted when it won; it is not fitted again.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator of the package, or a pipeline that ends in one and whose other steps spend
+        nothing. Its ``epsilon`` and ``delta`` are set by the search. Its cost must be Gaussian, as that
+        of all samplers is but of random walks and of those on batches.
+    param_distributions : dict or list of dict
+        As for scikit-learn's `RandomizedSearchCV`: lists, or distributions with ``rvs``. Public;
+        candidates are drawn from them independently.
+    epsilon : float, default=1.0
+        What the whole search may spend.
+    delta : float, default=None
+        In (0, 1), for the whole search; None is ``min(1e-5, 1 / (10 n))``.
+    mean_candidates : float, default=10.0
+        Expected number of candidates.
+    shape : float, default=1.0
+        Of the law of their number: 1 is geometric, 0 logarithmic (a little cheaper, but often a single
+        candidate), ``inf`` Poisson (never far from the mean, and the dearest).
+    scoring : str, PrivateScorer or None, default=None
+        "accuracy" (None is this), "neg_log_loss", "neg_brier_score", "roc_auc", or what `make_private_scorer`
+        makes, whose own epsilon is replaced.
+    test_size : float, default=0.25
+        Share of the rows to score on. They are not fitted on.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Also to be that of the estimator. Under "add_or_remove_one" every row is put to one part or the
+        other by itself, delta has to be given, and the estimator's ``public_size`` is one of the part
+        that is fitted on.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
+        the random states of candidates.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The chosen candidate, as it was fitted. What it says of its own cost is that of its fit alone.
+    best_params_ : dict
+        Its parameters.
+    best_score_ : float
+        Its noisy score: one that is no better than guessing tells of few or of bad candidates. It is the
+        largest of several, and so too good on average: score other rows to know better.
+    best_index_ : int
+        Always 0: there is one row of results.
+    cv_results_ : dict of arrays
+        ``params``, ``mean_test_score`` and ``rank_test_score`` of the chosen candidate. Nothing of others
+        may be told.
+    scorer_ : PrivateScorer
+        As it was used, with the epsilon of a score.
+    spent_epsilon_, spent_delta_ : float
+        What the search cost.
+    privacy_cost_ : PrivacyCost
+        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+    plan_ : SelectionPlan
+        What was done; it prints readably.
+    classes_, n_features_in_
+        Of the best estimator.
+
+    Warns
+    -----
+    PrivacyWarning
+        If the plan says that selection does not pay.
+
+    Notes
+    -----
+    Candidates that fail count as the worst. Warnings of single runs are not shown, since they would tell
+    how many there were; so does the time that a search takes, to whoever can measure it.
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import make_classification
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.model_selection import DPRandomizedSearchCV
+    >>> X, y = make_classification(5000, 8, random_state=0)
+    >>> search = DPRandomizedSearchCV(
+    ...     DPBayesianLogisticRegression(classes=[0, 1]),
+    ...     {"data_norm": loguniform(0.3, 30.0)},
+    ...     mean_candidates=4.0,
+    ...     epsilon=2.0,
+    ...     random_state=0,
+    ... ).fit(X, y)
+    >>> search.spent_epsilon_ <= 2.0, list(search.best_params_)
+    (True, ['data_norm'])
+    >>> search.predict(X[:3]).shape
+    (3,)
+    """
+
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit"])],
+        "param_distributions": [dict, list],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "delta": [None, Interval(Real, 0, 1, closed="neither")],
+        "mean_candidates": [Interval(Real, 1, 10_000, closed="both")],
+        "shape": [Interval(Real, 0, None, closed="both")],
+        "scoring": [StrOptions(set(NAMED)), PrivateScorer, None],
+        "test_size": [Interval(Real, 0, 1, closed="neither")],
+        "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_distributions,
+        *,
+        epsilon=1.0,
+        delta=None,
+        mean_candidates=10.0,
+        shape=1.0,
+        scoring=None,
+        test_size=0.25,
+        neighboring_relation="replace_one",
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mean_candidates = mean_candidates
+        self.shape = shape
+        self.scoring = scoring
+        self.test_size = test_size
+        self.neighboring_relation = neighboring_relation
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = own.estimator_type
+        tags.classifier_tags = own.classifier_tags
+        tags.target_tags = own.target_tags
+        tags.input_tags.sparse = own.input_tags.sparse
+        return tags
+
+    def privacy_plan(self, n_samples):
+        """What a search would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table, a public number.
+
+        Returns
+        -------
+        plan : SelectionPlan
+            Prints readably; it says what a single fit gets, and whether selection can pay.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, or the budget too small.
+
+        Examples
+        --------
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> from skdpbayes.model_selection import DPRandomizedSearchCV
+        >>> search = DPRandomizedSearchCV(DPBayesianLogisticRegression(), {"data_norm": [1, 3]}, delta=1e-5)
+        >>> plan = search.privacy_plan(20_000)
+        >>> print(f"{plan.fit_epsilon:.2f} {plan.score_epsilon:.2f} {plan.score_error:.3f}")
+        0.60 0.38 0.007
+        """
+        self._validate_params()
+        if self.delta is None and self.neighboring_relation == "add_or_remove_one":
+            raise ValueError(
+                "neighboring_relation='add_or_remove_one' keeps the number of rows private: give a delta."
+            )
+        n_test = round(n_samples * self.test_size)
+        if not 1 <= n_test < n_samples:
+            raise ValueError(
+                f"test_size={self.test_size} of {n_samples} rows leaves none to fit on, or none to score on."
+            )
+        delta = default_delta(n_samples) if self.delta is None else float(self.delta)
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
+        return plan_selection(
+            budget, float(self.mean_candidates), float(self.shape), n_samples - n_test, n_test
+        )
+
+    def fit(self, X, y=None):
+        """Draw candidates, fit and score them, and keep the best.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Labels.
+
+        Returns
+        -------
+        self : DPRandomizedSearchCV
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, or candidates cannot be accounted for.
+        BudgetExceededError
+            If an active ledger does not allow the plan. Nothing is spent then.
+        RuntimeError
+            If all candidates failed; the plan is spent.
+        """
+        X, y = indexable(X, y)
+        replaces = self.neighboring_relation == "replace_one"
+        plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
+        generator = private_generator(self.random_state)
+        scorer = self._private_scorer(plan, generator)
+        number = draw_number(generator, plan.mean_candidates, plan.shape)
+        candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
+        for _, candidate in candidates:
+            check_candidate(candidate, plan, X)
+        for text in plan.warnings:
+            warnings.warn(text, PrivacyWarning, stacklevel=2)
+        reservations = reserve(plan, type(self).__name__)
+        train, test = self._parts(_num_samples(X), plan, generator)
+        parts = [_safe_indexing(X, rows) for rows in (train, test)]
+        targets = [None if y is None else _safe_indexing(y, rows) for rows in (train, test)]
+        best = None
+        for params, candidate in candidates:
+            score = self._run(candidate, scorer, parts, targets, plan)
+            # Ties, and the scores of those that failed, are broken at random.
+            rank = score, generator.random()
+            if best is None or rank > best[0]:
+                best = rank, params, candidate
+        del candidates
+        failed = best[0][0] == -np.inf
+        reservations.close("failed" if failed else "completed")
+        if failed:
+            raise RuntimeError(
+                "every candidate failed, and the plan is spent. Why is not told, since an error may quote "
+                "rows: fit the estimator by itself on rows that are made up."
+            )
+        return self._keep(best, scorer, plan)
+
+    def _expected_size(self):
+        """Return a size for the plan, which only tells what to expect, where that of the table is private."""
+        sizes = [v for k, v in self.estimator.get_params().items() if k.endswith("public_size")]
+        if not any(sizes):
+            raise ValueError(
+                "neighboring_relation='add_or_remove_one' keeps the number of rows private: declare a "
+                "public_size of the estimator."
+            )
+        return round(max(filter(None, sizes)) / (1.0 - self.test_size))
+
+    def _private_scorer(self, plan, generator):
+        options = {"epsilon": plan.score_epsilon, "delta": None}
+        if self.random_state is not None:
+            options["random_state"] = RandomState(generator.integers(2**32, size=4))
+        if not isinstance(self.scoring, PrivateScorer):
+            options["neighboring_relation"] = self.neighboring_relation
+            return make_private_scorer(self.scoring or "accuracy", **options)
+        if self.scoring.neighboring_relation != self.neighboring_relation:
+            raise ValueError("scoring has another neighboring_relation than the search.")
+        return self.scoring.with_options(**options)
+
+    def _parts(self, n_samples, plan, generator):
+        """Return the rows to fit on and the rows to score on."""
+        if plan.budget.neighboring_relation == "replace_one":
+            order = generator.permutation(n_samples)
+            return np.sort(order[: plan.n_train]), np.sort(order[plan.n_train :])
+        tests = generator.random(n_samples) < self.test_size
+        return np.flatnonzero(~tests), np.flatnonzero(tests)
+
+    def _run(self, candidate, scorer, parts, targets, plan):
+        """Fit and score one candidate, and return its score: the worst one if it fails."""
+        with prepaid(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                candidate.fit(parts[0], targets[0])
+                score = float(scorer(candidate, parts[1], targets[1]))
+            except Exception:
+                return -np.inf
+        refuse_unless_covered(fit_cost(candidate), plan)
+        return score
+
+    def _keep(self, best, scorer, plan):
+        (score, _), self.best_params_, self.best_estimator_ = best
+        self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
+        self.cv_results_ = {
+            "params": [self.best_params_],
+            "mean_test_score": np.array([score]),
+            "rank_test_score": np.array([1], dtype=np.int32),
+        }
+        self.plan_, self.privacy_cost_ = plan, plan.cost
+        self.spent_epsilon_, self.spent_delta_ = plan.epsilon, plan.delta
+        return self
+
+    @property
+    def classes_(self):
+        """Labels of the best estimator."""
+        return self.best_estimator_.classes_
+
+    @property
+    def n_features_in_(self):
+        """Number of columns of the best estimator."""
+        return self.best_estimator_.n_features_in_
+
+    predict = _delegated("predict", "Predictions")
+    predict_proba = _delegated("predict_proba", "Probabilities of the classes")
+    predict_log_proba = _delegated("predict_log_proba", "Log of the probabilities of the classes")
+    decision_function = _delegated("decision_function", "Scores")
+    score_samples = _delegated("score_samples", "Log densities")
+
+    def score(self, X, y=None):
+        """Score of the best estimator on other rows, with noise: spends ``scorer_.epsilon`` on them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        return self.scorer_(self.best_estimator_, X, y)

@@ -1,0 +1,181 @@
+"""What cross-validation and searches of private estimators have cost.
+
+    record in fold j:  sum over candidates of (sum over i != j of fit_i + score_j),  then the refit
+
+The folds' training parts overlap: a record is in all of them but one, where it is scored. Which one that is
+depends on its place alone, so the worst fold counts, not the sum over folds.
+"""
+
+from functools import reduce
+
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.pipeline import Pipeline
+
+from ..metrics import PrivateScorer
+from ..privacy.parallel import in_parallel
+
+
+def total_privacy_cost(results, *, cv=None, scoring=None):
+    """Return what a fitted search, or a cross-validation, has spent in all.
+
+    Parameters
+    ----------
+    results : GridSearchCV, RandomizedSearchCV, DPRandomizedSearchCV or dict
+        A fitted search with ``refit``, whose estimator is one of the package or a pipeline that ends in
+        one. Or what `cross_validate` returns with ``return_estimator=True``.
+    cv : splitter, default=None
+        The splitter of a cross-validation; that of a search is known.
+    scoring : PrivateScorer or dict of PrivateScorer, default=None
+        The scorers of a cross-validation; those of a search are known.
+
+    Returns
+    -------
+    cost : PrivacyCost
+        Of the fits on folds, the scores and the refit, composed exactly.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be claimed: scores without noise, folds that depend on the rows (stratified ones: pass
+        ``cv=KFold(5, shuffle=True)``), ``add_or_remove_one`` (where another row moves rows to other
+        folds), or steps whose cost is not known.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import GridSearchCV, KFold
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.metrics import make_private_scorer
+    >>> from skdpbayes.model_selection import total_privacy_cost
+    >>> X, y = make_classification(2000, 5, random_state=0)
+    >>> search = GridSearchCV(
+    ...     DPBayesianLogisticRegression(delta=1e-5, classes=[0, 1], random_state=0),
+    ...     {"epsilon": [0.5, 1.0]},
+    ...     scoring=make_private_scorer("accuracy", epsilon=0.1, random_state=0),
+    ...     cv=KFold(4, shuffle=True, random_state=0),
+    ... ).fit(X, y)
+    >>> round(total_privacy_cost(search).epsilon(1e-5), 1)
+    2.3
+    """
+    if hasattr(results, "privacy_cost_"):
+        return results.privacy_cost_
+    if isinstance(results, dict):
+        return _of_cross_validation(results, cv, scoring)
+    if not hasattr(results, "cv_results_") or not hasattr(results, "best_estimator_"):
+        raise ValueError(
+            "total_privacy_cost takes a fitted search with refit=True, or what cross_validate returns with "
+            "return_estimator=True: the scores alone do not say what was fitted."
+        )
+    return _of_search(results)
+
+
+def _of_cross_validation(results, cv, scoring):
+    if "estimator" not in results or cv is None or scoring is None:
+        raise ValueError(
+            "of a cross-validation, return_estimator=True, cv and scoring are needed: "
+            "total_privacy_cost(cross_validate(..., return_estimator=True), cv=cv, scoring=scorer)."
+        )
+    fits = [fit_cost(estimator) for estimator in results["estimator"]]
+    score = _score_cost(scoring)
+    trained = any(key.startswith("train_") for key in results)
+    return _over_folds([fits], score, _is_dealt_out(cv, results["estimator"][0]), trained)
+
+
+def _of_search(search):
+    best, n_splits = search.best_estimator_, search.n_splits_
+    dealt_out = _is_dealt_out(search.cv, best)
+    refit = fit_cost(best)
+    final = _final(best)
+    n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
+    shape = final.n_features_in_, n_classes
+    fits = []
+    for params in search.cv_results_["params"]:
+        candidate = clone(search.estimator).set_params(**clone(params, safe=False))
+        sizes = _train_sizes(search.cv, n_samples, n_splits)
+        fits.append([planned_cost(candidate, size, *shape) for size in sizes])
+    return (
+        _over_folds(fits, _score_cost(search.scorer_), dealt_out, search.return_train_score) + refit
+    )
+
+
+def _over_folds(fits, score, dealt_out, train_scores):
+    """Compose fits, a list of those on the folds for every candidate, with their scores."""
+    if score.neighboring_relation != "replace_one":
+        raise ValueError(
+            "folds are counted off by the number of a row: under 'add_or_remove_one' another row moves rows "
+            "to other folds, and no total is claimed. Take neighboring_relation='replace_one'."
+        )
+    fits = [[fit + score if train_scores else fit for fit in folds] for folds in fits]
+    places = range(len(fits[0]))
+    if not dealt_out:
+        # Each split is drawn anew: the record may be where it costs most every time.
+        return _sum(in_parallel(folds[i], score) for folds in fits for i in places)
+    return in_parallel(
+        *(
+            _sum(score if i == test else folds[i] for folds in fits for i in places)
+            for test in places
+        )
+    )
+
+
+def _is_dealt_out(cv, estimator):
+    """Tell whether all rows are dealt out to folds once, or splits are drawn one by one."""
+    if type(cv) is ShuffleSplit:
+        return False
+    if type(cv) is KFold or ((cv is None or isinstance(cv, int)) and not is_classifier(estimator)):
+        return True
+    raise ValueError(
+        "no total is claimed for these folds: which rows are in them may depend on other rows, as those of "
+        "stratified folds (scikit-learn's default for classifiers) do. Pass cv=KFold(5, shuffle=True)."
+    )
+
+
+def _train_sizes(cv, n_samples, n_splits):
+    """Return the numbers of rows that are fitted on."""
+    if type(cv) is ShuffleSplit:
+        return [len(next(cv.split(range(n_samples)))[0])] * n_splits
+    return [n_samples - n_samples // n_splits - (i < n_samples % n_splits) for i in range(n_splits)]
+
+
+def _sum(costs):
+    return reduce(lambda a, b: a + b, costs)
+
+
+def _score_cost(scorers):
+    scorers = list(scorers.values()) if isinstance(scorers, dict) else [scorers]
+    if not all(isinstance(scorer, PrivateScorer) for scorer in scorers):
+        raise ValueError(
+            "the scores were released as they are, without noise, so that no total can be claimed: pass "
+            "scoring=skdpbayes.metrics.make_private_scorer(...)."
+        )
+    return _sum(scorer.privacy_cost for scorer in scorers)
+
+
+def fit_cost(estimator):
+    """Return what a fitted estimator, or all steps of a fitted pipeline, spent."""
+    steps = (
+        [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    )
+    costs = [step.privacy_cost_ for step in steps if hasattr(step, "privacy_cost_")]
+    if not costs:
+        raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
+    return _sum(costs)
+
+
+def _final(estimator):
+    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+
+
+def planned_cost(candidate, n_samples, n_features, n_classes):
+    """Return what a candidate's fit on so many rows costs: its plan's. Mixtures have no classes."""
+    final = _final(candidate)
+    others = candidate[:-1] if isinstance(candidate, Pipeline) else []
+    if not hasattr(final, "privacy_plan") or any("epsilon" in s.get_params() for s in others):
+        raise ValueError(
+            "the candidates' costs cannot be planned: the search's estimator must be one of the package, or "
+            "a pipeline in which only the last step spends. Run the search within a PrivacyLedger, "
+            "which adds up everything."
+        )
+    classes = () if n_classes is None else (n_classes,)
+    return final.privacy_plan(n_samples, n_features, *classes).cost

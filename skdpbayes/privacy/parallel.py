@@ -1,0 +1,57 @@
+"""What costs amount to that are spent on disjoint parts of one table.
+
+    delta(epsilon) = max_j delta_j(epsilon)
+
+A record lies in one part, and what is computed of the others does not depend on it. That holds if which part
+a record belongs to does not depend on any other record, nor, under ``replace_one``, on the record itself.
+"""
+
+from .cost import PrivacyCost
+from .profiles import SelectedRun
+
+
+def in_parallel(*costs):
+    """Return the cost of releases from disjoint parts of a table.
+
+    The parts must be fixed beforehand: under ``replace_one`` by the place of a row (its number, or a draw
+    that does not look at the rows), under ``add_or_remove_one`` by each row alone (a draw for every row, or
+    what the row holds). Stratified parts are neither: a replaced label moves other rows to other parts.
+
+    Parameters
+    ----------
+    *costs : PrivacyCost
+        What is spent on each part: at least one, all under one neighbouring relation.
+
+    Returns
+    -------
+    cost : PrivacyCost
+        Of all together, at least as large as each of them at every delta.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or if they are under different relations.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import PrivacyCost, PureMechanism, in_parallel
+    >>> fit = PrivacyCost("replace_one", mu=0.25)
+    >>> in_parallel(fit, fit) == fit
+    True
+    >>> score = PrivacyCost("replace_one", pure=(PureMechanism(0.5),))
+    >>> cost = in_parallel(fit, score)
+    >>> [round(one.epsilon(delta=1e-5), 3) for one in (fit, score, cost)]
+    [0.926, 0.5, 0.926]
+    """
+    relations = {cost.neighboring_relation for cost in costs}
+    if len(relations) != 1:
+        raise ValueError(
+            "in_parallel needs at least one cost, and all under one neighbouring relation, got "
+            f"{sorted(relations)}."
+        )
+    gaussian = [cost for cost in costs if cost.is_gaussian]
+    largest = [max(gaussian, key=lambda cost: cost.mu)] if gaussian else []
+    apart = tuple(dict.fromkeys(largest + [cost for cost in costs if not cost.is_gaussian]))
+    if len(apart) == 1:
+        return apart[0]
+    return PrivacyCost(*relations, selected=(SelectedRun(apart),))

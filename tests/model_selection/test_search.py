@@ -1,0 +1,194 @@
+"""Random search: what it is charged, what it lets out, and that it finds what is better."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from cheap import Cheap
+from scipy.stats import loguniform
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
+from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
+from skdpbayes.model_selection import _search as module
+from skdpbayes.preprocessing import BoundedScaler
+from skdpbayes.privacy import PrivacyLedger
+
+X = np.random.default_rng(0).normal(size=(4000, 3))
+y = (X[:, 0] > 0).astype(int)
+DELTA = 1e-5
+
+
+def search_of(estimator=None, params=None, **options):
+    options = {"epsilon": 2.0, "delta": DELTA, "mean_candidates": 4.0, "random_state": 0, **options}
+    return DPRandomizedSearchCV(estimator or Cheap(), params or {"cut": [0.0, 0.5, 1.0]}, **options)
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    Cheap.seen = []
+
+
+def test_a_search_spends_its_plan_and_a_ledger_is_charged_once():
+    search = search_of()
+    with PrivacyLedger(np.inf, DELTA) as ledger:
+        search.fit(X, y)
+    plan = search.privacy_plan(4000)
+    assert ledger.spent == search.privacy_cost_ == plan.cost == total_privacy_cost(search)
+    assert 1.99 < search.spent_epsilon_ <= 2.0
+    assert search.best_estimator_.privacy_cost_.mu <= plan.run_mu
+    assert search.scorer_.epsilon == plan.score_epsilon
+    with PrivacyLedger(1.0, DELTA), pytest.raises(BudgetExceededError):
+        search.fit(X, y)
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_plans_use_their_budget_up(shape, epsilon):
+    plan = search_of(epsilon=epsilon, shape=shape).privacy_plan(4000)
+    assert 0.999 * epsilon < plan.epsilon <= epsilon
+    assert plan.fit_epsilon < epsilon and plan.n_train + plan.n_test == 4000
+    assert "how many is not told" in str(plan)
+
+
+def test_more_candidates_leave_less_for_each():
+    fits = [search_of(mean_candidates=m).privacy_plan(4000).fit_epsilon for m in (1, 3, 10, 100)]
+    assert fits == sorted(fits, reverse=True) and fits[0] == pytest.approx(2.0, rel=1e-5)
+
+
+def test_fits_and_scores_read_disjoint_rows_the_same_for_all(monkeypatch):
+    scored = []
+    monkeypatch.setattr(module, "draw_number", lambda *law: 5)
+    search = search_of(Cheap())
+    make = search._private_scorer
+
+    def watched(plan, generator):
+        scorer = make(plan, generator)
+        return lambda clf, X, y: (scored.append(X[:, 0]), scorer(clf, X, y))[1]
+
+    monkeypatch.setattr(search, "_private_scorer", watched)
+    search.fit(X, y)
+    assert len(Cheap.seen) == len(scored) == 5
+    for train, test in zip(Cheap.seen, scored, strict=True):
+        np.testing.assert_array_equal(train, Cheap.seen[0])
+        assert not set(train) & set(test) and len(train) + len(test) == 4000
+
+
+def test_nothing_but_the_best_is_let_out(capsys):
+    search = search_of(Cheap(verbose=1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, y)
+    assert not any("one candidate" in str(w.message) for w in caught)
+    assert capsys.readouterr() == ("", "")
+    assert all(len(column) == 1 for column in search.cv_results_.values())
+    held = [v for v in vars(search).values() if isinstance(v, Cheap)]
+    assert len(held) == 2  # What was given, and the best.
+    assert not any("candidates" in name and name.endswith("_") for name in vars(search))
+
+
+def test_candidates_that_fail_are_the_worst_and_say_nothing():
+    search = search_of(Cheap(), {"fails": [True, False]}, shape=np.inf, mean_candidates=8.0)
+    assert search.fit(X, y).best_params_ == {"fails": False}
+    search = search_of(Cheap(), {"fails": [True]})
+    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(RuntimeError) as caught:
+        search.fit(X, y)
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    assert ledger.spent_epsilon > 1.9
+
+
+def test_ties_are_broken_at_random(monkeypatch):
+    monkeypatch.setattr(module, "draw_number", lambda *law: 3)
+    search = search_of(params={"cut": [1.0, 2.0]})
+    monkeypatch.setattr(search, "_run", lambda *args: 0.5)
+    chosen = {search.set_params(random_state=s).fit(X, y).best_params_["cut"] for s in range(12)}
+    assert chosen == {1.0, 2.0}
+
+
+def test_the_better_candidate_is_found():
+    search = search_of(params={"cut": [-2.0, 0.0, 2.0]}, mean_candidates=9.0, shape=np.inf).fit(
+        X, y
+    )
+    assert search.best_params_ == {"cut": 0.0}
+    assert search.best_score_ == pytest.approx(search.score(X, y), abs=0.05)
+    assert list(search.classes_) == [0, 1] and search.n_features_in_ == 3
+
+
+def test_a_seed_repeats_a_search_and_another_one_does_not():
+    first, second, other = (search_of(random_state=s).fit(X, y) for s in (1, 1, 2))
+    assert first.best_score_ == second.best_score_ != other.best_score_
+    assert first.best_estimator_.threshold_ == second.best_estimator_.threshold_
+
+
+def test_words_and_copies():
+    frame, words = pd.DataFrame(X, columns=list("abc")), np.array(["no", "yes"])[y]
+    search = clone(search_of()).fit(frame, pd.Series(words))
+    assert set(search.predict(frame)) <= {"no", "yes"} and not hasattr(search, "predict_proba")
+
+
+def test_the_package_estimators_in_a_pipeline():
+    frame, words = pd.DataFrame(X, columns=list("abc")), np.array(["no", "yes"])[y]
+    pipeline = make_pipeline(BoundedScaler(-5.0, 5.0), DPBayesianLogisticRegression())
+    params = {"dpbayesianlogisticregression__data_norm": loguniform(0.1, 10.0)}
+    search = search_of(pipeline, params, scoring="roc_auc", mean_candidates=2.0).fit(frame, words)
+    assert search.predict_proba(frame).shape == (4000, 2)
+    fit = search.best_estimator_[-1]
+    assert fit.spent_epsilon_ <= search.plan_.fit_epsilon < search.spent_epsilon_ <= 2.0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_table_of_private_size(seed):
+    clf = Cheap(neighboring_relation="add_or_remove_one", public_size=3000)
+    search = search_of(clf, neighboring_relation="add_or_remove_one", random_state=seed)
+    cost = search.fit(X, y).privacy_cost_
+    assert cost == search.fit(X[:3990], y[:3990]).privacy_cost_
+    assert cost.neighboring_relation == "add_or_remove_one"
+
+
+def test_where_selection_does_not_pay_it_says_so():
+    search = search_of(epsilon=0.1)
+    with pytest.warns(PrivacyWarning, match="does not pay"):
+        search.fit(X[:400], y[:400])
+    assert "does not pay" in str(search.privacy_plan(400))
+    assert not search_of(epsilon=3.0).privacy_plan(40_000).warnings
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(params={"epsilon": [1.0]}), "sets them"),
+        (
+            dict(
+                estimator=DPBayesianLogisticRegression(sampler="dp_mh"),
+                params={"data_norm": [1.0]},
+            ),
+            "not Gaussian",
+        ),
+        (dict(estimator=BoundedScaler()), "private estimator"),
+        (dict(estimator=Cheap(factor=1.01)), "not Gaussian, or more than"),
+        (
+            dict(
+                delta=None,
+                estimator=Cheap(public_size=5000),
+                neighboring_relation="add_or_remove_one",
+            ),
+            "give a delta",
+        ),
+        (dict(neighboring_relation="add_or_remove_one"), "public_size|neighboring_relation"),
+        (dict(epsilon=0.0), "epsilon"),
+        (dict(delta=0.0), "delta"),
+        (dict(epsilon=1e-9), "too small"),
+        (dict(mean_candidates=0.5), "mean_candidates"),
+        (dict(test_size=1e-6), "test_size"),
+        (dict(scoring="f1"), "scoring"),
+        (dict(params={"no_such": [1]}), "no_such"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_spent(options, message):
+    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(ValueError, match=message):
+        search_of(**options).fit(X, y)
+    assert ledger.spent_epsilon == 0
