@@ -43,6 +43,8 @@ from .profiles import PureMechanism, SelectedRun
 # The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
 # of it would be left, and mu counts as this.
 SMALLEST_MU = 1e-7
+# Beyond it the search for mu may take for ever, and nobody is protected by more noise or less.
+LARGEST_EPSILON = 1e9
 _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
@@ -82,7 +84,7 @@ def gaussian_epsilon(mu, delta):
 
 @lru_cache(maxsize=1024)
 def gaussian_mu(epsilon, delta):
-    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy.
+    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy; of `LARGEST_EPSILON` beyond it.
 
     Raises
     ------
@@ -93,6 +95,7 @@ def gaussian_mu(epsilon, delta):
         return math.inf
     if delta == 0:
         return 0.0
+    epsilon = min(epsilon, LARGEST_EPSILON)
     if gaussian_epsilon(2.0 * SMALLEST_MU, delta) > epsilon:
         raise ValueError(
             f"epsilon={epsilon:g} at delta={delta:g} is less than can be computed of Gaussian noise: raise "

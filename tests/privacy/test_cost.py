@@ -286,3 +286,8 @@ def test_gaussians_too_weak_to_be_computed_cost_what_the_weakest_does():
             gaussian_mu(1e-12, 1e-15)
         for epsilon, delta in ((1e-5, 1e-15), (1e-12, 1e-6), (1e6, 1e-300)):
             assert gaussian_epsilon(gaussian_mu(epsilon, delta), delta) <= epsilon
+
+
+def test_budgets_that_protect_nobody_take_no_time():
+    assert gaussian_mu(1e15, 1e-6) == gaussian_mu(1e9, 1e-6) < gaussian_mu(np.inf, 1e-6)
+    assert gaussian_epsilon(gaussian_mu(1e15, 1e-6), 1e-6) <= 1e9
