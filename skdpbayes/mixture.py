@@ -8,38 +8,24 @@ Components have no names of their own: draws are relabelled after sampling.
 
 from numbers import Integral, Real
 
-import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from ._estimator.mixture_density import (
-    MixtureDraws,
-    log_density,
-    mean_responsibilities,
-    relabelled,
-    sample_mixtures,
-)
-from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, choose_draws
+from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
+from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.validation import validate_table
-from ._silence import silently
 from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
 
 # Prior variance of a component's coordinate over that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-# Dimensions of a draw's covariances, by their type.
-_COVARIANCE_DIMS = {
-    "spherical": ("component",),
-    "diag": ("component", "feature"),
-    "tied": ("feature", "other_feature"),
-    "full": ("component", "feature", "other_feature"),
-}
 
 
-class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstimator):
+class DPGaussianMixturePosterior(
+    MixtureDrawsMixin, DensityMixin, PrivatePosteriorMixin, BaseEstimator
+):
     """Differentially private posterior of a Gaussian mixture.
 
     Draws from the posterior over weights, means and covariances are released under differential privacy,
@@ -180,7 +166,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions(set(_COVARIANCE_DIMS))],
+        "covariance_type": [StrOptions(set(COVARIANCE_DIMS))],
         "weight_concentration_prior": [_POSITIVE],
         "mean_prior_scale": [None, _POSITIVE],
         "degrees_of_freedom_prior": [None, _POSITIVE],
@@ -199,7 +185,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         mean_prior_scale=None,
         degrees_of_freedom_prior=None,
         covariance_prior=None,
-        sampler="sgld",
+        sampler="auto",
         temperature="auto",
         n_draws="auto",
         n_steps="auto",
@@ -315,149 +301,3 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         self.data_norm_ = model.data_norm
         self._summarise(*unpack_mixture(draws, model))
         return self
-
-    # From the draws
-
-    def _summarise(self, weights, means, factors):
-        """Set the draws, relabelled, and their means."""
-        self._mixtures, covariances = relabelled(weights, means, factors, self.covariance_type)
-        draws = MixtureDraws(self._mixtures.weights, self._mixtures.means, covariances)
-        self.posterior_samples_ = draws
-        self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)
-        if self.covariance_type in ("spherical", "diag"):
-            self.precisions_ = 1.0 / self.covariances_
-        else:
-            self.precisions_ = np.linalg.inv(self.covariances_)
-
-    def _validated(self, X):
-        check_is_fitted(self)
-        return validate_table(self, X, reset=False, accept_sparse=False)
-
-    @silently()
-    def score_samples(self, X):
-        """Log of the density, averaged over the draws (the posterior predictive).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_samples,)
-            Finite, however far a row is: beyond what squares can hold it falls no further.
-        """
-        return log_density(self._validated(X), self._mixtures)
-
-    def score(self, X, y=None):
-        """Mean log density of rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-        y : ignored
-
-        Returns
-        -------
-        score : float
-        """
-        return float(self.score_samples(X).mean())
-
-    @silently()
-    def predict_proba(self, X):
-        """Probabilities of the components, averaged over the draws.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_components)
-            Mean over draws of ``p(component | x, draw)``.
-        """
-        return mean_responsibilities(self._validated(X), self._mixtures)
-
-    def predict(self, X):
-        """The most probable component.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-
-        Returns
-        -------
-        labels : ndarray of int of shape (n_samples,)
-        """
-        return self.predict_proba(X).argmax(axis=1)
-
-    def sample(self, n_samples=1, random_state=None):
-        """Sample new rows from the posterior predictive; post-processing, so it may be repeated for free.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many; each picks a draw, then one of its components.
-        random_state : None, int or RandomState, default=None
-            It need not be secret: the draws are public.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            Independent rows given the draws, in no order.
-        labels : ndarray of int of shape (n_samples,)
-            Their components.
-
-        Raises
-        ------
-        ValueError
-            If ``n_samples`` is not a positive integer.
-        """
-        check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
-        return sample_mixtures(int(n_samples), self._mixtures, check_random_state(random_state))
-
-    def sample_posterior(self, n_draws=None, random_state=None):
-        """Draws from the posterior; post-processing, so it may be repeated for free.
-
-        Parameters
-        ----------
-        n_draws : int or None, default=None
-            How many, without replacement. None returns all of ``posterior_samples_``.
-        random_state : None, int or RandomState, default=None
-            Which ones. It need not be secret: the draws are public.
-
-        Returns
-        -------
-        draws : MixtureDraws
-            Some of ``posterior_samples_``, in their order along the chain, in copies.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer draws than asked for.
-        """
-        check_is_fitted(self)
-        draws = self.posterior_samples_
-        chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
-        return MixtureDraws(*(part[chosen] for part in draws))
-
-    def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, n_features = self.posterior_samples_, self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        features = np.asarray(names, dtype=str)
-        dims = _COVARIANCE_DIMS[self.covariance_type]
-        coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
-        if "other_feature" in dims:
-            coords["other_feature"] = features
-        variables = {
-            "weights": (draws.weights, ("component",)),
-            "means": (draws.means, ("component", "feature")),
-            "covariances": (draws.covariances, dims),
-        }
-        return variables, coords
