@@ -12,6 +12,7 @@ the size of the table is private, the sum of ``N`` is log-normal around the publ
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Conditioned:
     is_size_public: bool = True
     leash: float = math.inf
 
-    @property
+    @cached_property
     def contrasts(self):
         """``H``."""
         k = len(self.at.counts)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import chi2
 
 from ..._silence import silently
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
@@ -19,8 +20,8 @@ from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 BLOCK_ROWS = 4096
 # Smallest of a reference's variances, in the unit ball, and of its weights.
 LEAST_VARIANCE, LEAST_WEIGHT = 1e-6, 0.002
-# Standard normal points at which moments of ``v t`` are averaged.
-_N_POINTS, _LARGEST_TABLE = 2**17, 2**21
+# Standard normal points, or quantiles, at which moments of ``v t`` are averaged.
+_N_POINTS, _LARGEST_TABLE, _N_QUANTILES = 2**19, 2**23, 2**17
 
 
 class Scales(NamedTuple):
@@ -132,6 +133,7 @@ def _weighted(rows, reference, scales):
     return local, squares, shares * shrinking
 
 
+@lru_cache(maxsize=32)
 def lower_entries(n_features):
     """Return (rows, columns, weights) of a symmetric matrix's lower triangle, with its norm."""
     rows, columns = np.tril_indices(n_features)
@@ -212,22 +214,21 @@ def normal_points(n_points, n_features):
 @lru_cache(maxsize=32)
 def own_moments(covariance_type, n_features, scales):
     """Return the mean of ``min(1, B / |t|) t`` of a standard normal vector."""
-    points = normal_points(min(_N_POINTS, _LARGEST_TABLE // n_features), n_features)
-    squares = points**2
-    square = squares.sum(axis=1)
-    fourth = (squares**2).sum(axis=1) if covariance_type == "diag" else square**2
+    d, diagonal = n_features, covariance_type == "diag"
+    if diagonal and d > 1:
+        squares = normal_points(min(_N_POINTS, _LARGEST_TABLE // d), d) ** 2
+        square, fourth = squares.sum(axis=1), (squares**2).sum(axis=1)
+    else:
+        square = chi2.ppf((np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES, d)
+        fourth = square**2
     length = np.sqrt(scales.count**2 + scales.mean**2 * square + scales.second**2 * fourth)
     shrinking = np.minimum(1.0, scales.norm / length)
-    each = float(shrinking @ square) / points.size
-    second = {"diag": np.full(n_features, each), "spherical": np.array([n_features * each])}.get(
-        covariance_type
+    each = float(np.mean(shrinking * square)) / d
+    rows, columns, _ = lower_entries(d)
+    second = {"diag": np.full(d, each), "spherical": np.array([d * each])}.get(
+        covariance_type, np.where(rows == columns, each, 0.0)
     )
-    if second is None:
-        rows, columns, _ = lower_entries(n_features)
-        second = np.where(rows == columns, each, 0.0)
-    return np.concatenate(
-        [[scales.count * shrinking.mean()], np.zeros(n_features), scales.second * second]
-    )
+    return np.concatenate([[scales.count * shrinking.mean()], np.zeros(d), scales.second * second])
 
 
 def inflation(n_samples, relation, reference):

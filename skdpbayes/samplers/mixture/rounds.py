@@ -25,9 +25,10 @@ N_ROUNDS_OF_ONE, GROWTH_OF_ONE = 8, 1.4
 # Rounds on which the posterior is conditioned.
 N_TOGETHER = 3
 N_DRAWS = 400
-# Distances beyond what is usual at which records count less, and the longer one where noise costs, in
-# log density of a row, no more than the number after it.
-REACH, LONG_REACH, _CHEAP = 3.0, 6.0, 1e-3
+# Distances beyond what is usual at which records count less; and the longer one of the last rounds where
+# noise costs, in log density of a row, no more than the number after it. A single component has to describe
+# tails, too, as there is no other one for them.
+REACH, REACH_OF_ONE, LONG_REACH, _CHEAP = 3.0, 4.0, 6.0, 1e-3
 # A release is of up to so many numbers.
 LARGEST_SIZE = 3000
 # A cell's count is known to one over this many of its noise's deviations where components are mostly found.
@@ -187,10 +188,11 @@ def release_size(model):
 def _scales(model, n_samples, budget, multipliers):
     """Return the `Scales` of every round: the last ones may reach farther."""
     d, kind, count = model.n_features, model.covariance_type, n_samples / model.n_components
-    near, far = (scales_for(kind, d, reach) for reach in (REACH, LONG_REACH))
+    one = model.n_components == 1
+    near, far = (scales_for(kind, d, r) for r in (REACH_OF_ONE if one else REACH, LONG_REACH))
     noise = math.sqrt(budget.records_moved) * far.norm * multipliers[-1] / count
     entries = {"diag": d / 4.0, "spherical": d / 4.0}.get(kind, d * (d + 1) / 8.0)
     cost = entries * (noise / far.second) ** 2 + 0.5 * d * (noise / far.mean) ** 2
-    last = far if cost < _CHEAP else near
+    last = far if one or cost < _CHEAP else near
     n_first = len(multipliers) - N_TOGETHER
     return (near,) * n_first + (last,) * N_TOGETHER
