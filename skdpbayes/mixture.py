@@ -1,22 +1,27 @@
 """Private Bayesian Gaussian mixtures: draws from a posterior, and the density that they average to.
 
-    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta),
+    p(theta | S)    ~ p(S | theta) p(theta),      S = noisy statistics of the components,
+    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta)      for chains,
     p(x | data)     = mean over draws of sum_k w_k N(x; m_k, C_k).
 
-Components have no names of their own: draws are relabelled after sampling.
+Components have no names of their own: draws of chains are relabelled after sampling.
 """
 
 from numbers import Integral, Real
 
+import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.validation import validate_table
 from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
+
+__all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
 # Prior variance of a component's coordinate over that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
@@ -58,20 +63,23 @@ class DPGaussianMixturePosterior(
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
-    sampler : str or Sampler, default="sgld"
-        The algorithm of the path, an object of `skdpbayes.samplers`, which has its options, or the name of
-        one for its defaults: `SGLD` ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a
-        thermostat (`SGNHT`, "sgnht"); or random walks near the private start, of which accept/reject
-        decisions are paid for and which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh";
-        "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by
-        ``sampler__name``, also where the sampler is given by its name.
+    sampler : str or Sampler, default="auto"
+        "noise_aware" draws from the posterior given noisy statistics of the components, with the noise
+        accounted for: intervals that cover as often as they say, and as many draws as one likes. Others are
+        chains, objects of `skdpbayes.samplers`, which have options, or their names for the defaults: `SGLD`
+        ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a thermostat (`SGNHT`,
+        "sgnht"); or random walks near the private start, of which accept/reject decisions are paid for and
+        which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
+        "dp_fast_mh_gaussian"). An object of your own goes, too. "auto" is "noise_aware", but "sghmc" where
+        ``temperature``, ``n_steps`` or an option of a chain is given, or where there are more than 3,000
+        statistics. Options are set by ``sampler__name``, also where the sampler is given by its name.
     temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is the
-        lowest value from 1 on that the budget affords, given the chain's released start.
+        Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
+        is the lowest value from 1 on that the budget affords, given the chain's released start.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100.
+        Number of draws that are kept; "auto" is 400, of chains 100.
     n_steps : int or "auto", default="auto"
-        Number of updates of the chain; the passes that look for its start come on top.
+        Number of updates of a chain; the passes that look for its start come on top.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -104,14 +112,15 @@ class DPGaussianMixturePosterior(
     privacy_cost_ : PrivacyCost
         The cost itself: converts to any (epsilon, delta), and composes with ``+``.
     plan_ : Plan
-        What the chain did, after its start was released, at the cost of both; it prints readably.
+        What was released, or what a chain did after its start was released, at the cost of both; it prints
+        readably.
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
         What the sampler released beside draws; with random walks ``acceptance_rate`` and ``n_iter``, the
-        proposals that were made.
+        proposals that were made; with "noise_aware" ``posterior``, from which more are drawn.
     n_iter_ : int
-        Number of updates of the chain.
+        Number of passes over the table, or of updates of a chain and its start.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -123,7 +132,7 @@ class DPGaussianMixturePosterior(
         If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
         spent then.
     ConvergenceWarning
-        If the plan has warnings, e.g. that the options leave the chain too short.
+        If the plan has warnings, e.g. that there are more components than rows support.
 
     See Also
     --------
@@ -134,7 +143,8 @@ class DPGaussianMixturePosterior(
     -----
     Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not be one.
 
-    A chain may switch the components' labels. Draws are relabelled by Stephens' algorithm [1]_, with the
+    Draws of "noise_aware" are around one mode. A chain may switch the components' labels: its draws are
+    relabelled by Stephens' algorithm [1]_, with the
     Kullback-Leibler divergence of weighted components as its loss, and components are sorted by their mean
     weight. Where draws say little of the components, at small ``epsilon``, relabelled means are no better
     separated than that.
@@ -262,7 +272,7 @@ class DPGaussianMixturePosterior(
         >>> from skdpbayes.mixture import DPGaussianMixturePosterior
         >>> plan = DPGaussianMixturePosterior(3, epsilon=1.0).privacy_plan(50_000, 2)
         >>> plan.n_draws
-        100
+        400
         """
         self._validate_params()
         for name, value in (("n_samples", n_samples), ("n_features", n_features)):
@@ -299,5 +309,10 @@ class DPGaussianMixturePosterior(
         plan = self._make_plan(model, self._public_size(n_samples))
         draws = self._draw(make_mixture(X, model), plan)
         self.data_norm_ = model.data_norm
-        self._summarise(*unpack_mixture(draws, model))
+        parts, order = unpack_mixture(draws, model), None
+        if (
+            "posterior" in self.released_
+        ):  # Around one mode draws have one labelling, and later ones the same.
+            order = np.argsort(-parts[0].mean(axis=0), kind="stable")
+        self._summarise(*parts, order)
         return self

@@ -38,12 +38,9 @@ _FEW, _TRIED, _RAREST = 400, 10_000, 1000
 class MixtureDrawsMixin:
     """For an estimator with a mixture's draws."""
 
-    def _summarise(self, weights, means, factors):
+    def _summarise(self, weights, means, factors, order=None):
         """Set the draws, with one labelling, and their means."""
-        # Draws around one mode have one; what is drawn later has to have the same.
-        self._order = None
-        if "posterior" in self.released_:
-            self._order = np.argsort(-weights.mean(axis=0), kind="stable")
+        self._order = order
         self._mixtures, draws = self._labelled(weights, means, factors)
         self.posterior_samples_ = draws
         self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)

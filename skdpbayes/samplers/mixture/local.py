@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import chi2, norm, qmc
 
 from ..._silence import silently
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
@@ -20,8 +20,8 @@ from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 BLOCK_ROWS = 4096
 # Smallest of a reference's variances, in the unit ball, and of its weights.
 LEAST_VARIANCE, LEAST_WEIGHT = 1e-6, 0.002
-# Standard normal points, or quantiles, at which moments of ``v t`` are averaged.
-_N_POINTS, _LARGEST_TABLE, _N_QUANTILES = 2**19, 2**23, 2**17
+# Quantiles at which moments of ``v t`` are averaged.
+_N_QUANTILES = 2**17
 
 
 class Scales(NamedTuple):
@@ -202,9 +202,13 @@ def sufficient(z, covariance_type):
 
 @lru_cache(maxsize=8)
 def normal_points(n_points, n_features):
-    """Return fixed standard normal points, with the first two moments as they should be."""
-    half = np.random.default_rng(0).standard_normal((n_points // 2, n_features))
-    points = np.concatenate([half, -half])
+    """Return fixed standard normal points, evenly spread, with the first two moments as they should be.
+
+    Sobol's points and their opposites; ``n_points`` is a power of two.
+    """
+    uniform = qmc.Sobol(n_features, seed=0).random(n_points // 2)
+    points = norm.ppf(np.clip(uniform, 1e-9, 1.0 - 1e-9))
+    points = np.concatenate([points, -points])
     factor = np.linalg.cholesky(points.T @ points / len(points))
     points = np.linalg.solve(factor, points.T).T
     points.setflags(write=False)
@@ -216,7 +220,7 @@ def own_moments(covariance_type, n_features, scales):
     """Return the mean of ``min(1, B / |t|) t`` of a standard normal vector."""
     d, diagonal = n_features, covariance_type == "diag"
     if diagonal and d > 1:
-        squares = normal_points(min(_N_POINTS, _LARGEST_TABLE // d), d) ** 2
+        squares = normal_points(2 ** min(18, 23 - d.bit_length()), d) ** 2
         square, fourth = squares.sum(axis=1), (squares**2).sum(axis=1)
     else:
         square = chi2.ppf((np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES, d)

@@ -58,7 +58,7 @@ def points_for(reference):
     """Return standard normal points, of which rows of any component are made."""
     d = reference.means.shape[1]
     length = sufficient(np.zeros((1, d)), reference.covariance_type).shape[1]
-    return normal_points(max(N_POINTS, 2 * _TIMES * (length // 2 + 1)), d)
+    return normal_points(max(N_POINTS, 2 ** (_TIMES * length).bit_length()), d)
 
 
 def condition(model, at, looks, is_size_public, **options):
