@@ -143,11 +143,10 @@ class DPGaussianMixturePosterior(
     -----
     Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not be one.
 
-    Draws of "noise_aware" are around one mode. A chain may switch the components' labels: its draws are
-    relabelled by Stephens' algorithm [1]_, with the
-    Kullback-Leibler divergence of weighted components as its loss, and components are sorted by their mean
-    weight. Where draws say little of the components, at small ``epsilon``, relabelled means are no better
-    separated than that.
+    Draws of "noise_aware" are around one mode, and intervals say nothing of others. A chain may switch the
+    components' labels: its draws are relabelled by Stephens' algorithm [1]_, with the Kullback-Leibler
+    divergence of weighted components as its loss. Components are sorted by their mean weight. Where draws say
+    little of the components, at small ``epsilon``, relabelled means are no better separated than that.
 
     What scikit-learn's ``GaussianMixture`` does with the table it was fitted on is left out: labels of
     its rows (``fit_predict``), ``aic`` and ``bic`` would have to read the table again, beyond the plan.
