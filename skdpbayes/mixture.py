@@ -77,7 +77,7 @@ class DPGaussianMixturePosterior(
         Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
         is the lowest value from 1 on that the budget affords, given the chain's released start.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 400, of chains 100.
+        Number of draws that are kept; "auto" is 100.
     n_steps : int or "auto", default="auto"
         Number of updates of a chain; the passes that look for its start come on top.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -271,7 +271,7 @@ class DPGaussianMixturePosterior(
         >>> from skdpbayes.mixture import DPGaussianMixturePosterior
         >>> plan = DPGaussianMixturePosterior(3, epsilon=1.0).privacy_plan(50_000, 2)
         >>> plan.n_draws
-        400
+        100
         """
         self._validate_params()
         for name, value in (("n_samples", n_samples), ("n_features", n_features)):

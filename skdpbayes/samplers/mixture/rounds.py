@@ -16,7 +16,7 @@ import numpy as np
 from ...privacy.cost import PrivacyCost
 from ..langevin.at_noise import free_shift
 from .local import scales_for, statistics_length
-from .plan import SOFT_PASSES, MixturePlan, search_passes, start_phases
+from .plan import N_DRAWS, SOFT_PASSES, MixturePlan, search_passes, start_phases
 
 SHARES = {"cells": 0.12, "soft": 0.23}
 SHARE_OF_FIRST_LOOK = 0.05
@@ -24,7 +24,6 @@ N_ROUNDS, GROWTH = 6, 1.6
 N_ROUNDS_OF_ONE, GROWTH_OF_ONE = 8, 1.4
 # Rounds on which the posterior is conditioned.
 N_TOGETHER = 3
-N_DRAWS = 400
 # Distances beyond what is usual at which records count less; and the longer one of the last rounds where
 # noise costs, in log density of a row, no more than the number after it. A single component has to describe
 # tails, too, as there is no other one for them.

@@ -226,4 +226,4 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
 
     monkeypatch.setattr(noise_aware, "make_look", deluded)
     found = covered(10_000, 2, 0.2, 12)
-    assert found < 0.83 if factor < 1 else found > 0.97
+    assert found < 0.8 if factor < 1 else found > 0.95
