@@ -32,7 +32,7 @@ def _usual():
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": sampler}
     for kind in ("diag", "full"):
-        yield "mixture", 0, {"covariance_type": kind}
+        yield "mixture", 0, {"covariance_type": kind, "n_steps": "auto"}
     yield "network", 2, {"hidden_layer_sizes": (8,)}
 
 

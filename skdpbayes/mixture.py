@@ -1,45 +1,36 @@
 """Private Bayesian Gaussian mixtures: draws from a posterior, and the density that they average to.
 
-    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta),
+    p(theta | S)    ~ p(S | theta) p(theta),      S = noisy statistics of the components,
+    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta)      for chains,
     p(x | data)     = mean over draws of sum_k w_k N(x; m_k, C_k).
 
-Components have no names of their own: draws are relabelled after sampling.
+Components have no names of their own: draws of chains are relabelled after sampling.
 """
 
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from ._estimator.mixture_density import (
-    MixtureDraws,
-    log_density,
-    mean_responsibilities,
-    relabelled,
-    sample_mixtures,
-)
-from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, choose_draws
+from ._estimator.mixture_density import MixtureDraws
+from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
+from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.validation import validate_table
-from ._silence import silently
 from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
+
+__all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
 # Prior variance of a component's coordinate over that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-# Dimensions of a draw's covariances, by their type.
-_COVARIANCE_DIMS = {
-    "spherical": ("component",),
-    "diag": ("component", "feature"),
-    "tied": ("feature", "other_feature"),
-    "full": ("component", "feature", "other_feature"),
-}
 
 
-class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstimator):
+class DPGaussianMixturePosterior(
+    MixtureDrawsMixin, DensityMixin, PrivatePosteriorMixin, BaseEstimator
+):
     """Differentially private posterior of a Gaussian mixture.
 
     Draws from the posterior over weights, means and covariances are released under differential privacy,
@@ -72,20 +63,23 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
-    sampler : str or Sampler, default="sgld"
-        The algorithm of the path, an object of `skdpbayes.samplers`, which has its options, or the name of
-        one for its defaults: `SGLD` ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a
-        thermostat (`SGNHT`, "sgnht"); or random walks near the private start, of which accept/reject
-        decisions are paid for and which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh";
-        "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes, too. Options are set by
-        ``sampler__name``, also where the sampler is given by its name.
+    sampler : str or Sampler, default="auto"
+        "noise_aware" draws from the posterior given noisy statistics of the components, with the noise
+        accounted for: intervals that cover as often as they say, and as many draws as one likes. Others are
+        chains, objects of `skdpbayes.samplers`, which have options, or their names for the defaults: `SGLD`
+        ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a thermostat (`SGNHT`,
+        "sgnht"); or random walks near the private start, of which accept/reject decisions are paid for and
+        which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
+        "dp_fast_mh_gaussian"). An object of your own goes, too. "auto" is "noise_aware", but "sghmc" where
+        ``temperature``, ``n_steps`` or an option of a chain is given, or where there are more than 3,000
+        statistics. Options are set by ``sampler__name``, also where the sampler is given by its name.
     temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is the
-        lowest value from 1 on that the budget affords, given the chain's released start.
+        Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
+        is the lowest value from 1 on that the budget affords, given the chain's released start.
     n_draws : int or "auto", default="auto"
         Number of draws that are kept; "auto" is 100.
     n_steps : int or "auto", default="auto"
-        Number of updates of the chain; the passes that look for its start come on top.
+        Number of updates of a chain; the passes that look for its start come on top.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -118,14 +112,15 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     privacy_cost_ : PrivacyCost
         The cost itself: converts to any (epsilon, delta), and composes with ``+``.
     plan_ : Plan
-        What the chain did, after its start was released, at the cost of both; it prints readably.
+        What was released, or what a chain did after its start was released, at the cost of both; it prints
+        readably.
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
         What the sampler released beside draws; with random walks ``acceptance_rate`` and ``n_iter``, the
-        proposals that were made.
+        proposals that were made; with "noise_aware" ``posterior``, from which more are drawn.
     n_iter_ : int
-        Number of updates of the chain.
+        Number of passes over the table, or of updates of a chain and its start.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -137,7 +132,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
         spent then.
     ConvergenceWarning
-        If the plan has warnings, e.g. that the options leave the chain too short.
+        If the plan has warnings, e.g. that there are more components than rows support.
 
     See Also
     --------
@@ -148,10 +143,10 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     -----
     Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not be one.
 
-    A chain may switch the components' labels. Draws are relabelled by Stephens' algorithm [1]_, with the
-    Kullback-Leibler divergence of weighted components as its loss, and components are sorted by their mean
-    weight. Where draws say little of the components, at small ``epsilon``, relabelled means are no better
-    separated than that.
+    Draws of "noise_aware" are around one mode, and intervals say nothing of others. A chain may switch the
+    components' labels: its draws are relabelled by Stephens' algorithm [1]_, with the Kullback-Leibler
+    divergence of weighted components as its loss. Components are sorted by their mean weight. Where draws say
+    little of the components, at small ``epsilon``, relabelled means are no better separated than that.
 
     What scikit-learn's ``GaussianMixture`` does with the table it was fitted on is left out: labels of
     its rows (``fit_predict``), ``aic`` and ``bic`` would have to read the table again, beyond the plan.
@@ -180,7 +175,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "covariance_type": [StrOptions(set(_COVARIANCE_DIMS))],
+        "covariance_type": [StrOptions(set(COVARIANCE_DIMS))],
         "weight_concentration_prior": [_POSITIVE],
         "mean_prior_scale": [None, _POSITIVE],
         "degrees_of_freedom_prior": [None, _POSITIVE],
@@ -199,7 +194,7 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         mean_prior_scale=None,
         degrees_of_freedom_prior=None,
         covariance_prior=None,
-        sampler="sgld",
+        sampler="auto",
         temperature="auto",
         n_draws="auto",
         n_steps="auto",
@@ -313,151 +308,10 @@ class DPGaussianMixturePosterior(DensityMixin, PrivatePosteriorMixin, BaseEstima
         plan = self._make_plan(model, self._public_size(n_samples))
         draws = self._draw(make_mixture(X, model), plan)
         self.data_norm_ = model.data_norm
-        self._summarise(*unpack_mixture(draws, model))
+        parts, order = unpack_mixture(draws, model), None
+        if (
+            "posterior" in self.released_
+        ):  # Around one mode draws have one labelling, and later ones the same.
+            order = np.argsort(-parts[0].mean(axis=0), kind="stable")
+        self._summarise(*parts, order)
         return self
-
-    # From the draws
-
-    def _summarise(self, weights, means, factors):
-        """Set the draws, relabelled, and their means."""
-        self._mixtures, covariances = relabelled(weights, means, factors, self.covariance_type)
-        draws = MixtureDraws(self._mixtures.weights, self._mixtures.means, covariances)
-        self.posterior_samples_ = draws
-        self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)
-        if self.covariance_type in ("spherical", "diag"):
-            self.precisions_ = 1.0 / self.covariances_
-        else:
-            self.precisions_ = np.linalg.inv(self.covariances_)
-
-    def _validated(self, X):
-        check_is_fitted(self)
-        return validate_table(self, X, reset=False, accept_sparse=False)
-
-    @silently()
-    def score_samples(self, X):
-        """Log of the density, averaged over the draws (the posterior predictive).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_samples,)
-            Finite, however far a row is: beyond what squares can hold it falls no further.
-        """
-        return log_density(self._validated(X), self._mixtures)
-
-    def score(self, X, y=None):
-        """Mean log density of rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-        y : ignored
-
-        Returns
-        -------
-        score : float
-        """
-        return float(self.score_samples(X).mean())
-
-    @silently()
-    def predict_proba(self, X):
-        """Probabilities of the components, averaged over the draws.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_components)
-            Mean over draws of ``p(component | x, draw)``.
-        """
-        return mean_responsibilities(self._validated(X), self._mixtures)
-
-    def predict(self, X):
-        """The most probable component.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, which are not clipped.
-
-        Returns
-        -------
-        labels : ndarray of int of shape (n_samples,)
-        """
-        return self.predict_proba(X).argmax(axis=1)
-
-    def sample(self, n_samples=1, random_state=None):
-        """Sample new rows from the posterior predictive; post-processing, so it may be repeated for free.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many; each picks a draw, then one of its components.
-        random_state : None, int or RandomState, default=None
-            It need not be secret: the draws are public.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            Independent rows given the draws, in no order.
-        labels : ndarray of int of shape (n_samples,)
-            Their components.
-
-        Raises
-        ------
-        ValueError
-            If ``n_samples`` is not a positive integer.
-        """
-        check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
-        return sample_mixtures(int(n_samples), self._mixtures, check_random_state(random_state))
-
-    def sample_posterior(self, n_draws=None, random_state=None):
-        """Draws from the posterior; post-processing, so it may be repeated for free.
-
-        Parameters
-        ----------
-        n_draws : int or None, default=None
-            How many, without replacement. None returns all of ``posterior_samples_``.
-        random_state : None, int or RandomState, default=None
-            Which ones. It need not be secret: the draws are public.
-
-        Returns
-        -------
-        draws : MixtureDraws
-            Some of ``posterior_samples_``, in their order along the chain, in copies.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer draws than asked for.
-        """
-        check_is_fitted(self)
-        draws = self.posterior_samples_
-        chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
-        return MixtureDraws(*(part[chosen] for part in draws))
-
-    def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, n_features = self.posterior_samples_, self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        features = np.asarray(names, dtype=str)
-        dims = _COVARIANCE_DIMS[self.covariance_type]
-        coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
-        if "other_feature" in dims:
-            coords["other_feature"] = features
-        variables = {
-            "weights": (draws.weights, ("component",)),
-            "means": (draws.means, ("component", "feature")),
-            "covariances": (draws.covariances, dims),
-        }
-        return variables, coords

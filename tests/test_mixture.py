@@ -65,6 +65,7 @@ def test_fitted_attributes(fitted):
 def test_every_fitted_attribute_is_public(mixture):
     """Nothing is kept but draws, their summaries, the plan and the schema of the table."""
     assert set(vars(mixture)) - set(mixture.get_params()) == {
+        "_order",  # Of the draws' components.
         "_mixtures",  # The draws once more, with factors of precisions.
         "covariances_",
         "data_norm_",
@@ -302,3 +303,113 @@ def test_plans_of_nothing(arguments):
         make().privacy_plan(*arguments)
     with pytest.raises(ValueError, match="epsilon"):
         make(epsilon=-1).privacy_plan(100, 3)
+
+
+# The posterior given what was released, which is the default
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def calibrated(request):
+    return DPGaussianMixturePosterior(
+        2, epsilon=5.0, covariance_type=request.param, data_norm=2.5, n_draws=50, random_state=0
+    ).fit(X)
+
+
+def test_the_default_is_noise_aware_and_finds_the_components(calibrated):
+    assert calibrated.plan_.name == "noise_aware" and calibrated.plan_.is_calibrated
+    assert calibrated.temperature_ == 1.0 and calibrated.spent_epsilon_ <= 5.0
+    assert calibrated.n_iter_ == calibrated.plan_.start_passes + 6
+    np.testing.assert_allclose(calibrated.means_, [[-0.5, -0.5], [1.0, 1.0]], atol=0.1)
+    np.testing.assert_allclose(calibrated.weights_, [0.7, 0.3], atol=0.06)
+    best = GaussianMixture(2, covariance_type=calibrated.covariance_type, random_state=0).fit(X)
+    assert best.score(X) - calibrated.score(X) < 0.05
+
+
+def test_any_number_of_draws_is_free_and_has_the_same_labels(calibrated):
+    many = calibrated.sample_posterior(1000, random_state=1)
+    assert many.weights.shape == (1000, 2)
+    for drawn, kept in zip(many, calibrated.posterior_samples_, strict=True):
+        error = 1.5 * drawn.std(axis=0)  # Fifty draws are worth at least ten.
+        assert (np.abs(drawn.mean(axis=0) - kept.mean(axis=0)) <= error).all()
+    again = calibrated.sample_posterior(1000, random_state=1)
+    np.testing.assert_array_equal(many.means, again.means)
+
+
+def test_intervals_and_their_table(calibrated):
+    interval, table = calibrated.posterior_interval(0.8), calibrated.summary(0.8)
+    for part, mean in zip(
+        interval, (calibrated.weights_, calibrated.means_, calibrated.covariances_), strict=True
+    ):
+        assert part.shape == (*mean.shape, 2)
+        assert (part[..., 0] < part[..., 1]).all()
+    assert list(table.columns)[2:4] == ["10%", "90%"]
+    assert {"weights[0]", "means[1, x1]"} < set(table.index)
+    np.testing.assert_array_equal(table["10%"].iloc[:2], interval.weights[:, 0])
+    assert (table["sd_without_privacy"] < 1.4 * table["sd"]).all()
+    assert (table["sd_without_privacy"].loc[["weights[0]"]] > 0.003).all()
+
+
+def test_draws_of_chains_are_no_intervals(mixture):
+    with pytest.warns(UserWarning, match="no calibrated posterior"):
+        mixture.posterior_interval()
+    with pytest.raises(ValueError, match="level"):
+        mixture.posterior_interval(1.5)
+
+
+def test_samples_may_have_to_be_within_bounds(calibrated):
+    rows, labels = calibrated.sample(2000, 0, bounds=(-0.5, [1.0, np.inf]))
+    assert rows.shape == (2000, 2) and labels.shape == (2000,)
+    assert rows.min() >= -0.5 and rows[:, 0].max() <= 1.0 < rows[:, 1].max()
+    free, _ = calibrated.sample(50_000, 1)
+    inside = free[((free >= -0.5) & (free <= [1.0, np.inf])).all(axis=1)]
+    np.testing.assert_allclose(rows.mean(axis=0), inside.mean(axis=0), atol=0.06)
+
+
+@pytest.mark.parametrize(
+    "bounds, named",
+    [
+        ((50.0, 60.0), "within the bounds"),
+        ((1.0, 0.0), "low"),
+        ((0.0, [1.0] * 3), "columns"),
+        ((0,), "pair"),
+    ],
+)
+def test_bounds_that_cannot_be_meant(calibrated, bounds, named):
+    with pytest.raises(ValueError, match=named):
+        calibrated.sample(10, 0, bounds=bounds)
+
+
+def test_one_component_is_never_behind_noisy_moments():
+    """Columns that hang together: released moments of the ball have noise of the size of all of it."""
+    rng = np.random.default_rng(0)
+    rows = 0.4 * rng.normal(size=(8000, 1)) + 0.05 * rng.normal(size=(8000, 4))
+    exact = GaussianMixture(1).fit(rows).score(rows)
+    one = DPGaussianMixturePosterior(1, epsilon=1.0, covariance_type="full", random_state=0)
+    assert exact - one.fit(rows).score(rows) < 0.05
+
+
+def test_too_many_components_are_told_before_the_fit():
+    many = DPGaussianMixturePosterior(8, random_state=0)
+    assert "more than 1,500 rows tell apart" in many.privacy_plan(1500, 2).warnings[0]
+
+
+def test_without_privacy_it_is_a_chain():
+    for sampler in ("auto", "noise_aware"):
+        plan = DPGaussianMixturePosterior(2, epsilon=np.inf, sampler=sampler).privacy_plan(100, 2)
+        assert plan.name == "sgld" and plan.temperature != plan.temperature
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e3])
+@pytest.mark.parametrize("kind", ["zero", "one", "huge", "tiny"])
+def test_tables_that_say_nothing_still_have_a_posterior(epsilon, kind):
+    table = {
+        "zero": np.zeros((6, 2)),
+        "one": np.ones((1, 2)),
+        "huge": 1e300 * rng.normal(size=(6, 2)),
+        "tiny": 1e-310 * rng.normal(size=(6, 2)),
+    }[kind]
+    for covariance_type in ("diag", "full"):
+        fit = DPGaussianMixturePosterior(
+            2, epsilon=epsilon, covariance_type=covariance_type, n_draws=20, random_state=0
+        ).fit(table)
+        assert all(np.isfinite(part).all() for part in fit.posterior_samples_)

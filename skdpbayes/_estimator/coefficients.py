@@ -1,20 +1,12 @@
-"""What coefficients are likely to be: intervals, and a table of them.
-
-    interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
-    widening  = 1 - (deviation without privacy) / (deviation of the draws)
+"""What coefficients are likely to be: intervals, and a table of them; see `intervals`.
 
 Everything here is post-processing of what was released.
 """
 
-import warnings
-from numbers import Real
-
 import numpy as np
-from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-# Draws from which ends of intervals are read, if as many can be had.
-_FEW = 400
+from .intervals import interval_ends, interval_table, required_pandas
 
 
 class CoefficientsMixin:
@@ -59,22 +51,7 @@ class CoefficientsMixin:
         (1, 5, 2)
         """
         check_is_fitted(self)
-        check_scalar(level, "level", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
-        if np.isnan(level):  # It is on neither side of a boundary.
-            raise ValueError("level is nan.")
-        if not self.plan_.is_calibrated:
-            warnings.warn(
-                f"draws of sampler={self.plan_.name!r} under privacy are no calibrated posterior: intervals "
-                "may cover much less, or more, than they say. Take sampler='noise_aware' for intervals, "
-                "with up to 200 coefficients.",
-                UserWarning,
-                stacklevel=2,
-            )
-        draws = self.posterior_samples_
-        if len(draws) < _FEW and "posterior" in self.released_:  # New ones are free.
-            draws = self.sample_posterior(_FEW, random_state=0)
-        ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return np.moveaxis(ends, 0, -1)
+        return interval_ends(self, level, self.posterior_samples_)
 
     def summary(self, level=0.9):
         """A table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
@@ -112,27 +89,10 @@ class CoefficientsMixin:
         >>> list(clf.summary().index)
         ['x0', 'x1', 'x2', 'x3', 'intercept']
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "summary makes a data frame, and needs pandas: pip install pandas"
-            ) from error
+        pd = required_pandas()
         interval = self.posterior_interval(level)
         draws = self.posterior_samples_
-        deviations = draws.std(axis=0)
-        without = self._deviations_without_privacy(deviations)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.clip(1.0 - without / deviations, 0.0, 1.0)
-        ends = [f"{50 * (1 + side * level):.10g}%" for side in (-1, 1)]
-        columns = {
-            "mean": draws.mean(axis=0),
-            "sd": deviations,
-            ends[0]: interval[..., 0],
-            ends[1]: interval[..., 1],
-            "sd_without_privacy": without,
-            "share_of_privacy": share,
-        }
+        without = self._deviations_without_privacy(draws.std(axis=0))
         coords = self._posterior_variables()[1]
         names = [
             *coords["feature"],
@@ -143,7 +103,8 @@ class CoefficientsMixin:
             index = pd.MultiIndex.from_product(
                 [coords["class"], names], names=["class", "coefficient"]
             )
-        return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index)
+        flat = draws.reshape(len(draws), -1)
+        return interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
 
     def _deviations_without_privacy(self, deviations):
         """Return the deviations that coefficients would have had, as far as releases tell; else nan."""

@@ -59,7 +59,7 @@ class MixtureDraws(NamedTuple):
     covariances: np.ndarray
 
 
-def relabelled(weights, means, factors, covariance_type):
+def relabelled(weights, means, factors, covariance_type, order=None):
     """Give draws one labelling.
 
     Parameters
@@ -67,6 +67,8 @@ def relabelled(weights, means, factors, covariance_type):
     weights, means, factors : ndarray
         Draws, as `unpack_mixture` returns them.
     covariance_type : {"spherical", "diag", "tied", "full"}
+    order : ndarray of shape (n_components,) or None, default=None
+        The order in which components are put where all draws have the same labels already.
 
     Returns
     -------
@@ -76,15 +78,17 @@ def relabelled(weights, means, factors, covariance_type):
     """
     if covariance_type == "tied":
         factors = factors[:, None]
-        covariances = _covariances_of(factors)
-        order = relabel(weights, means, covariances)
-        return Mixtures(reorder(weights, order), reorder(means, order), factors), covariances[:, 0]
     covariances = _covariances_of(factors)
-    if covariance_type == "spherical":
+    if order is not None:
+        order = np.broadcast_to(order, weights.shape)
+    elif covariance_type == "spherical":
         order = relabel(weights, means, np.broadcast_to(covariances[:, :, None], means.shape))
-        factors = factors[:, :, None]
     else:
         order = relabel(weights, means, covariances)
+    if covariance_type == "tied":
+        return Mixtures(reorder(weights, order), reorder(means, order), factors), covariances[:, 0]
+    if covariance_type == "spherical":
+        factors = factors[:, :, None]
     mixtures = Mixtures(*(reorder(part, order) for part in (weights, means, factors)))
     return mixtures, reorder(covariances, order)
 

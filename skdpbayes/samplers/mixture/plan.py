@@ -242,11 +242,32 @@ def plan_walk(sampler, walk_sampler, model, n_samples, budget, fixed):
 
 def _start(model, n_samples, budget):
     """Return (bounds of statistics, phases of the start, their share of ``mu^2``)."""
-    bounds = statistics_bounds(model)
-    splits = math.ceil(math.log2(CELLS * model.n_components))
-    passes = {"cells": splits + 1 + LLOYD, "soft": SOFT_PASSES, "refine": REFINING_PASSES}
+    passes = {"cells": search_passes(model), "soft": SOFT_PASSES, "refine": REFINING_PASSES}
     if model.n_components == 1:  # Its statistics do not depend on where it is.
         passes = {"refine": 1}
+    bounds, phases = start_phases(model, n_samples, budget, passes, SHARES)
+    return bounds, phases, sum(SHARES[name] for name in passes)
+
+
+def search_passes(model):
+    """Return how many passes it takes to cut a table into cells."""
+    return math.ceil(math.log2(CELLS * model.n_components)) + 1 + LLOYD
+
+
+def start_phases(model, n_samples, budget, passes, shares):
+    """Return (bounds of statistics, phases of a start).
+
+    Parameters
+    ----------
+    model : MixtureModel
+    n_samples : int
+    budget : Budget
+    passes : dict of {str: int}
+        Passes of the phases.
+    shares : dict of {str: float}
+        Shares of ``mu^2`` of the phases.
+    """
+    bounds = statistics_bounds(model)
     inflation = statistics_inflation(bounds, n_samples, budget)
     sensitivity = math.sqrt(budget.records_moved) * STATISTICS_NORM * inflation
     # Statistics of all cells are one vector, rounded to the lattice of its noise.
@@ -254,7 +275,7 @@ def _start(model, n_samples, budget):
     size = CELLS * model.n_components * triangular
     phases = []
     for name, count in passes.items():
-        mu = math.sqrt(SHARES[name] / count) * budget.mu
+        mu = math.sqrt(shares[name] / count) * budget.mu
         noise = sensitivity / free_shift(1.0 / mu, size) if budget.is_private else 0.0
         phases.append(Phase(name, count, noise))
-    return bounds, tuple(phases), sum(SHARES[name] for name in passes)
+    return bounds, tuple(phases)

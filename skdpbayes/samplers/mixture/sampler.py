@@ -11,24 +11,26 @@ from sklearn.base import clone
 from .._protocol import Sampler, check_made_for, check_public, of_plan, resolved_batch_size
 from ..auto import Auto
 from ..fisher import SGFS
-from ..langevin import OPS, SGHMC
+from ..langevin import OPS, SGHMC, SGLD
 from ..langevin.base import PATH_BURN_IN, LangevinSampler
 from ..metropolis import RandomWalk
+from ..noise_aware import NoiseAware
 from ..variational import BayesByBackprop
 from .path import complete_path
 from .plan import plan_noisy_path, plan_walk, statistics_bounds
+from .rounds import LARGEST_SIZE, RoundsPlan, plan_rounds, release_size
 
 _BY_OPTION = {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
 
 
 class MixtureSampler(Sampler):
-    """A private start, and a path around it.
+    """A posterior given what was released, or a private start and a path around it.
 
     Parameters
     ----------
     path : Sampler
-        Of the path: SGLD, SGHMC, SGNHT, a random walk, or your own; its step sizes follow from the start.
-        What has to be convex, or to have rows or a Gaussian prior, is refused.
+        `NoiseAware` for the first. Of the path: SGLD, SGHMC, SGNHT, a random walk, or your own; its step
+        sizes follow from the start. What has to be convex, or to have rows or a Gaussian prior, is refused.
     """
 
     def __init__(self, path):
@@ -40,7 +42,7 @@ class MixtureSampler(Sampler):
         return self.path.name
 
     def plan(self, model, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
-        """Divide a budget among the start and the path.
+        """Divide a budget among what is released.
 
         Parameters
         ----------
@@ -52,6 +54,7 @@ class MixtureSampler(Sampler):
         Returns
         -------
         plan : MixturePlan
+            A `RoundsPlan` for `NoiseAware` under privacy, and for `Auto` with nothing that only chains have.
 
         Raises
         ------
@@ -62,9 +65,9 @@ class MixtureSampler(Sampler):
         bounds, fixed = statistics_bounds(model), (temperature, n_steps, n_draws)
         check_public(bounds, n_samples, budget, *fixed)
         budget.checked_gaussian("a mixture's start")
-        path = clone(self.path)
-        if isinstance(path, Auto):
-            path = SGHMC(**path.get_params(deep=False))
+        path = _chosen(clone(self.path), model, budget, fixed)
+        if isinstance(path, NoiseAware):
+            return plan_rounds(of_plan(MixtureSampler(path)), model, n_samples, budget, n_draws)
         path._validate_params()
         _check_path(path)
         made_by = of_plan(MixtureSampler(path))
@@ -86,10 +89,33 @@ class MixtureSampler(Sampler):
         check_made_for(plan, target)
 
     def run(self, plan, target, generator, verbose):
-        """Release the start, and run the path around it."""
+        """Release what the plan says, and draw given it or around it."""
         from .core import run_mixture
+        from .noise_aware import run_rounds
 
-        return run_mixture(plan, target, generator, verbose)
+        run = run_rounds if isinstance(plan, RoundsPlan) else run_mixture
+        return run(plan, target, generator, verbose)
+
+    def redraw(self, released, n_draws, random_state):
+        """Return new draws given what was released, or None for a path."""
+        posterior = released.get("posterior")
+        return None if posterior is None else posterior.draw(n_draws, random_state)
+
+
+def _chosen(path, model, budget, fixed):
+    """Return the sampler that is meant: `NoiseAware`, or that of a path."""
+    temperature, n_steps, _ = fixed
+    if isinstance(path, NoiseAware) and budget.is_private:
+        path.checked_options(temperature, n_steps)
+        return path
+    is_plain = set(path.get_params(deep=False).values()) <= {"auto"}
+    if isinstance(path, NoiseAware) or (isinstance(path, Auto) and is_plain):
+        chain = temperature not in (None, 1.0) or n_steps is not None
+        if budget.is_private and not chain and release_size(model) <= LARGEST_SIZE:
+            return NoiseAware()
+        if not budget.is_private:
+            return SGLD()
+    return SGHMC(**path.get_params(deep=False)) if isinstance(path, Auto) else path
 
 
 def _check_path(path):

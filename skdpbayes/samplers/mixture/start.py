@@ -76,10 +76,17 @@ def find_start(model, phases, releases, n_samples, advance=lambda: None):
     start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
     if model.n_components == 1:
         d = model.n_features
-        weights, means, variances = np.ones(1), np.zeros((1, d)), np.full((1, d), 1.0 / d)
-    else:
-        weights, means, variances = merged(*start.soft(*start.cells()), model.n_components)
-    return start.refined(weights, means, variances)
+        return start.refined(np.ones(1), np.zeros((1, d)), np.full((1, d), 1.0 / d))
+    return start.refined(*start.groups())
+
+
+def find_groups(model, phases, releases, n_samples, advance=lambda: None):
+    """Return (weights, means, variances) of as many groups as components, without refining them.
+
+    Parameters are those of `find_start`.
+    """
+    start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
+    return start.groups()
 
 
 class _Start:
@@ -91,6 +98,14 @@ class _Start:
         found = self.releases.release(components, self.phases[name].noise_scale)
         self.advance()
         return found
+
+    def groups(self):
+        """Return (weights, means, variances) of as many groups as there are to be components."""
+        found = self.cells()
+        if self.model.n_components == 1:
+            weights, means, variances = found
+            return weights, means, np.clip(variances, _LEAST_VARIANCE, _LARGEST_VARIANCE)
+        return merged(*self.soft(*found), self.model.n_components)
 
     # Cells
 
@@ -222,10 +237,13 @@ def _diagonal(weights, means, variances):
 def _components(weights, means, covariances):
     if covariances.ndim == 2:
         return _diagonal(weights, means, covariances)
-    # A lower triangular F with F F^T = C^-1: the inverse of an upper triangular U^T with U U^T = C.
-    flipped = np.linalg.cholesky(covariances[:, ::-1, ::-1])[:, ::-1, ::-1]
-    factors = np.tril(np.linalg.inv(flipped).swapaxes(1, 2))
-    return Components(np.log(weights), means, np.ascontiguousarray(factors))
+    return Components(np.log(weights), means, factors_of(covariances))
+
+
+def factors_of(covariances):
+    """Return lower triangular ``F`` with ``F F^T = C^-1``: inverses of ``U^T`` with ``U U^T = C``."""
+    flipped = np.linalg.cholesky(covariances[..., ::-1, ::-1])[..., ::-1, ::-1]
+    return np.ascontiguousarray(np.tril(np.linalg.inv(flipped).swapaxes(-1, -2)))
 
 
 def _as_statistics(counts, means, covariances):

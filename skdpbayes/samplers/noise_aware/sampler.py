@@ -36,7 +36,8 @@ class NoiseAware(Sampler):
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
     wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
     logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
-    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`.
+    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`. Of mixtures, statistics of the
+    components are released, in their own coordinates; without privacy the plan is that of `SGLD`.
 
     References
     ----------
@@ -60,11 +61,7 @@ class NoiseAware(Sampler):
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         budget.checked_gaussian(f"sampler={self.name!r}")
-        if temperature not in (None, 1.0):
-            raise ValueError(
-                f"sampler={self.name!r} draws from the posterior itself, and temperature={temperature} asks "
-                "for another: leave it at 'auto', or take sampler='auto'."
-            )
+        self.checked_options(temperature, None)
         size = size_of(bounds)
         if size is None:
             raise ValueError(
@@ -82,12 +79,21 @@ class NoiseAware(Sampler):
             )
         if not budget.is_private:
             return SGFS().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
+        self.checked_options(temperature, n_steps)
+        return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
+
+    def checked_options(self, temperature, n_steps):
+        """Raise a ValueError for what only chains have."""
+        if temperature not in (None, 1.0):
+            raise ValueError(
+                f"sampler={self.name!r} draws from the posterior itself, and temperature={temperature} asks "
+                "for another: leave it at 'auto', or take sampler='auto'."
+            )
         if n_steps is not None:
             raise ValueError(
                 f"n_steps={n_steps} is for chains that read the table at every step, and "
-                f"sampler={self.name!r} reads it eleven times: leave n_steps='auto'."
+                f"sampler={self.name!r} reads it a few times: leave n_steps='auto'."
             )
-        return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""

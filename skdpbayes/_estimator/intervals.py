@@ -1,0 +1,92 @@
+"""Intervals of what was drawn, and a table of them.
+
+    interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
+    widening  = 1 - (deviation without privacy) / (deviation of the draws)
+
+Everything here is post-processing of what was released.
+"""
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from sklearn.utils import check_scalar
+
+# Draws from which ends of intervals are read, if as many can be had.
+_FEW = 400
+
+
+def interval_ends(estimator, level, draws):
+    """Return ends of intervals, along a last axis of length 2.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Fitted.
+    level : float
+        In (0, 1).
+    draws : ndarray or tuple of ndarray
+        All of its draws.
+
+    Returns
+    -------
+    ends : ndarray or list of ndarray
+    """
+    check_scalar(level, "level", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
+    if np.isnan(level):  # It is on neither side of a boundary.
+        raise ValueError("level is nan.")
+    if not estimator.plan_.is_calibrated:
+        warnings.warn(
+            f"draws of sampler={estimator.plan_.name!r} under privacy are no calibrated posterior: intervals "
+            "may cover much less, or more, than they say. Take sampler='noise_aware' for intervals, "
+            "with up to 200 coefficients.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if estimator.plan_.n_draws < _FEW and "posterior" in estimator.released_:  # New ones are free.
+        draws = estimator.sample_posterior(_FEW, random_state=0)
+    quantiles = [(1 - level) / 2, (1 + level) / 2]
+    if isinstance(draws, tuple):
+        return [np.moveaxis(np.quantile(part, quantiles, axis=0), 0, -1) for part in draws]
+    return np.moveaxis(np.quantile(draws, quantiles, axis=0), 0, -1)
+
+
+def interval_table(draws, interval, without, index, level):
+    """Return a data frame, or raise an ImportError without pandas.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, n)
+    interval : ndarray of shape (n, 2)
+    without : ndarray of shape (n,)
+        Deviations without privacy.
+    index : sequence or pandas.Index
+        Names of the rows.
+    level : float
+        That of the intervals.
+    """
+    pd = required_pandas()
+    deviations = draws.std(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.clip(1.0 - without / deviations, 0.0, 1.0)
+    ends = [f"{50 * (1 + side * level):.10g}%" for side in (-1, 1)]
+    columns = {
+        "mean": draws.mean(axis=0),
+        "sd": deviations,
+        ends[0]: interval[:, 0],
+        ends[1]: interval[:, 1],
+        "sd_without_privacy": without,
+        "share_of_privacy": share,
+    }
+    return pd.DataFrame(columns, index=index)
+
+
+def required_pandas():
+    """Return pandas, or raise an ImportError that says what it is for."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "summary makes a data frame, and needs pandas: pip install pandas"
+        ) from error
+    return pd

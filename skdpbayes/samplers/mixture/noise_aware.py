@@ -1,0 +1,163 @@
+"""A mixture's posterior given what was released: a search, and rounds in the components' own coordinates.
+
+    cells -> components -> S^(1) around them -> the mode given S^(1) -> S^(2) around it -> ...
+    p(theta | S^(t), S^(t+1), ...) given the last rounds
+
+Each release is a sum over records with Gaussian noise, on a lattice; what comes between follows from it. See
+`rounds` for what it costs.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..._silence import silently
+from ...targets.mixture import Components, MixtureModel, pack_mixture
+from .._machinery.execution import progress_bar
+from .._machinery.lattice import release_vector
+from .._protocol import Released
+from ..langevin.at_noise import free_shift
+from ..noise_aware.draws import draw, find_mode
+from .conditioned import Conditioned
+from .local import Reference, inflation, local_sums
+from .looks import condition, make_look
+from .start import factors_of, find_groups
+from .statistics import StatisticsReleases
+
+# References of the first rounds are wider than the mixture.
+_WIDENING = (1.5, 1.2)
+# Deviation of the prior that keeps the mode near where rows were looked at, until the last round; how far it
+# may go at once; and how often moments are simulated anew before a round, and after the last.
+_LEASH, _LARGEST_MOVE = 0.7, 1.0
+_REPEATS, _LAST_REPEATS = 2, 4
+# Of rounds that are used together, as many as have about so many statistics.
+_MOST_STATISTICS = 1500
+
+
+@silently()
+@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+def run_rounds(plan, table, generator, verbose):
+    """Carry out a `RoundsPlan`."""
+    with progress_bar(plan.n_updates, plan.name, verbose) as advance:
+        released = Rounds(plan, table, generator, advance)
+        released.look_around()
+    posterior = released.posterior()
+    draws = posterior.draw(plan.n_draws, generator)
+    return Released(draws, plan, other={"posterior": posterior})
+
+
+class Rounds:
+    """What has been released, and the mixture that it points to.
+
+    Parameters
+    ----------
+    plan : RoundsPlan
+    table : MixtureTable
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, table, generator, advance=lambda: None):
+        self.plan, self.table, self.generator, self.advance = plan, table, generator, advance
+        self.is_size_public = plan.budget.neighboring_relation == "replace_one"
+        self.looks = []
+        releases = StatisticsReleases(table, plan.n_samples, generator)
+        groups = find_groups(plan.model, plan.phases, releases, plan.n_samples, advance)
+        self.at = self._as_reference(*groups)
+
+    def _as_reference(self, weights, means, variances):
+        """Return groups as a `Reference` of the model's kind."""
+        kind = self.plan.model.covariance_type
+        if kind == "spherical":
+            variances = np.repeat(variances.mean(axis=1, keepdims=True), means.shape[1], axis=1)
+        if kind == "tied":
+            variances = np.repeat(weights[None] @ variances, len(weights), axis=0)
+        factors = np.sqrt(variances)
+        if self.plan.model.is_triangular:
+            factors = factors[:, :, None] * np.eye(means.shape[1])
+        return Reference(kind, self.plan.n_samples * weights, means, factors).regular()
+
+    def look_around(self):
+        """Release statistics round by round, each around the mode given those before."""
+        for number, multiplier in enumerate(self.plan.round_multipliers):
+            widening = _WIDENING[number] if number < len(_WIDENING) else 1.0
+            self.release(self.at.widened(widening), self.plan.scales[number], multiplier)
+            is_last = number == len(self.plan.round_multipliers) - 1
+            for _ in range(_LAST_REPEATS if is_last else _REPEATS):
+                given = self.given(**({} if is_last else {"leash": _LEASH}))
+                self.at = given.reference(_shortened(find_mode(given), given))
+
+    def release(self, reference, scales, multiplier):
+        """Add a look at statistics around a reference."""
+        plan, budget = self.plan, self.plan.budget
+        room = inflation(plan.n_samples, budget.neighboring_relation, reference)
+        sums = local_sums(self.table, reference, scales)
+        bound = np.sqrt(budget.records_moved) * scales.norm * room
+        noise = bound / free_shift(multiplier, sums.size)
+        sums = release_vector(sums, noise, self.generator)
+        self.looks.append(make_look(reference, scales, sums, noise))
+        self.advance()
+
+    def given(self, **options):
+        """Return what the last looks say, near the current mixture."""
+        most = max(1, _MOST_STATISTICS // self.looks[-1].sums.size)
+        looks = self.looks[-min(most, self.plan.n_together) :]
+        return condition(self.plan.model, self.at, looks, self.is_size_public, **options)
+
+    def posterior(self):
+        """Return the `MixturePosterior` that the last looks amount to."""
+        last = self.looks[-1]
+        quiet = last._replace(noise_scale=1e-3 * last.noise_scale)
+        alone = condition(self.plan.model, self.at, [quiet], self.is_size_public)
+        # As if its statistics were as expected.
+        moments = alone._moments(*alone.place(alone.start[None])).ravel()
+        return MixturePosterior(
+            self.plan.model, self.given(), replace(alone, linear=alone.precision @ moments)
+        )
+
+
+def _shortened(u, given):
+    """Return a mode that is no farther than moments are about linear."""
+    first = given.contrasts.shape[1]
+    return u * min(1.0, _LARGEST_MOVE / max(float(np.abs(u[first:]).max()), 1e-300))
+
+
+@dataclass(frozen=True)
+class MixturePosterior:
+    """A mixture's posterior given what was released.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    conditioned : Conditioned
+    without_noise : Conditioned
+        What it would be without noise, as far as that is known.
+    """
+
+    model: MixtureModel
+    conditioned: Conditioned
+    without_noise: Conditioned
+
+    def draw(self, n_draws, random, *, noise=True):
+        """Return draws of shape (n_draws, n), as those of chains are.
+
+        Parameters
+        ----------
+        n_draws : int
+        random : Generator or RandomState
+            It need not be secret.
+        noise : bool, default=True
+            Whether noise was added to what was released.
+        """
+        seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
+        given = self.conditioned if noise else self.without_noise
+        with np.errstate(all="ignore"):
+            counts, means, factors = given.mixtures(draw(given, n_draws, int(seed)))
+        logs = np.log(counts / counts.sum(axis=1, keepdims=True))
+        matrices = factors.ndim == 4
+        inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors
+        parts = zip(logs, means, inverse, strict=True)
+        return np.array([pack_mixture(Components(*part), self.model) for part in parts])
