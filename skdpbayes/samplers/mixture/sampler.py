@@ -8,7 +8,8 @@ looks for it, by `statistics` alone; `core` runs both. See `skdpbayes.targets.mi
 
 from sklearn.base import clone
 
-from .._protocol import Sampler, check_made_for, check_public, of_plan, resolved_batch_size
+from .._protocol import Sampler, check_made_for, of_plan, resolved_batch_size
+from .._public_numbers import check_public
 from ..auto import Auto
 from ..fisher import SGFS
 from ..langevin import OPS, SGHMC, SGLD

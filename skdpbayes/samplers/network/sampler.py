@@ -8,7 +8,8 @@ does it.
 
 from sklearn.base import clone
 
-from .._protocol import Sampler, check_public, of_plan
+from .._protocol import Sampler, of_plan
+from .._public_numbers import check_public
 from .plan import plan_network
 
 
