@@ -11,3 +11,7 @@ class BudgetExceededError(RuntimeError):
 
 class LedgerOutOfReachError(RuntimeError):
     """A fit would have to be charged to a ledger that is active in another process."""
+
+
+class PrivacyLeakWarning(PrivacyWarning):
+    """A step of a pipeline learns from the rows without noise, or is not known not to."""
