@@ -29,9 +29,9 @@ class PrivatePipeline(Pipeline):
     delta : float, default=None
         None takes ``min(1e-5, 1 / (10 n))``.
     shares : dict of {str: float}, default=None
-        Shares of the squared ``mu`` (of epsilon, if delta is 0) of the spending steps, by their names, those of
-        inner steps joined by ``__``. The last step may be left out. None gives it four fifths, and the others the
-        rest in proportion to their columns.
+        Shares of the squared ``mu`` (of epsilon, if delta is 0) of the spending steps, by their names, those
+        of inner steps joined by ``__``. The last step may be left out. None gives it four fifths, and the
+        others the rest in proportion to their columns.
     strict : bool, default=False
         Whether steps that may leak are an error, and not a warning.
     memory, verbose
@@ -175,8 +175,8 @@ class PrivatePipeline(Pipeline):
             return
         if not (cost.is_gaussian and cost.mu <= plan.final_cost.mu):
             raise RuntimeError(
-                "the last step's cost is of another form than was planned for it: fix its sampler, or give public "
-                "lists of categories, so that its number of columns is known. The budget is spent."
+                "the last step's cost is of another form than was planned for it: fix its sampler, or give "
+                "public lists of categories. The budget is spent."
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _get_column_indices
+from sklearn.utils._indexing import _get_column_indices
 
 from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
 from ..preprocessing._plan import public_size
@@ -141,7 +141,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     -------
     plan : PipelinePlan
     """
-    found = spending_steps(pipeline, n_columns, table)[0]
+    found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not _is_free(one[1])]
     if not found:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend a budget on."
@@ -150,7 +150,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
     budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
     *early, (last, final, width) = found
-    early = [one for one in early if _spends(*one)]
+    early = [one for one in early if _has_columns(*one)]
     shares = _shares(pipeline.shares, early, last)
     free = PrivacyCost(budget.neighboring_relation)
     steps, costs = {}, [free]
@@ -168,9 +168,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     )
 
 
-def _spends(path, step, columns):
-    if isinstance(step, DPImputer) and step.strategy == "constant":
-        return False
+def _is_free(step):
+    return isinstance(step, DPImputer) and step.strategy == "constant"
+
+
+def _has_columns(path, step, columns):
     if columns is None:
         raise ValueError(
             f"{path} comes after a step whose number of columns is not public: put it before that step."
@@ -204,7 +206,6 @@ def _part_of(budget, share, n_steps):
 
 
 def _cost(step, epsilon, delta, n_samples, n_columns):
-    # The size is public by now, whichever relation it is.
     step = clone(step).set_params(epsilon=epsilon, delta=delta)
     return step.privacy_plan(n_samples, n_columns).cost
 
