@@ -29,6 +29,7 @@ from sklearn.preprocessing import (
 
 from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline._leaks import leaks
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
@@ -148,8 +149,6 @@ def test_steps_that_learn_nothing_pass():
         warnings.simplefilter("error", PrivacyLeakWarning)
         make_private_pipeline(*steps[:4], Cheap(), strict=True).fit(X, y)
     lists = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
-    from skdpbayes.pipeline._leaks import leaks
-
     assert leaks(lists) == [] and leaks("passthrough") == []
 
 

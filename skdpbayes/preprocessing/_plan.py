@@ -4,6 +4,7 @@ plan(n_samples, n_features) -> reserve -> read -> noisy parameters, which are al
 """
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 
@@ -11,6 +12,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_scalar
 
+from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
 from ..privacy.ledger import reserve
@@ -130,6 +132,8 @@ class PrivateTransformerMixin:
 
     def _spend(self, plan):
         """Charge a plan, set what is public of it, and return the generator of the noise."""
+        for text in plan.warnings:
+            warnings.warn(text, PrivacyWarning, stacklevel=3)
         reserve(plan)
         self.plan_ = plan
         self.privacy_cost_ = plan.cost
