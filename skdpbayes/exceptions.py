@@ -15,3 +15,7 @@ class LedgerOutOfReachError(RuntimeError):
 
 class LedgerFileError(RuntimeError):
     """The file of a ledger cannot be read or written, or is damaged: nothing is charged, and no fit runs."""
+
+
+class PrivacyLeakWarning(PrivacyWarning):
+    """A step of a pipeline learns from the rows without noise, or is not known not to."""

@@ -7,7 +7,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.neural_network import DPBayesianMLPClassifier
-from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
+from skdpbayes.preprocessing import (
+    BoundedScaler,
+    DPImputer,
+    DPOneHotEncoder,
+    DPQuantileScaler,
+    RowNormClipper,
+)
 from skdpbayes.samplers import SGHMC, SGLD
 
 ESTIMATORS = [
@@ -26,6 +32,10 @@ ESTIMATORS = [
     BoundedScaler(),
     BoundedScaler(lower=0.0, upper=3.0, feature_range=(0, 1)),
     RowNormClipper(),
+    DPImputer(),
+    DPImputer(strategy="median"),
+    DPOneHotEncoder(),
+    DPQuantileScaler(),
 ]
 
 

@@ -83,6 +83,7 @@ def test_what_plans_imports_nothing_that_reads_records(path):
         ("samplers", ("_estimator", "linear_model", "mixture", "neural_network")),
         ("_estimator", ("linear_model", "neural_network")),
         ("metrics", ("samplers", "targets", "_estimator", "linear_model", "model_selection")),
+        ("preprocessing", ("linear_model", "mixture", "neural_network", "metrics", "pipeline")),
         ("model_selection", ("samplers", "targets", "_estimator", "linear_model", "mixture")),
     ],
 )

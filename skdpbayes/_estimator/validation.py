@@ -6,10 +6,12 @@ from sklearn.utils.validation import validate_data
 from .._silence import silently
 
 
-def validate_table(estimator, X, y="no_validation", *, reset, accept_sparse="csr"):
+def validate_table(
+    estimator, X, y="no_validation", *, reset, accept_sparse="csr", ensure_all_finite=True
+):
     """Validate a table by scikit-learn's means; no error quotes a cell, and no warning depends on one.
 
-    ``accept_sparse`` is as in scikit-learn's `check_array`.
+    ``accept_sparse`` and ``ensure_all_finite`` are as in scikit-learn's `check_array`.
 
     Raises
     ------
@@ -27,13 +29,15 @@ def validate_table(estimator, X, y="no_validation", *, reset, accept_sparse="csr
                 accept_sparse=accept_sparse,
                 dtype=[np.float64, np.float32],
                 order="C",
+                ensure_all_finite=ensure_all_finite,
             )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         remedy = _without_cells(str(error))
         if remedy is None:
             raise
+        kind = type(error)
     # Outside the handler, so that the message with the cells is not chained to the error either.
-    raise ValueError(remedy)
+    raise kind(remedy)
 
 
 def _without_cells(message):
@@ -41,14 +45,20 @@ def _without_cells(message):
     if "could not convert string" in message:
         return (
             "X holds text where numbers are expected: encode categories by a public list of them, "
-            "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore')."
+            "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or by DPOneHotEncoder, which "
+            "finds them privately."
+        )
+    if "argument must be a string or a real number" in message:
+        return (
+            "X holds None or other objects, and every argument must be a string of digits or a real number: "
+            "mark missing values by NaN."
         )
     if message.startswith("Input X contains NaN"):
         # That of scikit-learn recommends imputers, most of which learn from the rows.
         return (
-            "Input X contains NaN: fill in a public constant, e.g. by SimpleImputer(strategy='constant', "
-            "fill_value=0, keep_empty_features=True) in a pipeline. Means and medians of private rows "
-            "would leak."
+            "Input X contains NaN: put skdpbayes.preprocessing.DPImputer() into the pipeline, which fills in "
+            "a public constant for free, or private medians by strategy='median'. Means and medians without "
+            "noise would leak."
         )
     if "Complex data not supported" in message:
         return "Complex data not supported: X must hold real numbers."
@@ -73,5 +83,6 @@ def _refuse_text_columns(X):
     if text:
         raise ValueError(
             f"columns {text} are not numeric: encode categories by a public list of them, e.g. "
-            "OneHotEncoder(categories=[...], handle_unknown='ignore'), in a ColumnTransformer."
+            "OneHotEncoder(categories=[...], handle_unknown='ignore'), or by DPOneHotEncoder, which finds "
+            "them privately, in a ColumnTransformer."
         )

@@ -15,6 +15,8 @@ Three forms are kept apart and composed when a number is asked for:
 - what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
   ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
 
+A probability with which anything may be told is added to delta.
+
 Every form that can express a whole cost bounds it, and the least bound is reported.
 """
 
@@ -157,6 +159,8 @@ class PrivacyCost:
         Mechanisms with an epsilon at delta 0.
     selected : tuple of SelectedRun, default=()
         Runs of which only the best is released.
+    failure : float, default=0.0
+        A delta that is added to that of all else.
 
     Examples
     --------
@@ -176,6 +180,7 @@ class PrivacyCost:
     rho: float = 0.0
     pure: tuple[PureMechanism, ...] = ()
     selected: tuple[SelectedRun, ...] = ()
+    failure: float = 0.0
 
     def __post_init__(self):
         if self.neighboring_relation not in NEIGHBORING_RELATIONS:
@@ -183,7 +188,7 @@ class PrivacyCost:
                 f"neighboring_relation must be one of {sorted(NEIGHBORING_RELATIONS)}, "
                 f"got {self.neighboring_relation!r}."
             )
-        for name in ("mu", "rho"):
+        for name in ("mu", "rho", "failure"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}.")
         for part in self._parts:
@@ -202,12 +207,12 @@ class PrivacyCost:
     @property
     def is_gaussian(self):
         """Whether the cost is ``mu``-GDP and no more."""
-        return not self._parts and self.rho == 0
+        return not self._parts and self.rho == self.failure == 0
 
     @property
     def pure_epsilon(self):
         """Epsilon at delta 0; ``inf`` where there is none."""
-        if self.mu > 0 or self.rho > 0 or self.sampled or self.counted:
+        if self.mu > 0 or self.rho > 0 or self.failure > 0 or self.sampled or self.counted:
             return math.inf
         bits = [part.log_odds_range * part.count for part in self.bits]
         return math.fsum(bits + [part.pure_epsilon for part in self.pure + self.selected])
@@ -215,7 +220,7 @@ class PrivacyCost:
     @property
     def concentrated(self):
         """The cost as zCDP; ``inf`` where there is no such form."""
-        if self.sampled or self.counted or self.selected:
+        if self.sampled or self.counted or self.selected or self.failure > 0:
             return math.inf
         bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.bits)
         pure = math.fsum(part.count * part.level**2 / 2.0 for part in self.pure)
@@ -245,6 +250,9 @@ class PrivacyCost:
         """
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
+        if self.failure > 0:
+            left = delta - self.failure
+            return replace(self, failure=0.0).epsilon(left) if left > 0 else math.inf
         if self.is_nothing:
             return math.inf
         if delta == 0:
@@ -282,6 +290,8 @@ class PrivacyCost:
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
+        if self.failure > 0:
+            return min(1.0, self.failure + replace(self, failure=0.0).delta(epsilon))
         if math.isinf(epsilon) or self.pure_epsilon <= epsilon:
             return 0.0
         if self.is_nothing:
@@ -379,7 +389,8 @@ def composed(costs):
         name: _merged(chain.from_iterable(getattr(cost, name) for cost in costs)) for name in _PARTS
     }
     mu = math.hypot(*(cost.mu for cost in costs))
-    return PrivacyCost(*relations, mu, rho=math.fsum(cost.rho for cost in costs), **parts)
+    sums = {name: math.fsum(getattr(cost, name) for cost in costs) for name in ("rho", "failure")}
+    return PrivacyCost(*relations, mu, **parts, **sums)
 
 
 def _merged(parts):

@@ -20,7 +20,7 @@ def published_event(cost):
     relation = RELATIONS[cost.neighboring_relation]
     if cost.is_nothing:
         return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
-    if cost.bits or cost.rho > 0 or cost.counted or cost.pure or cost.selected:
+    if cost.bits or cost.rho > 0 or cost.counted or cost.pure or cost.selected or cost.failure:
         if math.isinf(cost.concentrated):
             raise NotImplementedError(f"dp-accounting has no event for {cost}.")
         return PublishedEvent(dp_accounting.dp_event.ZCDpEvent(cost.concentrated), relation)

@@ -36,6 +36,7 @@ _MECHANISMS = {
     "bits": "Randomised decisions of bounded range (accept or reject, exponential mechanism)",
     "pure": "Mechanisms that are private with delta 0, such as counts with discrete Laplace noise",
     "selected": "The best of a random number of runs, or parts of a table that are disjoint",
+    "failure": "Thresholds on noisy counts, whose failure is added to delta",
     "rho": "Mechanisms that are known as zero-concentrated differential privacy",
 }
 _FIXED = " It holds if no plan was chosen by looking at earlier releases."

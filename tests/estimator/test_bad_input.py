@@ -133,7 +133,7 @@ def test_parameters(options, named):
 @pytest.mark.parametrize(
     "table, labels, named",
     [
-        (spoiled(np.nan), y, "NaN: fill in a public constant"),
+        (spoiled(np.nan), y, "NaN: put skdpbayes.preprocessing.DPImputer"),
         (spoiled(np.inf), y, "infinity"),
         (spoiled(-np.inf), y, "infinity"),
         (sp.csr_array(spoiled(np.nan)), y, "NaN"),

@@ -44,6 +44,7 @@ EVERYTHING = PrivacyCost(
 )
 OF_ALL_KINDS = dataclasses.replace(
     EVERYTHING,
+    failure=1e-7 / 3,
     pure=(PureMechanism(0.1 + 0.2, 3),),
     selected=(
         SelectedRun((SMALL, PrivacyCost("replace_one", pure=(PureMechanism(1 / 3),))), 5.0, np.inf),

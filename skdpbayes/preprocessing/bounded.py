@@ -13,12 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import FLOAT_DTYPES, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._silence import silently
-from .targets._clipping import NORMS, canonical, clip_rows, row_scales, scale_rows
-
-__all__ = ["BoundedScaler", "RowNormClipper", "row_scales"]
+from .._estimator.validation import validate_table
+from .._silence import silently
+from ..targets._clipping import NORMS, canonical, clip_rows, scale_rows
 
 # Shorter rows lose their digits in single precision.
 _SHORTEST_SINGLE = 1e-30
@@ -111,8 +110,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns. A pandas Series whose index names columns goes by name, whatever their
-        order, and has to name all of them; anything else goes by position.
+        Public bounds of the columns. A dict, or a pandas Series whose index names columns, goes by name,
+        whatever their order, and has to name all of them; anything else goes by position.
     feature_range : tuple of (float, float), default=(-1.0, 1.0)
         Where ``lower`` and ``upper`` go.
 
@@ -138,8 +137,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints = {
-        "lower": [Real, "array-like"],
-        "upper": [Real, "array-like"],
+        "lower": [Real, "array-like", dict],
+        "upper": [Real, "array-like", dict],
         "feature_range": [tuple, list],
     }
 
@@ -159,7 +158,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the bounds as arrays in the order of columns, whose names are None if they have none."""
         bounds = {}
         for name in ("lower", "upper"):
-            bound = _in_order(getattr(self, name), columns, name)
+            bound = in_order(getattr(self, name), columns, name)
             try:
                 bounds[name] = np.asarray(bound, dtype=np.float64)
             except (TypeError, ValueError):
@@ -185,29 +184,21 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return scale, low - lower * scale
 
     def _keeps_zero(self):
-        named = [bound for bound in (self.lower, self.upper) if _is_series(bound)]
+        named = [bound for bound in (self.lower, self.upper) if _is_named(bound)]
         try:
-            lower, upper = self._bounds(named[0].index if named else None)
+            lower, upper = self._bounds(_labels(named[0]) if named else None)
             moved = self._scale_and_min(lower, upper)[1]
         except (TypeError, ValueError):
             return False
         return bool(np.all(moved == 0) and np.all(lower <= 0) and np.all(upper >= 0))
 
-    @silently()
     def _validate(self, X, reset):
         if sp.issparse(X) and not self._keeps_zero():
             raise ValueError(
                 "these bounds move zero, which would fill a sparse matrix: take lower=-upper with a "
                 "feature_range around 0, or lower=0 with feature_range=(0, 1), or pass a dense array."
             )
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=FLOAT_DTYPES,
-            ensure_all_finite="allow-nan",
-        )
+        return validate_table(self, X, reset=reset, ensure_all_finite="allow-nan")
 
     def fit(self, X, y=None):
         """Check the number of columns against the bounds; nothing is learnt from the rows.
@@ -287,23 +278,29 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X
 
 
-def _is_series(bound):
-    return hasattr(bound, "reindex")
+def _is_named(bound):
+    return isinstance(bound, dict) or hasattr(bound, "reindex")
 
 
-def _in_order(bound, columns, name):
-    """Return a bound in the order of a table's columns, if it is a Series that names them."""
-    if not _is_series(bound):
+def _labels(bound):
+    return list(bound if isinstance(bound, dict) else bound.index)
+
+
+def in_order(bound, columns, name):
+    """Return a bound in the order of a table's columns, if it is a Series or a dict that names them."""
+    if not _is_named(bound):
         return bound
-    labels, columns = list(bound.index), [] if columns is None else list(columns)
-    if sorted(labels, key=repr) == sorted(columns, key=repr) and bound.index.is_unique:
-        return bound.loc[columns]
-    if labels == list(range(len(labels))):
+    labels, columns = _labels(bound), [] if columns is None else list(columns)
+    if sorted(labels, key=repr) == sorted(columns, key=repr) and len(set(labels)) == len(labels):
+        return (
+            [bound[column] for column in columns] if isinstance(bound, dict) else bound.loc[columns]
+        )
+    if labels == list(range(len(labels))) and not isinstance(bound, dict):
         return bound
     if not columns:
         raise ValueError(
-            f"{name} names columns, and those of X have no names: pass a data frame, or "
-            f"{name}.to_numpy() in the order of the columns."
+            f"{name} names columns, and those of X have no names: pass a data frame, or the bounds "
+            "as a list in the order of the columns."
         )
     unbounded = [column for column in columns if column not in labels]
     unknown = [label for label in labels if label not in columns]

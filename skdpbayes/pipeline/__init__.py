@@ -1,0 +1,6 @@
+"""Pipelines whose private steps share one budget."""
+
+from ._pipeline import PrivatePipeline, make_private_pipeline
+from ._plan import PipelinePlan
+
+__all__ = ["PipelinePlan", "PrivatePipeline", "make_private_pipeline"]

@@ -1,0 +1,78 @@
+"""Which steps learn from rows without noise. What is not known is taken to."""
+
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+
+# They look at nothing but the number of columns.
+_LEARN_NOTHING = {
+    "AdditiveChi2Sampler",
+    "FeatureHasher",
+    "HashingVectorizer",
+    "PolynomialFeatures",
+    "PolynomialCountSketch",
+    "RBFSampler",
+    "SkewedChi2Sampler",
+}
+_REMEDIES = {
+    "StandardScaler": "DPQuantileScaler or BoundedScaler",
+    "MinMaxScaler": "DPQuantileScaler or BoundedScaler",
+    "MaxAbsScaler": "DPQuantileScaler or BoundedScaler",
+    "RobustScaler": "DPQuantileScaler or BoundedScaler",
+    "SimpleImputer": "DPImputer, or strategy='constant' with keep_empty_features=True",
+    "OneHotEncoder": "DPOneHotEncoder, or public categories and neither min_frequency nor max_categories",
+    "OrdinalEncoder": "public categories and neither min_frequency nor max_categories",
+    "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
+}
+
+
+def children(step):
+    """Return the (name, step) of what a composite holds, or None."""
+    if isinstance(step, Pipeline):
+        return list(step.steps)
+    if isinstance(step, ColumnTransformer):
+        held = [(name, one) for name, one, _ in step.transformers]
+        return [*held, ("remainder", step.remainder)]
+    if isinstance(step, FeatureUnion):
+        return list(step.transformer_list)
+    return None
+
+
+def is_private(step):
+    """Tell whether a step keeps to a budget by itself."""
+    return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
+
+
+def leaks(step):
+    """Return what is said of the steps that may leak, one text each."""
+    if step is None or isinstance(step, str):
+        return []
+    held = children(step)
+    if held is not None:
+        return [text for _, one in held for text in leaks(one)]
+    if is_private(step) or _learns_nothing(step):
+        return []
+    name = type(step).__name__
+    remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
+    return [f"{name} learns from the rows without noise, for all that is known: take {remedy}."]
+
+
+def _learns_nothing(step):
+    name, module = type(step).__name__, type(step).__module__
+    if module.startswith("skdpbayes."):
+        return name in ("BoundedScaler", "RowNormClipper")
+    if not module.startswith("sklearn."):
+        return False
+    if name in _LEARN_NOTHING or not get_tags(step).requires_fit:
+        return True
+    if name in ("OneHotEncoder", "OrdinalEncoder"):
+        counts = step.min_frequency is not None or step.max_categories is not None
+        return not isinstance(step.categories, str) and not counts
+    if name == "SimpleImputer":
+        return (
+            step.strategy == "constant"
+            and step.fill_value is not None
+            and step.keep_empty_features
+            and not step.add_indicator
+        )
+    return name == "MissingIndicator" and step.features == "all"

@@ -1,0 +1,225 @@
+"""A Pipeline whose private steps share one budget, and which says what may leak.
+
+plan (public numbers) -> reserve the whole -> fit the steps, each with its part
+"""
+
+import warnings
+
+from sklearn.pipeline import Pipeline, _name_estimators
+from sklearn.utils.validation import _num_samples
+
+from ..exceptions import PrivacyLeakWarning
+from ..privacy.ledger import prepaid, reserve
+from ._leaks import leaks
+from ._plan import plan_pipeline
+
+
+class PrivatePipeline(Pipeline):
+    """A scikit-learn Pipeline with one budget for all of its private steps.
+
+    A fit sets ``epsilon`` and ``delta`` of every spending step, also inside a ``ColumnTransformer``, a
+    ``FeatureUnion`` or a ``Pipeline``: earlier steps get their shares, and the last one all that is left.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        As for scikit-learn's Pipeline.
+    epsilon : float, default=1.0
+        What all steps may spend together.
+    delta : float, default=None
+        None takes ``min(1e-5, 1 / (10 n))``.
+    shares : dict of {str: float}, default=None
+        Shares of the squared ``mu`` (of epsilon, if delta is 0) of the spending steps, by their names, those
+        of inner steps joined by ``__``. The last step may be left out. None gives it four fifths, and the
+        others the rest in proportion to their columns.
+    strict : bool, default=False
+        Whether steps that may leak are an error, and not a warning.
+    memory, verbose
+        As for scikit-learn's Pipeline.
+
+    Attributes
+    ----------
+    plan_ : PipelinePlan
+        What was done.
+    privacy_cost_ : PrivacyCost
+        What all steps spent together.
+    spent_epsilon_, spent_delta_ : float
+        The same as numbers.
+    """
+
+    def __init__(
+        self,
+        steps,
+        *,
+        epsilon=1.0,
+        delta=None,
+        shares=None,
+        strict=False,
+        memory=None,
+        verbose=False,
+    ):
+        super().__init__(steps, memory=memory, verbose=verbose)
+        self.epsilon = epsilon
+        self.delta = delta
+        self.shares = shares
+        self.strict = strict
+
+    def privacy_plan(self, n_samples, n_features):
+        """What a fit would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table.
+        n_features : int
+            Columns that come in.
+
+        Returns
+        -------
+        plan : PipelinePlan
+
+        Raises
+        ------
+        ValueError
+            If no step is private, or numbers of columns are not known beforehand.
+        """
+        return plan_pipeline(self, n_samples, n_features)
+
+    def fit(self, X, y=None, **params):
+        """Fit all steps within the budget.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        **params : dict
+            Passed on, as by scikit-learn's Pipeline.
+
+        Returns
+        -------
+        self : PrivatePipeline
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If a step may learn from the rows without noise.
+
+        Raises
+        ------
+        ValueError
+            The same with ``strict``; or if the budget cannot be split. Nothing is spent then.
+        BudgetExceededError
+            If an active ledger does not allow it. Nothing is spent then.
+        """
+        self._report_leaks()
+        n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
+        table = X if hasattr(X, "shape") else None
+        plan = plan_pipeline(self, _num_samples(X), n_columns, table)
+        for path, (epsilon, delta) in plan.steps.items():
+            self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
+        reserve(plan)
+        with prepaid():
+            super().fit(X, y, **params)
+        self._check_charge(plan)
+        self.plan_ = plan
+        self.privacy_cost_ = plan.cost
+        self.spent_epsilon_ = plan.epsilon
+        self.spent_delta_ = plan.delta
+        return self
+
+    def fit_transform(self, X, y=None, **params):
+        """Fit, and transform the same rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        **params : dict
+
+        Returns
+        -------
+        Xt : ndarray
+        """
+        return self.fit(X, y, **params).transform(X)
+
+    def fit_predict(self, X, y=None, **params):
+        """Fit, and predict the same rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        **params : dict
+
+        Returns
+        -------
+        y_pred : ndarray
+        """
+        return self.fit(X, y, **params).predict(X)
+
+    def _report_leaks(self):
+        found = leaks(Pipeline(self.steps))
+        if found and self.strict:
+            raise ValueError(f"{' '.join(found)} Nothing was read.")
+        for text in found:
+            warnings.warn(
+                f"{text} The pipeline's epsilon does not cover it.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
+
+    def _check_charge(self, plan):
+        """Raise if the last step, whose columns are known now, has a cost of another form than planned."""
+        cost = getattr(self.steps[-1][1], "privacy_cost_", None)
+        if cost is None or not plan.final_cost.is_gaussian or plan.final_cost.is_nothing:
+            return
+        if not (cost.is_gaussian and cost.mu <= plan.final_cost.mu):
+            raise RuntimeError(
+                "the last step's cost is of another form than was planned for it: fix its sampler, or give "
+                "public lists of categories. The budget is spent."
+            )
+
+
+def make_private_pipeline(
+    *steps, epsilon=1.0, delta=None, shares=None, strict=False, memory=None, verbose=False
+):
+    """Make a pipeline whose private steps share one budget; steps are named as by `make_pipeline`.
+
+    Parameters
+    ----------
+    *steps : estimators
+    epsilon, delta, shares, strict, memory, verbose
+        As for `PrivatePipeline`.
+
+    Returns
+    -------
+    pipeline : PrivatePipeline
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.pipeline import make_private_pipeline
+    >>> from skdpbayes.preprocessing import DPImputer, DPQuantileScaler
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(1e4, 2e3, (5000, 3))
+    >>> y = (X[:, 0] > 1e4).astype(int)
+    >>> X[::7, 1] = np.nan
+    >>> clf = make_private_pipeline(
+    ...     DPQuantileScaler(random_state=0),
+    ...     DPImputer(),
+    ...     DPBayesianLogisticRegression(classes=[0, 1], random_state=0),
+    ...     epsilon=1.0,
+    ... ).fit(X, y)
+    >>> 0.99 < clf.spent_epsilon_ <= 1.0, clf.score(X, y) > 0.9
+    (True, True)
+    """
+    return PrivatePipeline(
+        _name_estimators(steps),
+        epsilon=epsilon,
+        delta=delta,
+        shares=shares,
+        strict=strict,
+        memory=memory,
+        verbose=verbose,
+    )

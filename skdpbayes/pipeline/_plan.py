@@ -1,0 +1,245 @@
+"""How one budget is split over the steps of a pipeline, by public numbers alone.
+
+mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last,
+the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
+"""
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils._indexing import _get_column_indices
+
+from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
+from ..preprocessing._plan import public_size
+from ..privacy.budget import Budget, default_delta
+from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
+from ..privacy.profiles import PureMechanism
+from ..privacy.root_finding import smallest_within
+from ._leaks import is_private
+
+_FINAL_SHARE = 0.8
+# Of delta, for all steps but the last: categories that a single row has are paid for by it.
+_DELTA_SHARE = 0.1
+_CLOSE = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelinePlan:
+    """What a pipeline does and costs. Attributes are public numbers.
+
+    Attributes
+    ----------
+    budget : Budget
+        What was asked for.
+    cost : PrivacyCost
+        What all steps spend together, whatever the rows hold.
+    n_samples : int
+        The public size of the table.
+    steps : dict of {str: (float, float)}
+        Epsilon and delta of each spending step.
+    final_cost : PrivacyCost
+        What is charged for the last of them.
+    """
+
+    budget: Budget
+    cost: PrivacyCost
+    n_samples: int
+    steps: dict
+    final_cost: PrivacyCost
+
+    @property
+    def epsilon(self):
+        """The epsilon that is spent, at ``delta``."""
+        return self.cost.epsilon(self.delta)
+
+    @property
+    def delta(self):
+        """The delta at which ``epsilon`` is reported."""
+        return self.budget.delta
+
+    def __str__(self):
+        lines = [
+            f"  spends    epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
+            f"(asked for at most {self.budget.epsilon:g})",
+            f"  protects  {self.budget.neighboring_relation.replace('_', '-')}",
+            *(f"  {n}  epsilon = {e:.4g}, delta = {d:.3g}" for n, (e, d) in self.steps.items()),
+        ]
+        return "\n".join(["Pipeline plan", *lines])
+
+
+def spending_steps(step, n_columns, table=None, path=""):
+    """Return [(path, step, columns that come in)] of private steps, and how many columns go out.
+
+    Numbers of columns are None where they are not known before the fit.
+    """
+    if step is None or isinstance(step, str):
+        return [], 0 if step == "drop" else n_columns
+    if isinstance(step, Pipeline):
+        found = []
+        for name, one in step.steps:
+            inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
+            found, table = found + inner, None
+        return found, n_columns
+    if isinstance(step, ColumnTransformer | FeatureUnion):
+        parts = [
+            spending_steps(one, n, part, f"{path}{name}__")
+            for name, one, n, part in _branches(step, n_columns, table)
+        ]
+        widths = [width for _, width in parts]
+        return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
+    found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
+    if isinstance(step, DPImputer) and step.add_indicator:
+        return found, None if n_columns is None else 2 * n_columns
+    keeps = isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
+    return found, n_columns if keeps else None
+
+
+def _branches(step, n_columns, table):
+    """Return (name, step, columns that come in, table if it is at hand) of what runs side by side."""
+    if isinstance(step, FeatureUnion):
+        return [(name, one, n_columns, table) for name, one in step.transformer_list]
+    branches, used = [], set()
+    for name, one, columns in step.transformers:
+        places = _places(columns, n_columns, table)
+        used.update(places)
+        branches.append((name, one, len(places), None))
+    rest = None if n_columns is None else n_columns - len(used)
+    return [*branches, ("remainder", step.remainder, rest, None)]
+
+
+def _places(columns, n_columns, table):
+    if table is not None:
+        return list(_get_column_indices(table, columns(table) if callable(columns) else columns))
+    if callable(columns) or (isinstance(columns, slice) and n_columns is None):
+        raise ValueError(
+            "which columns a ColumnTransformer selects is not known before the fit: give lists of columns."
+        )
+    if isinstance(columns, slice):
+        return list(np.arange(n_columns)[columns])
+    columns = [columns] if np.isscalar(columns) else list(columns)
+    if columns and all(isinstance(c, bool | np.bool_) for c in columns):
+        return list(np.flatnonzero(columns))
+    return columns
+
+
+def plan_pipeline(pipeline, n_samples, n_columns, table=None):
+    """Return the plan of a pipeline.
+
+    Parameters
+    ----------
+    pipeline : PrivatePipeline
+    n_samples, n_columns : int
+    table : array-like, default=None
+        At a fit; of it only names and types of columns are read.
+
+    Returns
+    -------
+    plan : PipelinePlan
+    """
+    found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not _is_free(one[1])]
+    if not found:
+        raise ValueError(
+            "no step of the pipeline is private: there is nothing to spend a budget on."
+        )
+    n_samples = public_size(found[-1][1], n_samples)
+    delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
+    budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
+    *early, (last, final, width) = found
+    early = [one for one in early if _has_columns(*one)]
+    shares = _shares(pipeline.shares, early, last)
+    free = PrivacyCost(budget.neighboring_relation)
+    steps, costs = {}, [free]
+    for path, step, columns in early:
+        steps[path] = _part_of(budget, shares[path], len(early))
+        costs.append(_cost(step, *steps[path], n_samples, columns))
+    spent = reduce(lambda a, b: a + b, costs)
+    steps[last], final_cost = _remainder(final, budget, spent, n_samples, width)
+    return PipelinePlan(
+        budget=budget,
+        cost=spent + final_cost,
+        n_samples=n_samples,
+        steps=steps,
+        final_cost=final_cost,
+    )
+
+
+def _is_free(step):
+    return isinstance(step, DPImputer) and step.strategy == "constant"
+
+
+def _has_columns(path, step, columns):
+    if columns is None:
+        raise ValueError(
+            f"{path} comes after a step whose number of columns is not public: put it before that step."
+        )
+    return columns > 0
+
+
+def _shares(given, early, last):
+    """Return the share of each step but the last."""
+    paths = [path for path, _, _ in early]
+    if given is None:
+        total = sum(columns for _, _, columns in early)
+        return {path: (1.0 - _FINAL_SHARE) * columns / total for path, _, columns in early}
+    if set(given) - {last} != set(paths) or not all(0 < share < 1 for share in given.values()):
+        raise ValueError(f"shares must have a number in (0, 1) for each of {[*paths, last]}.")
+    total = sum(given.values()) if last in given else 1.0
+    shares = {path: given[path] / total for path in paths}
+    if sum(shares.values()) >= 1:
+        raise ValueError(f"shares of {paths} leave nothing to {last}: their sum must be below 1.")
+    return shares
+
+
+def _part_of(budget, share, n_steps):
+    """Return (epsilon, delta) of a step."""
+    if not budget.is_private:
+        return math.inf, budget.delta
+    if budget.delta == 0:
+        return share * budget.epsilon, 0.0
+    delta = _DELTA_SHARE * budget.delta / n_steps
+    return gaussian_epsilon(math.sqrt(share) * budget.mu, delta), delta
+
+
+def _cost(step, epsilon, delta, n_samples, n_columns):
+    step = clone(step).set_params(epsilon=epsilon, delta=delta)
+    return step.privacy_plan(n_samples, n_columns).cost
+
+
+def _remainder(final, budget, spent, n_samples, width):
+    """Return (epsilon, delta) of the last step, and what is charged for it."""
+    if not budget.is_private:
+        return (math.inf, budget.delta), PrivacyCost(budget.neighboring_relation, mu=math.inf)
+    if budget.delta == 0:
+        left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
+        return (left, 0.0), _cost(final, left, 0.0, n_samples, width or 1)
+    charged = _charge(final, budget, n_samples, width)
+
+    def at(noise):
+        epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
+        return epsilon * (1.0 - 1e-8), charged(epsilon)
+
+    def excess(noise):
+        if noise == 0:
+            return math.inf
+        return (spent + at(noise)[1]).epsilon(budget.delta) / budget.epsilon - 1.0
+
+    nothing = spent == PrivacyCost(budget.neighboring_relation)
+    noise = 1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE)
+    epsilon, cost = at(noise)
+    return (epsilon, budget.delta if cost.failure == 0 else cost.failure), cost
+
+
+def _charge(final, budget, n_samples, width):
+    """Return a function of the last step's epsilon that tells what is charged for it."""
+    relation = budget.neighboring_relation
+    exact = _cost(final, budget.epsilon, budget.delta, n_samples, width or 1)
+    if exact.is_gaussian:
+        return lambda epsilon: PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
+    # Any mechanism is below randomised response that fails with probability delta.
+    failure = 0.5 * budget.delta
+    return lambda epsilon: PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)

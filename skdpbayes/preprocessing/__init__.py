@@ -1,0 +1,18 @@
+"""Scaling, encoding and imputing: by public knowledge for free, or learnt with noise for a price."""
+
+from ..targets._clipping import row_scales
+from ._plan import TransformerPlan
+from .bounded import BoundedScaler, RowNormClipper
+from .imputer import DPImputer
+from .one_hot import DPOneHotEncoder
+from .quantile_scaler import DPQuantileScaler
+
+__all__ = [
+    "BoundedScaler",
+    "DPImputer",
+    "DPOneHotEncoder",
+    "DPQuantileScaler",
+    "RowNormClipper",
+    "TransformerPlan",
+    "row_scales",
+]

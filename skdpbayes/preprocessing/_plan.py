@@ -1,0 +1,159 @@
+"""What private transformers share: a plan from public numbers, charged before a row is read.
+
+plan(n_samples, n_features) -> reserve -> read -> noisy parameters, which are all that is kept
+"""
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_scalar
+
+from ..exceptions import PrivacyWarning
+from ..privacy.budget import Budget, default_delta
+from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
+from ..privacy.ledger import reserve
+from ..random import private_generator
+
+CONSTRAINTS = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [None, Interval(Real, 0, 1, closed="left")],
+    "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
+    "public_size": [None, Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state", np.random.Generator],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerPlan:
+    """What a private transformer does and costs. Attributes are public numbers.
+
+    Attributes
+    ----------
+    name : str
+        Of the transformer.
+    budget : Budget
+        What was asked for.
+    cost : PrivacyCost
+        What is spent, whatever the rows hold.
+    n_samples : int
+        The public size of the table.
+    n_features : int
+        Columns that come in.
+    details : dict
+        What the transformer has decided: of levels of noise, quantiles, thresholds.
+    warnings : tuple of str
+        What the user should know before running it.
+    """
+
+    name: str
+    budget: Budget
+    cost: PrivacyCost
+    n_samples: int
+    n_features: int
+    details: dict = field(default_factory=dict)
+    warnings: tuple = ()
+
+    @property
+    def epsilon(self):
+        """The epsilon that is spent, at ``delta``."""
+        return self.cost.epsilon(self.delta)
+
+    @property
+    def delta(self):
+        """The delta at which ``epsilon`` is reported."""
+        return self.budget.delta
+
+    def __str__(self):
+        lines = {
+            "spends": f"epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
+            f"(asked for at most {self.budget.epsilon:g})",
+            "protects": self.budget.neighboring_relation.replace("_", "-"),
+            "reads": f"{self.n_samples:,} rows, {self.n_features} columns",
+            **{name.replace("_", " "): _shown(value) for name, value in self.details.items()},
+        }
+        if self.warnings:
+            lines["warning"] = self.warnings[0]
+        width = max(map(len, lines))
+        body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
+        return f"{self.name} plan\n{body}"
+
+
+def _shown(value):
+    return ", ".join(f"{v:.4g}" for v in value) if isinstance(value, tuple) else f"{value:.4g}"
+
+
+class PrivateTransformerMixin:
+    """Budget, plan and privacy attributes of a transformer that learns from rows."""
+
+    def privacy_plan(self, n_samples, n_features):
+        """What a fit would do and cost; no data are needed.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
+            ``public_size`` instead.
+        n_features : int
+            Columns of the table.
+
+        Returns
+        -------
+        plan : TransformerPlan
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid.
+        """
+        self._validate_params()
+        for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+            check_scalar(value, name, Integral, min_val=1)
+        n_samples = public_size(self, int(n_samples))
+        delta = default_delta(n_samples) if self.delta is None else float(self.delta)
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
+        return self._plan(n_samples, int(n_features), budget)
+
+    def _planned(self, name, n_samples, n_features, budget, cost, **extra):
+        """Return a plan; without a budget the cost is unlimited, unless nothing is learnt."""
+        if not budget.is_private and cost is not None:
+            cost = PrivacyCost(budget.neighboring_relation, mu=math.inf)
+        return TransformerPlan(
+            name=name,
+            budget=budget,
+            cost=cost or PrivacyCost(budget.neighboring_relation),
+            n_samples=n_samples,
+            n_features=n_features,
+            **extra,
+        )
+
+    def _spend(self, plan):
+        """Charge a plan, set what is public of it, and return the generator of the noise."""
+        for text in plan.warnings:
+            warnings.warn(text, PrivacyWarning, stacklevel=3)
+        reserve(plan)
+        self.plan_ = plan
+        self.privacy_cost_ = plan.cost
+        self.spent_epsilon_ = plan.epsilon
+        self.spent_delta_ = plan.delta
+        return private_generator(self.random_state)
+
+
+def public_size(estimator, n_samples):
+    """Return the size of the table that a plan may use."""
+    if estimator.neighboring_relation == "add_or_remove_one":
+        if estimator.public_size is None:
+            raise ValueError(
+                "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
+                "declare a public one, e.g. public_size=10_000, that does not come from the data."
+            )
+        return int(estimator.public_size)
+    if estimator.public_size is not None:
+        raise ValueError(
+            f"public_size={estimator.public_size} is for neighboring_relation='add_or_remove_one'; "
+            "under 'replace_one' the size of the table is public: leave public_size=None."
+        )
+    return int(n_samples)

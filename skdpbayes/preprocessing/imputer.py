@@ -1,0 +1,191 @@
+"""Filling in what is missing: by a public constant for free, or by private medians.
+
+x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`_quantiles`, q = 1/2)
+"""
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._param_validation import Real, StrOptions
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from .._estimator.validation import validate_table
+from ._plan import CONSTRAINTS, PrivateTransformerMixin
+from ._quantiles import draw_quantiles, draws_cost, log_odds_range
+
+
+class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
+    """Fill in missing values (NaN) of columns of numbers.
+
+    After a `DPQuantileScaler` or a `BoundedScaler`, which pass NaN through, the constant 0 is the middle of
+    a column's range, and costs nothing.
+
+    Parameters
+    ----------
+    strategy : {"constant", "median"}, default="constant"
+        A public constant spends nothing; medians are drawn by the exponential mechanism.
+    fill_value : float, default=0.0
+        The constant.
+    add_indicator : bool, default=False
+        Append one column for each column, 1 where it is missing: for all columns, since which of them have
+        missing values is not public.
+    epsilon : float, default=1.0
+        What the medians of all columns may spend together; ``inf`` adds no noise.
+    delta : float, default=None
+        None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    public_size : int, default=None
+        Under ``add_or_remove_one`` a public number of rows, for plans.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness; a known or repeated seed voids the guarantee.
+
+    Attributes
+    ----------
+    statistics_ : ndarray of shape (n_features_in_,)
+        What is filled in, in the units of the columns.
+    plan_ : TransformerPlan
+        What was done.
+    privacy_cost_ : PrivacyCost
+        What was spent.
+    spent_epsilon_, spent_delta_ : float
+        The same as numbers.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.preprocessing import DPImputer
+    >>> imputer = DPImputer(add_indicator=True).fit([[1.0, np.nan], [2.0, 3.0]])
+    >>> imputer.transform([[1.0, np.nan]]), imputer.spent_epsilon_
+    (array([[1., 0., 0., 1.]]), 0.0)
+    >>> ages = np.random.default_rng(0).normal(40.0, 10.0, (5000, 1))
+    >>> imputer = DPImputer(strategy="median", epsilon=0.5, random_state=0).fit(ages)
+    >>> bool(abs(imputer.statistics_[0] - 40) < 2), imputer.spent_epsilon_ <= 0.5
+    (True, True)
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "strategy": [StrOptions({"constant", "median"})],
+        "fill_value": [Real],
+        "add_indicator": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        strategy="constant",
+        *,
+        fill_value=0.0,
+        add_indicator=False,
+        epsilon=1.0,
+        delta=None,
+        neighboring_relation="replace_one",
+        public_size=None,
+        random_state=None,
+    ):
+        self.strategy = strategy
+        self.fill_value = fill_value
+        self.add_indicator = add_indicator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.non_deterministic = self.strategy == "median" and self.random_state is None
+        return tags
+
+    def _plan(self, n_samples, n_features, budget):
+        if self.strategy == "constant":
+            return self._planned("Imputer", n_samples, n_features, budget, None)
+        level = log_odds_range(budget, n_features)
+        return self._planned(
+            "Imputer",
+            n_samples,
+            n_features,
+            budget,
+            draws_cost(level, n_features, budget.neighboring_relation),
+            details={"log_odds_range": level},
+        )
+
+    def fit(self, X, y=None):
+        """Learn medians, or check the number of columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Numbers; NaN are missing.
+        y : ignored
+
+        Returns
+        -------
+        self : DPImputer
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the table is invalid. Nothing is spent then.
+        BudgetExceededError
+            If an active ledger does not allow it. Nothing is spent then.
+        """
+        self._validate_params()
+        X = self._validate(X, reset=True)
+        if not np.isfinite(self.fill_value):
+            raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
+        plan = self.privacy_plan(*X.shape)
+        generator = self._spend(plan)
+        if self.strategy == "median":
+            level = plan.details["log_odds_range"]
+            drawn = [draw_quantiles(column, (0.5,), level, generator)[0] for column in X.T]
+            self.statistics_ = np.array(drawn)
+        else:
+            self.statistics_ = np.full(X.shape[1], float(self.fill_value))
+        return self
+
+    def _validate(self, X, reset):
+        return validate_table(
+            self, X, reset=reset, accept_sparse=False, ensure_all_finite="allow-nan"
+        )
+
+    def transform(self, X):
+        """Fill in missing values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or twice as many columns with ``add_indicator``
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        missing = np.isnan(X)
+        filled = np.where(missing, self.statistics_.astype(X.dtype), X)
+        return np.hstack([filled, missing.astype(X.dtype)]) if self.add_indicator else filled
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns, and those of the indicators.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns, if the table had none.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        if not self.add_indicator:
+            return names
+        indicators = [f"missingindicator_{name}" for name in names]
+        return np.concatenate([names, np.asarray(indicators, dtype=object)])

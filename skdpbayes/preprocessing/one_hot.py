@@ -1,0 +1,317 @@
+"""Indicators of categories, which are public or are found privately.
+
+    kept = {c : count_c + N(0, sigma^2) >= threshold},    threshold = 1 + sigma z,    P(N(0, 1) >= z) = f
+
+(stability-based histograms, Korolova et al., 2009). Only categories that occur are counted. One that a single
+row has is kept with probability ``f``, which is paid for by delta; of all others the counts are a Gaussian
+mechanism.
+"""
+
+import math
+from collections import Counter
+from numbers import Real
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_feature_names_in,
+    _check_n_features,
+    _num_samples,
+    check_array,
+    check_is_fitted,
+)
+
+from ..privacy.cost import PrivacyCost, gaussian_mu
+from ..privacy.floating_point import lattice_spacing
+from ..samplers._machinery.lattice import on_lattice
+from ._plan import CONSTRAINTS, PrivateTransformerMixin
+from .bounded import in_order
+
+# Of delta, for categories that a single row has.
+_FAILURE_SHARE = 0.5
+# Equal to itself, which NaN is not; no value of a column.
+_MISSING = ("nan",)
+_INFREQUENT = "infrequent"
+
+
+class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
+    """Encode categories as indicators; those that are frequent are found privately.
+
+    Each column becomes one indicator for each category, and a last one for all that is infrequent or
+    unknown. A missing value (None or NaN) is a category like others. Numbers and text are categories; 1, 1.0
+    and True are the same one.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What the lists of all columns may spend together; ``inf`` adds no noise. Public lists spend nothing.
+    delta : float, default=None
+        None takes ``min(1e-5, 1 / (10 n))``. Lists cannot be found with a delta of 0.
+    categories : "private", or list of (array-like or "private"), or dict, default="private"
+        Public lists of categories, one for each column, or a dict that names the columns that have one. They
+        are kept as they are; what else occurs is infrequent.
+    sparse_output : bool, default=False
+        Whether the output is a CSR matrix.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    public_size : int, default=None
+        Under ``add_or_remove_one`` a public number of rows, for plans.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness; a known or repeated seed voids the guarantee.
+
+    Attributes
+    ----------
+    categories_ : list of list
+        The categories of each column, in ascending order: numbers, text, missing.
+    plan_ : TransformerPlan
+        What was done; ``plan_.details["threshold"]`` is the number of rows that a category needs to be kept
+        half of the time.
+    privacy_cost_ : PrivacyCost
+        What was spent.
+    spent_epsilon_, spent_delta_ : float
+        The same as numbers.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.preprocessing import DPOneHotEncoder
+    >>> X = np.array([["north"]] * 3000 + [["south"]] * 2000 + [["atlantis"]], dtype=object)
+    >>> encoder = DPOneHotEncoder(epsilon=0.5, random_state=0).fit(X)
+    >>> encoder.get_feature_names_out(["region"]).tolist()
+    ['region_north', 'region_south', 'region_infrequent']
+    >>> encoder.transform([["south"], ["atlantis"]])
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "categories": [StrOptions({"private"}), list, tuple, dict],
+        "sparse_output": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=None,
+        categories="private",
+        sparse_output=False,
+        neighboring_relation="replace_one",
+        public_size=None,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.categories = categories
+        self.sparse_output = sparse_output
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _public_lists(self, names, n_features):
+        """Return the public list of each column, or None."""
+        if isinstance(self.categories, str):
+            return [None] * n_features
+        lists = self.categories
+        if isinstance(lists, dict):
+            if names is None:
+                # A plan has no names, but knows how many lists there are.
+                lists = [*lists.values(), *["private"] * (n_features - len(lists))]
+            else:
+                lists = in_order({name: "private" for name in names} | lists, names, "categories")
+        if len(lists) != n_features:
+            raise ValueError(f"categories has {len(lists)} lists, but X has {n_features} columns.")
+        return [None if _is_private(one) else _public_list(one) for one in lists]
+
+    def _plan(self, n_samples, n_features, budget):
+        n_private = self._public_lists(None, n_features).count(None)
+        if n_private == 0:
+            return self._planned("One-hot encoder", n_samples, n_features, budget, None)
+        if budget.delta == 0 and budget.is_private:
+            raise ValueError(
+                "delta=0: categories cannot be found without a delta. Give one, e.g. delta=None, or public "
+                "lists of categories."
+            )
+        moved = math.sqrt(budget.records_moved * n_private)
+        share = _FAILURE_SHARE * budget.delta
+        # Proposition 52: f / (1 - f) for each category of one table that a single row has.
+        failure = share / (share + budget.records_moved * n_private) if share else 0.0
+        mu = gaussian_mu(budget.epsilon, budget.delta - share)
+        scale = moved / mu if budget.is_private else 0.0
+        threshold = 1.0 + scale * (norm.isf(failure) + 1e-6) if budget.is_private else 1.0
+        warnings = ()
+        if threshold > 0.2 * n_samples:
+            warnings = (
+                f"only categories of about {threshold:,.0f} rows are found: raise epsilon, encode fewer "
+                "columns, or give public lists of categories.",
+            )
+        return self._planned(
+            "One-hot encoder",
+            n_samples,
+            n_features,
+            budget,
+            PrivacyCost(budget.neighboring_relation, mu=mu, failure=share),
+            details={"noise_scale": scale, "threshold": threshold},
+            warnings=warnings,
+        )
+
+    def fit(self, X, y=None):
+        """Find the categories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Text or numbers; None and NaN are missing.
+        y : ignored
+
+        Returns
+        -------
+        self : DPOneHotEncoder
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the table is invalid. Nothing is spent then.
+        BudgetExceededError
+            If an active ledger does not allow it. Nothing is spent then.
+        """
+        self._validate_params()
+        columns = self._columns(X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        lists = self._public_lists(names, len(columns))
+        plan = self.privacy_plan(len(columns[0]), len(columns))
+        generator = self._spend(plan)
+        self.categories_ = [
+            _frequent(column, plan.details, generator) if public is None else public
+            for column, public in zip(columns, lists, strict=True)
+        ]
+        return self
+
+    def transform(self, X):
+        """Encode categories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray or CSR matrix of shape (n_samples, n_indicators)
+        """
+        check_is_fitted(self)
+        columns = self._columns(X, reset=False)
+        places, first = [], 0
+        for column, kept in zip(columns, self.categories_, strict=True):
+            place = {category: i for i, category in enumerate(kept)}
+            places.append([first + place.get(value, len(kept)) for value in column])
+            first += len(kept) + 1
+        indices = np.array(places, dtype=np.int64).T.ravel()
+        n_rows, n_columns = len(columns[0]), len(columns)
+        table = sp.csr_matrix(
+            (np.ones(indices.size), indices, np.arange(n_rows + 1) * n_columns), (n_rows, first)
+        )
+        return table if self.sparse_output else table.toarray()
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the indicators.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns, if the table had none.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        out = [
+            f"{name}_{_shown(category)}"
+            for name, kept in zip(names, self.categories_, strict=True)
+            for category in (*kept, _INFREQUENT)
+        ]
+        return np.asarray(out, dtype=object)
+
+    def _columns(self, X, reset):
+        """Return the columns as lists of canonical categories."""
+        frame = hasattr(X, "columns") and hasattr(X, "shape")
+        table = X if frame else check_array(X, dtype=None, ensure_all_finite=False)
+        _check_feature_names(self, X, reset=reset)
+        _check_n_features(self, table, reset=reset)
+        if _num_samples(table) < 1 or table.shape[1] < 1:
+            raise ValueError(
+                f"X has shape {table.shape}: at least one row and one column are needed."
+            )
+        return [
+            [_canonical(v) for v in np.asarray(_safe_indexing(table, j, axis=1), dtype=object)]
+            for j in range(table.shape[1])
+        ]
+
+
+def _is_private(one):
+    return isinstance(one, str) and one == "private"
+
+
+def _public_list(values):
+    kept = [_canonical(value) for value in np.asarray(values, dtype=object)]
+    if len(set(kept)) != len(kept) or not kept:
+        raise ValueError("categories must list at least one category for each column, each once.")
+    return kept
+
+
+def _canonical(value):
+    """Return one form of each category, whatever row it was first seen in."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Real | np.bool_):
+        return _MISSING if math.isnan(value) else float(value)
+    if value is None or str(value) in ("<NA>", "NaT"):
+        return _MISSING
+    raise TypeError(
+        "X holds categories that are neither text nor numbers: an argument must be a string or a number."
+    )
+
+
+def _frequent(column, details, generator):
+    """Return the categories whose noisy counts reach the threshold."""
+    scale, threshold = details["noise_scale"], details["threshold"]
+    kept, counts = [], Counter(column)
+    for value in sorted(counts, key=_order):
+        count = float(counts[value])
+        if scale:
+            noise = scale * generator.standard_normal(1)
+            count = on_lattice(np.array([count]), noise, lattice_spacing(scale))[0]
+        if count >= threshold:
+            kept.append(value)
+    return kept
+
+
+def _order(value):
+    kind = 2 if value == _MISSING else int(isinstance(value, str))
+    return kind, 0 if value == _MISSING else value
+
+
+def _shown(category):
+    if category == _MISSING:
+        return _MISSING[0]
+    return f"{category:g}" if isinstance(category, float) else category

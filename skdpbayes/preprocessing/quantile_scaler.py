@@ -1,0 +1,257 @@
+"""Scaling by bounds that are learnt privately.
+
+    lower, upper = noisy quantiles q, 1 - q of each column, moved apart by (upper - lower) q / (1 - 2 q)
+
+and then `BoundedScaler`: the bounds are those of a uniform law with these quantiles. See `_quantiles`.
+"""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._estimator.validation import validate_table
+from ._plan import CONSTRAINTS, PrivateTransformerMixin
+from ._quantiles import draw_quantiles, draws_cost, log_odds_range
+from .bounded import BoundedScaler
+
+# Ranks between a quantile and the outermost value, in units of the noise: fewer, and the noise
+# may put a bound anywhere beyond.
+_SAFE = 8.0
+_UNSAFE = 5.0
+# A column without spread gets some: ones, or thousandths of its value.
+_NARROWEST = 1e-3
+
+
+class DPQuantileScaler(
+    PrivateTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
+    """Scale columns to [-1, 1] by bounds that are learnt privately.
+
+    Two quantiles of each column are drawn by the exponential mechanism; nothing needs to be known of the
+    columns. What lies outside is clipped, so that rows are no longer than ``data_norm_``, a public
+    number. Missing values (NaN) are left out of the quantiles and passed through.
+
+    Parameters
+    ----------
+    epsilon : float
+        What the bounds of all columns may spend together; ``inf`` adds no noise.
+    delta : float, default=None
+        None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
+    quantiles : "auto" or (float, float), default="auto"
+        Quantiles to draw. "auto" takes ``(q, 1 - q)`` with ``q`` between 0.01 and 0.25, as far out as the
+        noise permits: a function of the budget and of the public size.
+    bounds : (low, high) or None, default=None
+        Wide public bounds, if there are any: each a number, or one for each column, or a Series or dict that
+        names columns. Candidates are then a thousand steps between them.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, or hidden as well.
+    public_size : int, default=None
+        Under ``add_or_remove_one`` a public number of rows, for plans.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None takes cryptographic randomness; a known or repeated seed voids the guarantee.
+
+    Attributes
+    ----------
+    lower_, upper_ : ndarray of shape (n_features_in_,)
+        The bounds, in the units of the columns.
+    data_norm_ : float
+        No row is longer: the root of the number of columns. NaN count as 0.
+    plan_ : TransformerPlan
+        What was done.
+    privacy_cost_ : PrivacyCost
+        What was spent.
+    spent_epsilon_, spent_delta_ : float
+        The same as numbers.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if there were any.
+
+    See Also
+    --------
+    BoundedScaler : By public bounds, which cost nothing.
+
+    Notes
+    -----
+    Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (STOC 2011). Durfee
+    (NeurIPS 2023) walks over growing candidates until a noisy count is above a threshold, and needs no bounds
+    either; candidates of all magnitudes do the same in one draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.preprocessing import DPQuantileScaler
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.uniform(18, 90, 20_000), rng.uniform(0, 5e4, 20_000)])
+    >>> scaler = DPQuantileScaler(epsilon=0.3, random_state=0).fit(X)
+    >>> bool((abs(scaler.lower_ - [18, 0]) < [5, 3e3]).all())
+    True
+    >>> bool((abs(scaler.upper_ - [90, 5e4]) < [5, 3e3]).all())
+    True
+    >>> scaler.spent_epsilon_ <= 0.3, float(abs(scaler.transform(X)).max())
+    (True, 1.0)
+    """
+
+    _parameter_constraints = {
+        **CONSTRAINTS,
+        "quantiles": [StrOptions({"auto"}), tuple, list],
+        "bounds": [None, tuple, list],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=None,
+        quantiles="auto",
+        bounds=None,
+        neighboring_relation="replace_one",
+        public_size=None,
+        random_state=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.quantiles = quantiles
+        self.bounds = bounds
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _plan(self, n_samples, n_features, budget):
+        count = 2 * n_features
+        level = log_odds_range(budget, count)
+        quantiles = self._quantiles(level, n_samples)
+        outside = min(quantiles[0], 1.0 - quantiles[1]) * n_samples * level / 2.0
+        warnings = ()
+        if outside < _UNSAFE:
+            needed = int(np.ceil(_SAFE / (0.25 * level / 2.0)))
+            warnings = (
+                f"the noise may put bounds far beyond the values: with this epsilon {n_features} columns "
+                f"want {needed:,} rows. Raise epsilon, scale fewer columns, or take BoundedScaler with "
+                "public bounds.",
+            )
+        return self._planned(
+            "Quantile scaler",
+            n_samples,
+            n_features,
+            budget,
+            draws_cost(level, count, budget.neighboring_relation),
+            details={"quantiles": quantiles, "log_odds_range": level},
+            warnings=warnings,
+        )
+
+    def _quantiles(self, level, n_samples):
+        if isinstance(self.quantiles, str):
+            lowest = float(np.clip(_SAFE / (n_samples * level / 2.0), 0.01, 0.25))
+            return lowest, 1.0 - lowest
+        quantiles = tuple(self.quantiles)
+        numbers = len(quantiles) == 2 and all(isinstance(q, Real) for q in quantiles)
+        if not (numbers and 0.001 <= quantiles[0] < quantiles[1] <= 0.999):
+            raise ValueError(
+                f"quantiles must be 'auto' or (low, high) with 0.001 <= low < high <= 0.999, got {quantiles}."
+            )
+        return quantiles
+
+    def _public_bounds(self, X, n_features):
+        """Return (low, high) for each column, None where candidates have all magnitudes."""
+        if self.bounds is None:
+            return [(None, None)] * n_features
+        if len(self.bounds) != 2:
+            raise ValueError("bounds must be (low, high).")
+        checked = BoundedScaler(*self.bounds).fit(X)
+        return list(zip(checked.lower_, checked.upper_, strict=True))
+
+    def fit(self, X, y=None):
+        """Learn bounds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Numbers; NaN are missing.
+        y : ignored
+
+        Returns
+        -------
+        self : DPQuantileScaler
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter or the table is invalid. Nothing is spent then.
+        BudgetExceededError
+            If an active ledger does not allow it. Nothing is spent then.
+        """
+        self._validate_params()
+        table = self._validate(X, reset=True)
+        bounds = self._public_bounds(X, table.shape[1])
+        plan = self.privacy_plan(*table.shape)
+        generator = self._spend(plan)
+        quantiles, level = plan.details["quantiles"], plan.details["log_odds_range"]
+        drawn = [
+            sorted(draw_quantiles(column, quantiles, level, generator, limits))
+            for column, limits in zip(table.T, bounds, strict=True)
+        ]
+        self.lower_, self.upper_ = _widened(np.array(drawn).T, quantiles)
+        self.data_norm_ = float(np.sqrt(table.shape[1]))
+        return self
+
+    def _validate(self, X, reset):
+        return validate_table(
+            self, X, reset=reset, accept_sparse=False, ensure_all_finite="allow-nan"
+        )
+
+    def _scaler(self):
+        check_is_fitted(self)
+        return BoundedScaler(self.lower_, self.upper_)
+
+    def transform(self, X):
+        """Clip to the bounds and scale to [-1, 1].
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        scaler = self._scaler()
+        return scaler.fit_transform(self._validate(X, reset=False))
+
+    def inverse_transform(self, X):
+        """Undo the scaling (not the clipping).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        scaler = self._scaler()
+        X = self._validate(X, reset=False)
+        return scaler.fit(X).inverse_transform(X)
+
+
+def _widened(drawn, quantiles):
+    """Return the bounds of uniform laws with these quantiles."""
+    lower, upper = drawn
+    narrowest = np.maximum(1.0, _NARROWEST * np.abs(lower))
+    flat = upper <= lower
+    low, high = quantiles
+    width = (upper - lower) / (high - low)
+    return (
+        np.where(flat, lower - narrowest, lower - low * width),
+        np.where(flat, lower + narrowest, upper + (1.0 - high) * width),
+    )

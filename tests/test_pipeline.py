@@ -1,0 +1,160 @@
+"""Pipelines: one budget, composed exactly, and steps that leak are named."""
+
+import pickle
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+    TargetEncoder,
+)
+
+from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline._leaks import leaks
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.privacy import PrivacyLedger
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cheap import Cheap
+
+N = 3000
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.uniform(18, 90, N),
+            "income": rng.lognormal(10, 1, N),
+            "region": rng.choice(["north", "south", None], N, p=[0.5, 0.4, 0.1]),
+        }
+    )
+    table.loc[::9, "income"] = np.nan
+    return table, (table["age"] > 50).astype(int).to_numpy()
+
+
+def mixed(**options):
+    numbers = make_pipeline(DPQuantileScaler(random_state=0), DPImputer())
+    columns = ColumnTransformer(
+        [
+            ("numbers", numbers, ["age", "income"]),
+            ("text", DPOneHotEncoder(random_state=0), ["region"]),
+        ]
+    )
+    return make_private_pipeline(columns, Cheap(random_state=0), **options)
+
+
+def test_a_frame_with_missing_values_end_to_end(frame):
+    X, y = frame
+    pipe = mixed(epsilon=1.0, delta=1e-5, strict=True).fit(X, y)
+    assert 0.998 <= pipe.spent_epsilon_ <= 1.0
+    inner = pipe[0].named_transformers_
+    parts = [inner["numbers"][0].privacy_cost_, inner["text"].privacy_cost_, pipe[-1].privacy_cost_]
+    total = parts[0] + parts[1] + parts[2]
+    assert total.epsilon(1e-5) == pytest.approx(pipe.spent_epsilon_, rel=1e-6)
+    assert pipe.privacy_plan(N, 3).cost == pipe.privacy_cost_
+    assert inner["text"].categories_ == [["north", "south", ("nan",)]]
+    assert (abs(pipe[0].transform(X)) <= 1).all()
+    assert pickle.loads(pickle.dumps(pipe)).predict(X).shape == (N,)
+    assert "epsilon = " in str(pipe.plan_)
+
+
+def test_the_last_step_gets_all_where_nothing_else_spends():
+    pipe = make_private_pipeline(BoundedScaler(), DPImputer(), Cheap(), epsilon=0.5, delta=1e-5)
+    plan = pipe.privacy_plan(N, 4)
+    assert list(plan.steps) == ["cheap"]
+    assert plan.epsilon == pytest.approx(0.5, rel=1e-3) and plan.epsilon <= 0.5
+
+
+def test_shares_decide_who_gets_what():
+    plans = [
+        mixed(shares=shares, delta=1e-5).privacy_plan(N, 3)
+        for shares in (
+            {"columntransformer__numbers__dpquantilescaler": s, "columntransformer__text": 0.1}
+            for s in (0.1, 0.5)
+        )
+    ]
+    assert plans[0].final_cost.mu > plans[1].final_cost.mu
+    for plan in plans:
+        assert 0.998 <= plan.epsilon <= 1.0
+    with pytest.raises(ValueError, match="shares must have"):
+        mixed(shares={"text": 0.1}).privacy_plan(N, 3)
+
+
+def test_a_ledger_is_charged_once_and_before_a_row_is_read(frame):
+    X, y = frame
+    with PrivacyLedger(1.0, 1e-5) as ledger:
+        mixed(epsilon=1.0, delta=1e-5).fit(X, y)
+    assert ledger.spent_epsilon <= 1.0
+    Cheap.seen.clear()
+    with PrivacyLedger(0.5, 1e-5) as ledger, pytest.raises(BudgetExceededError):
+        mixed(epsilon=1.0, delta=1e-5).fit(X, y)
+    assert ledger.spent_epsilon == 0 and not Cheap.seen
+
+
+LEAKS = [
+    StandardScaler(),
+    MinMaxScaler(),
+    RobustScaler(),
+    SimpleImputer(),
+    SimpleImputer(strategy="median"),
+    SimpleImputer(strategy="most_frequent"),
+    OneHotEncoder(sparse_output=False),
+    OneHotEncoder(categories=[["a"]], min_frequency=3),
+    OrdinalEncoder(),
+    PCA(),
+    SelectKBest(),
+    TargetEncoder(),
+    KBinsDiscretizer(),
+]
+
+
+@pytest.mark.parametrize("step", LEAKS, ids=lambda step: repr(step)[:40])
+def test_steps_that_leak_are_named(step):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    inner = ColumnTransformer([("a", step, [0, 1])])
+    for one in (step, inner):
+        with pytest.raises(ValueError, match=type(step).__name__):
+            make_private_pipeline(one, Cheap(), strict=True).fit(X, y)
+    if isinstance(step, StandardScaler):
+        with pytest.warns(PrivacyLeakWarning, match="BoundedScaler"):
+            make_private_pipeline(step, Cheap()).fit(X, y)
+
+
+def test_steps_that_learn_nothing_pass():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    constant = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
+    steps = (FunctionTransformer(), Normalizer(), BoundedScaler(), constant, "passthrough")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        make_private_pipeline(*steps[:4], Cheap(), strict=True).fit(X, y)
+    lists = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+    assert leaks(lists) == [] and leaks("passthrough") == []
+
+
+def test_it_is_a_scikit_learn_estimator(frame):
+    X, y = frame
+    pipe = clone(mixed(delta=1e-5)).set_params(epsilon=2.0)
+    assert pipe.get_params()["epsilon"] == 2.0
+    search = GridSearchCV(pipe, {"epsilon": [1.0]}, cv=KFold(2)).fit(X, y)
+    assert search.best_estimator_.spent_epsilon_ <= 1.0
