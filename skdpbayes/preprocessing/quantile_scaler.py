@@ -19,8 +19,8 @@ from .bounded import BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise: fewer, and the noise
 # may put a bound anywhere beyond.
-_SAFE = 8.0
-_UNSAFE = 5.0
+_SAFE = 12.0
+_UNSAFE = 8.0
 # A column without spread gets some: ones, or thousandths of its value.
 _NARROWEST = 1e-3
 
