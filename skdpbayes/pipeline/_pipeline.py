@@ -117,9 +117,10 @@ class PrivatePipeline(Pipeline):
         plan = plan_pipeline(self, _num_samples(X), n_columns, table)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
-        reserve(plan)
+        reservations = reserve(plan, type(self).__name__)
         with prepaid():
             super().fit(X, y, **params)
+        reservations.close("completed")
         self._check_charge(plan)
         self.plan_ = plan
         self.privacy_cost_ = plan.cost

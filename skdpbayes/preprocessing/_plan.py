@@ -134,7 +134,7 @@ class PrivateTransformerMixin:
         """Charge a plan, set what is public of it, and return the generator of the noise."""
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=3)
-        reserve(plan)
+        reserve(plan).close("completed")  # It takes no time.
         self.plan_ = plan
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon
