@@ -122,7 +122,7 @@ def test_without_privacy_quantiles_are_those_of_the_values():
 @pytest.mark.parametrize("relation, size", [("replace_one", None), ("add_or_remove_one", 1000)])
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_categories_exactly(relation, size, n_columns):
-    """The encoder's exact curve on the worst neighbours stays below the claim; its noise is that of the claim."""
+    """The encoder's exact curve on the worst neighbours stays below the claim, whose noise it has."""
     encoder = DPOneHotEncoder(
         epsilon=1.0, delta=1e-3, neighboring_relation=relation, public_size=size
     )
