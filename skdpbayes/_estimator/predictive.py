@@ -3,7 +3,8 @@
     log p(y | x) = log (1/S) sum_s p(y | x, theta_s)
 
 Probabilities are averaged in single precision, to about six digits. Where one of them would be too small for
-that, averages are taken on the log scale, so that certain predictions stay finite.
+that, averages are taken on the log scale, so that certain predictions stay finite; and a single draw is no
+average.
 """
 
 from functools import partial
@@ -40,7 +41,7 @@ def _on_log_scale(shares, logits, exact):
     mean = np.stack([share.mean(axis=1) for share in shares], axis=1).astype(float)
     with np.errstate(divide="ignore"):
         log_mean = np.log(mean / mean.sum(axis=1, keepdims=True))
-    tiny = ~(mean > _LEAST).all(axis=1)
+    tiny = ~(mean > _LEAST).all(axis=1) | (logits.shape[2] == 1)
     if tiny.any():
         own = logsumexp(exact(logits[:, tiny]), axis=2) - np.log(logits.shape[2])
         log_mean[tiny] = own.T
