@@ -39,8 +39,9 @@ class DPGaussianMixturePosterior(
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components.
+    n_components : int or "auto", default=2
+        Number of components. "auto" chooses it, up to ``max_components``, on what is released, at no further
+        cost: two components become one where what was released is explained as well.
     epsilon : float, default=1.0
         Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
         privacy and samples the true posterior.
@@ -80,6 +81,8 @@ class DPGaussianMixturePosterior(
         Number of draws that are kept; "auto" is 100.
     n_steps : int or "auto", default="auto"
         Number of updates of a chain; the passes that look for its start come on top.
+    max_components : int, default=10
+        The most components for "auto": a public number.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         What the guarantee compares: tables that differ in one row's content, the size being public, or
         in one row's presence.
@@ -93,6 +96,8 @@ class DPGaussianMixturePosterior(
 
     Attributes
     ----------
+    n_components_ : int
+        Number of components of the draws.
     weights_ : ndarray of shape (n_components,)
         Posterior means of the weights, falling.
     means_ : ndarray of shape (n_components, n_features)
@@ -174,7 +179,8 @@ class DPGaussianMixturePosterior(
 
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions(set(COVARIANCE_DIMS))],
         "weight_concentration_prior": [_POSITIVE],
         "mean_prior_scale": [None, _POSITIVE],
@@ -198,6 +204,7 @@ class DPGaussianMixturePosterior(
         temperature="auto",
         n_draws="auto",
         n_steps="auto",
+        max_components=10,
         neighboring_relation="replace_one",
         public_size=None,
         random_state=None,
@@ -216,6 +223,7 @@ class DPGaussianMixturePosterior(
         self.temperature = temperature
         self.n_draws = n_draws
         self.n_steps = n_steps
+        self.max_components = max_components
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.random_state = random_state
@@ -224,7 +232,7 @@ class DPGaussianMixturePosterior(
     # From public quantities
 
     def _sampler(self):
-        return MixtureSampler(super()._sampler())
+        return MixtureSampler(super()._sampler(), chooses=self.n_components == "auto")
 
     def _model(self, n_features):
         """Return the model's public numbers, with defaults in place of None."""
@@ -235,7 +243,9 @@ class DPGaussianMixturePosterior(
         if covariance is None:
             covariance = COVARIANCE_SHARE * norm * norm / n_features
         return MixtureModel(
-            n_components=int(self.n_components),
+            n_components=int(
+                self.max_components if self.n_components == "auto" else self.n_components
+            ),
             n_features=n_features,
             covariance_type=self.covariance_type,
             data_norm=norm,
@@ -307,11 +317,10 @@ class DPGaussianMixturePosterior(
         model = self._model(n_features)
         plan = self._make_plan(model, self._public_size(n_samples))
         draws = self._draw(make_mixture(X, model), plan)
-        self.data_norm_ = model.data_norm
-        parts, order = unpack_mixture(draws, model), None
-        if (
-            "posterior" in self.released_
-        ):  # Around one mode draws have one labelling, and later ones the same.
+        self.data_norm_, self.n_components_ = model.data_norm, self.plan_.model.n_components
+        parts, order = unpack_mixture(draws, self.plan_.model), None
+        # Around one mode draws have one labelling, and later ones the same.
+        if "posterior" in self.released_:
             order = np.argsort(-parts[0].mean(axis=0), kind="stable")
         self._summarise(*parts, order)
         return self

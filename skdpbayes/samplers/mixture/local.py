@@ -33,6 +33,10 @@ class Scales(NamedTuple):
     norm: float
 
 
+# Of the statistics themselves.
+UNSCALED = Scales(1.0, 1.0, 1.0, math.inf)
+
+
 def scales_for(covariance_type, n_features, reach):
     """Return `Scales` for rows that are within ``reach`` standard deviations of what is usual.
 

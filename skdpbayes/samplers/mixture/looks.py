@@ -14,7 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from .conditioned import Conditioned
-from .local import Reference, Scales, local_features, normal_points, own_moments, sufficient
+from .local import (
+    UNSCALED,
+    Reference,
+    Scales,
+    local_features,
+    normal_points,
+    own_moments,
+    sufficient,
+)
 
 # Simulated rows of a component, and at least for a number of its statistics.
 N_POINTS, _TIMES = 2048, 4
@@ -79,17 +87,30 @@ def condition(model, at, looks, is_size_public, **options):
     -------
     conditioned : Conditioned
     """
+    maps, sums, factor, _ = _scaled(at, looks, is_size_public)
+    scaled = np.linalg.solve(factor, maps.T)
+    linear = scaled.T @ np.linalg.solve(factor, sums)
+    return Conditioned(model, at, scaled.T @ scaled, linear, is_size_public, **options)
+
+
+def log_evidence(at, looks, is_size_public):
+    """Return the log density of looks' statistics given a mixture, up to a constant."""
+    maps, sums, factor, units = _scaled(at, looks, is_size_public)
+    own = own_moments(at.covariance_type, at.means.shape[1], UNSCALED)
+    off = np.linalg.solve(factor, sums - np.outer(at.counts, own).ravel() @ maps)
+    return -0.5 * off @ off - np.log(np.diag(factor)).sum() + np.log(units).sum()
+
+
+def _scaled(at, looks, is_size_public):
+    """Return (``A^T``, sums, a factor of ``V`` with noise, their units), in those units."""
     maps, covariance = _map_and_covariance(at, looks, is_size_public)
     noise = np.concatenate([np.full(look.sums.size, look.noise_scale**2) for look in looks])
     covariance[np.diag_indices_from(covariance)] += noise
-    sums = np.concatenate([look.sums for look in looks])
     units = np.diag(covariance) ** -0.5
     covariance *= np.outer(units, units)
     covariance[np.diag_indices_from(covariance)] += _JITTER
-    factor = np.linalg.cholesky(covariance)
-    scaled = np.linalg.solve(factor, (maps * units).T)
-    linear = scaled.T @ np.linalg.solve(factor, sums * units)
-    return Conditioned(model, at, scaled.T @ scaled, linear, is_size_public, **options)
+    sums = np.concatenate([look.sums for look in looks])
+    return maps * units, sums * units, np.linalg.cholesky(covariance), units
 
 
 def _map_and_covariance(at, looks, is_size_public):

@@ -19,9 +19,10 @@ from .._machinery.lattice import release_vector
 from .._protocol import Released
 from ..langevin.at_noise import free_shift
 from ..noise_aware.draws import draw, find_mode
+from .choice import fewer_components, reference_of
 from .conditioned import Conditioned
-from .local import Reference, inflation, local_sums
-from .looks import condition, make_look
+from .local import inflation, local_sums
+from .looks import condition, log_evidence, make_look
 from .start import factors_of, find_groups
 from .statistics import StatisticsReleases
 
@@ -44,7 +45,7 @@ def run_rounds(plan, table, generator, verbose):
         released.look_around()
     posterior = released.posterior()
     draws = posterior.draw(plan.n_draws, generator)
-    return Released(draws, plan, other={"posterior": posterior})
+    return Released(draws, released.plan, other={"posterior": posterior})
 
 
 class Rounds:
@@ -65,30 +66,53 @@ class Rounds:
         self.is_size_public = plan.budget.neighboring_relation == "replace_one"
         self.looks = []
         releases = StatisticsReleases(table, plan.n_samples, generator)
-        groups = find_groups(plan.model, plan.phases, releases, plan.n_samples, advance)
+        self.chooses = plan.most_components is not None
+        groups = find_groups(
+            plan.model, plan.phases, releases, plan.n_samples, advance, self.chooses
+        )
         self.at = self._as_reference(*groups)
+        self._resize()
 
     def _as_reference(self, weights, means, variances):
         """Return groups as a `Reference` of the model's kind."""
-        kind = self.plan.model.covariance_type
-        if kind == "spherical":
-            variances = np.repeat(variances.mean(axis=1, keepdims=True), means.shape[1], axis=1)
-        if kind == "tied":
-            variances = np.repeat(weights[None] @ variances, len(weights), axis=0)
-        factors = np.sqrt(variances)
         if self.plan.model.is_triangular:
-            factors = factors[:, :, None] * np.eye(means.shape[1])
-        return Reference(kind, self.plan.n_samples * weights, means, factors).regular()
+            variances = variances[:, :, None] * np.eye(means.shape[1])
+        counts = self.plan.n_samples * weights
+        return reference_of(self.plan.model.covariance_type, counts, means, variances)
+
+    def _settled(self, at, repeats, **options):
+        """Return the mixture at the mode given the last looks."""
+        for _ in range(repeats):
+            given = self.given(at, **options)
+            at = given.reference(_shortened(find_mode(given), given))
+        return at
+
+    def _resize(self):
+        """Take over how many components there are."""
+        self.plan = self.plan.chosen(len(self.at.counts))
 
     def look_around(self):
         """Release statistics round by round, each around the mode given those before."""
+        n_rounds = len(self.plan.round_multipliers)
         for number, multiplier in enumerate(self.plan.round_multipliers):
             widening = _WIDENING[number] if number < len(_WIDENING) else 1.0
             self.release(self.at.widened(widening), self.plan.scales[number], multiplier)
-            is_last = number == len(self.plan.round_multipliers) - 1
-            for _ in range(_LAST_REPEATS if is_last else _REPEATS):
-                given = self.given(**({} if is_last else {"leash": _LEASH}))
-                self.at = given.reference(_shortened(find_mode(given), given))
+            if number == n_rounds - 1:
+                self.at = self._settled(self.at, _LAST_REPEATS)
+                continue
+            self.at = self._settled(self.at, _REPEATS, leash=_LEASH)
+            if self.chooses and number == n_rounds - 1 - self.plan.n_together:
+                self._choose()
+
+    def _choose(self):
+        """Keep the components that statistics ask for."""
+        self.at = fewer_components(
+            self.at,
+            lambda at: self._settled(at, _REPEATS, leash=_LEASH),
+            lambda at: log_evidence(at, self._together(), self.is_size_public),
+            self.plan.n_samples,
+        )
+        self._resize()
 
     def release(self, reference, scales, multiplier):
         """Add a look at statistics around a reference."""
@@ -101,11 +125,15 @@ class Rounds:
         self.looks.append(make_look(reference, scales, sums, noise))
         self.advance()
 
-    def given(self, **options):
-        """Return what the last looks say, near the current mixture."""
+    def given(self, at, **options):
+        """Return what the last looks say, near a mixture."""
+        model = self.plan.model._replace(n_components=len(at.counts))
+        return condition(model, at, self._together(), self.is_size_public, **options)
+
+    def _together(self):
+        """Return the looks that are used together."""
         most = max(1, _MOST_STATISTICS // self.looks[-1].sums.size)
-        looks = self.looks[-min(most, self.plan.n_together) :]
-        return condition(self.plan.model, self.at, looks, self.is_size_public, **options)
+        return self.looks[-min(most, self.plan.n_together) :]
 
     def posterior(self):
         """Return the `MixturePosterior` that the last looks amount to."""
@@ -115,7 +143,7 @@ class Rounds:
         # As if its statistics were as expected.
         moments = alone._moments(*alone.place(alone.start[None])).ravel()
         return MixturePosterior(
-            self.plan.model, self.given(), replace(alone, linear=alone.precision @ moments)
+            self.plan.model, self.given(self.at), replace(alone, linear=alone.precision @ moments)
         )
 
 

@@ -9,14 +9,21 @@ columns may hang together in ways that only the next round sees.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
 from ..langevin.at_noise import free_shift
 from .local import scales_for, statistics_length
-from .plan import N_DRAWS, SOFT_PASSES, MixturePlan, search_passes, start_phases
+from .plan import (
+    N_DRAWS,
+    SOFT_PASSES,
+    MixturePlan,
+    search_passes,
+    start_phases,
+    statistics_bounds,
+)
 
 SHARES = {"cells": 0.12, "soft": 0.23}
 SHARE_OF_FIRST_LOOK = 0.05
@@ -44,10 +51,19 @@ class RoundsPlan(MixturePlan):
         Noise multipliers of the rounds.
     scales : tuple of Scales
         Of their statistics.
+    most_components : int or None
+        Up to how many components are chosen by what is released, if they are.
     """
 
     round_multipliers: tuple
     scales: tuple
+    most_components: int | None = None
+
+    def chosen(self, n_components):
+        """Return the plan with another number of components, which costs the same."""
+        model = self.model._replace(n_components=n_components)
+        scales = _scales(model, self.n_samples, self.budget, self.round_multipliers)
+        return replace(self, model=model, bounds=statistics_bounds(model), scales=scales)
 
     @property
     def is_calibrated(self):
@@ -96,7 +112,7 @@ class RoundsPlan(MixturePlan):
     def warnings(self):
         """What the user should know before running it, a tuple of str."""
         found, wanted = max(self.supported_components, 1), self.model.n_components
-        if wanted <= found:
+        if wanted <= found or self.most_components is not None:
             return super().warnings
         return (
             *super().warnings,
@@ -110,8 +126,12 @@ class RoundsPlan(MixturePlan):
         lines = super().summary()
         del lines["noise multiplier"]
         lines["temperature"] = "1: the posterior given what is released, noise included"
+        if self.most_components is not None:
+            found, most = self.model.n_components, self.most_components
+            chosen = "" if found == most else f"{found} of "
+            lines["components"] = f"{chosen}up to {most}, chosen by what is released"
         lines["steps"] = f"{self.n_steps} rounds in the components' own coordinates"
-        search = sum(SHARES.values()) if self.model.n_components > 1 else SHARE_OF_FIRST_LOOK
+        search = SHARE_OF_FIRST_LOOK if len(self.phases) == 1 else sum(SHARES.values())
         lines["spent on"] = f"search {search:.0%}, rounds {1 - search:.0%} of mu^2"
         weights, means, covariances = self.widening
         lines["intervals"] = (
@@ -121,7 +141,7 @@ class RoundsPlan(MixturePlan):
         return lines
 
 
-def plan_rounds(sampler, model, n_samples, budget, n_draws):
+def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
     """Share a budget among a search and rounds.
 
     Parameters
@@ -131,6 +151,8 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws):
     n_samples : int
     budget : Budget
     n_draws : int or None
+    chooses : bool
+        Whether the model's number of components is the largest.
 
     Returns
     -------
@@ -176,7 +198,15 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws):
         n_draws=n_draws or N_DRAWS,
         round_multipliers=multipliers,
         scales=_scales(model, n_samples, budget, multipliers),
+        most_components=model.n_components if chooses else None,
     )
+
+
+def with_fewer(model):
+    """Return a model with as many of its components as a round may release."""
+    while model.n_components > 1 and release_size(model) > LARGEST_SIZE:
+        model = model._replace(n_components=model.n_components - 1)
+    return model
 
 
 def release_size(model):

@@ -19,7 +19,7 @@ from ..noise_aware import NoiseAware
 from ..variational import BayesByBackprop
 from .path import complete_path
 from .plan import plan_noisy_path, plan_walk, statistics_bounds
-from .rounds import LARGEST_SIZE, RoundsPlan, plan_rounds, release_size
+from .rounds import LARGEST_SIZE, RoundsPlan, plan_rounds, release_size, with_fewer
 
 _BY_OPTION = {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
 
@@ -32,10 +32,14 @@ class MixtureSampler(Sampler):
     path : Sampler
         `NoiseAware` for the first. Of the path: SGLD, SGHMC, SGNHT, a random walk, or your own; its step
         sizes follow from the start. What has to be convex, or to have rows or a Gaussian prior, is refused.
+    chooses : bool, default=False
+        Whether a model's number of components is the largest, and that of the draws follows from what is
+        released. For `NoiseAware`.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, chooses=False):
         self.path = path
+        self.chooses = chooses
 
     @property
     def name(self):
@@ -62,13 +66,19 @@ class MixtureSampler(Sampler):
         ValueError
             If a number of the model or an option is out of range, or if the options cannot all hold.
         """
-        model.checked()
+        model = with_fewer(model.checked()) if self.chooses else model.checked()
         bounds, fixed = statistics_bounds(model), (temperature, n_steps, n_draws)
         check_public(bounds, n_samples, budget, *fixed)
         budget.checked_gaussian("a mixture's start")
         path = _chosen(clone(self.path), model, budget, fixed)
         if isinstance(path, NoiseAware):
-            return plan_rounds(of_plan(MixtureSampler(path)), model, n_samples, budget, n_draws)
+            made_by = of_plan(MixtureSampler(path, self.chooses))
+            return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
+        if self.chooses:
+            raise ValueError(
+                "n_components='auto' is chosen on noisy statistics, by sampler='noise_aware' with a finite "
+                "epsilon and without options of chains: give a number of components."
+            )
         path._validate_params()
         _check_path(path)
         made_by = of_plan(MixtureSampler(path))

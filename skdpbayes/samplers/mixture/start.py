@@ -80,13 +80,13 @@ def find_start(model, phases, releases, n_samples, advance=lambda: None):
     return start.refined(*start.groups())
 
 
-def find_groups(model, phases, releases, n_samples, advance=lambda: None):
+def find_groups(model, phases, releases, n_samples, advance=lambda: None, at_most=False):
     """Return (weights, means, variances) of as many groups as components, without refining them.
 
-    Parameters are those of `find_start`.
+    Parameters are those of `find_start`, and ``at_most``: whether there may be fewer, if fewer were found.
     """
     start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
-    return start.groups()
+    return start.groups(at_most)
 
 
 class _Start:
@@ -99,13 +99,14 @@ class _Start:
         self.advance()
         return found
 
-    def groups(self):
+    def groups(self, at_most=False):
         """Return (weights, means, variances) of as many groups as there are to be components."""
         found = self.cells()
         if self.model.n_components == 1:
             weights, means, variances = found
             return weights, means, np.clip(variances, _LEAST_VARIANCE, _LARGEST_VARIANCE)
-        return merged(*self.soft(*found), self.model.n_components)
+        pieces, wanted = self.soft(*found), self.model.n_components
+        return merged(*pieces, min(wanted, len(pieces[0])) if at_most else wanted)
 
     # Cells
 
@@ -284,12 +285,15 @@ def merged(weights, means, variances, n_components):
 
     If there are too few, those with the widest axis are cut in two.
     """
-    parts = list(zip(weights, means, variances, strict=True))
+    parts = dict(enumerate(zip(weights, means, variances, strict=True)))
+    costs = {(i, j): merging_cost(parts[i], parts[j]) for i in parts for j in range(i)}
     while len(parts) > n_components:
-        pairs = [(i, j) for i in range(len(parts)) for j in range(i)]
-        i, j = min(pairs, key=lambda pair: _merging_cost(parts[pair[0]], parts[pair[1]]))
-        together = _together(parts[i], parts[j])
-        parts = [part for k, part in enumerate(parts) if k not in (i, j)] + [together]
+        pair = min(costs, key=costs.get)
+        new, whole = max(parts) + 1, together(*(parts.pop(i) for i in pair))
+        costs = {other: cost for other, cost in costs.items() if not set(pair) & set(other)}
+        costs |= {(new, i): merging_cost(whole, part) for i, part in parts.items()}
+        parts[new] = whole
+    parts = list(parts.values())
     while len(parts) < n_components:
         widest = max(range(len(parts)), key=lambda k: parts[k][2].max())
         weight, mean, variance = parts.pop(widest)
@@ -301,22 +305,28 @@ def merged(weights, means, variances, n_components):
     return tuple(np.array(part) for part in zip(*parts, strict=True))
 
 
-def _together(first, second):
+def together(first, second):
+    """Return the weight, mean and (co)variances of two weighted Gaussians' mixture."""
     weight = first[0] + second[0]
     share = first[0] / weight
     apart = first[1] - second[1]
     mean = second[1] + share * apart
-    variance = share * first[2] + (1.0 - share) * second[2] + share * (1.0 - share) * apart**2
-    return weight, mean, variance
+    spread = apart**2 if first[2].ndim == 1 else np.outer(apart, apart)
+    covariance = share * first[2] + (1.0 - share) * second[2] + share * (1.0 - share) * spread
+    return weight, mean, covariance
 
 
-def _merging_cost(first, second):
+def merging_cost(first, second):
     """Return the Kullback-Leibler divergence of two weighted Gaussians from the one that replaces them."""
-    both = _together(first, second)
+    both = together(first, second)
     points = _normal_points(first[1].size)
     total = 0.0
-    for weight, mean, variance in (first, second):
-        x = mean + np.sqrt(variance) * points
+    for weight, mean, covariance in (first, second):
+        matrix = covariance.ndim == 2
+        moved = (
+            points @ np.linalg.cholesky(covariance).T if matrix else np.sqrt(covariance) * points
+        )
+        x = mean + moved
         two = np.logaddexp(_log_density(x, first), _log_density(x, second))
         total += weight * (two - _log_density(x, both)).mean()
     return total
@@ -329,6 +339,10 @@ def _normal_points(n_features):
 
 
 def _log_density(x, part):
-    weight, mean, variance = part
-    distance = ((x - mean) ** 2 / variance).sum(axis=1)
-    return math.log(weight) - 0.5 * (distance + np.log(variance).sum())
+    weight, mean, covariance = part
+    if covariance.ndim == 2:
+        factor = np.linalg.cholesky(covariance)
+        distance = (np.linalg.solve(factor, (x - mean).T) ** 2).sum(axis=0)
+        return math.log(weight) - 0.5 * distance - np.log(np.diag(factor)).sum()
+    distance = ((x - mean) ** 2 / covariance).sum(axis=1)
+    return math.log(weight) - 0.5 * (distance + np.log(covariance).sum())
