@@ -80,6 +80,11 @@ def spending_steps(step, n_columns, table=None, path=""):
     if step is None or isinstance(step, str):
         return [], 0 if step == "drop" else n_columns
     if isinstance(step, Pipeline):
+        if path and is_private(step):
+            raise ValueError(
+                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the one "
+                "around it cannot share out: put its steps into scikit-learn's Pipeline."
+            )
         found = []
         for name, one in step.steps:
             inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
