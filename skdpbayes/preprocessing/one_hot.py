@@ -285,7 +285,8 @@ def _canonical(value):
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Real | np.bool_):
-        return _MISSING if math.isnan(value) else float(value)
+        # Zeros of both signs are one category.
+        return _MISSING if math.isnan(value) else float(value) + 0.0
     if value is None or str(value) in ("<NA>", "NaT"):
         return _MISSING
     raise TypeError(

@@ -177,3 +177,9 @@ def test_a_row_does_not_change_what_other_rows_hold(other):
 def test_ranges_below_the_slack_are_no_ranges_of_another_sign():
     far, masses = np.array([0.0, 1e9]), np.array([1, 1])
     assert len(set(run_weights(far, masses, _SLACK / 4.0))) == 1
+
+
+def test_zero_has_no_sign_to_tell_which_row_came_first():
+    for first in (0.0, -0.0):
+        encoder = DPOneHotEncoder(random_state=0).fit([[first]] + [[0.0], [-0.0]] * 1000)
+        assert math.copysign(1.0, encoder.categories_[0][0]) == 1.0
