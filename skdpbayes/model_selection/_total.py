@@ -9,7 +9,7 @@ depends on its place alone, so the worst fold counts, not the sum over folds.
 from functools import reduce
 
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
@@ -63,10 +63,12 @@ def total_privacy_cost(results, *, cv=None, scoring=None):
         return results.privacy_cost_
     if isinstance(results, dict):
         return _of_cross_validation(results, cv, scoring)
-    if not hasattr(results, "cv_results_") or not hasattr(results, "best_estimator_"):
+    # What other searches fit on, such as parts that grow, is not what is reckoned with here.
+    known = isinstance(results, GridSearchCV | RandomizedSearchCV)
+    if not known or not hasattr(results, "best_estimator_"):
         raise ValueError(
-            "total_privacy_cost takes a fitted search with refit=True, or what cross_validate returns with "
-            "return_estimator=True: the scores alone do not say what was fitted."
+            "total_privacy_cost takes a fitted GridSearchCV or RandomizedSearchCV with refit=True, or what "
+            "cross_validate returns with return_estimator=True: of others it is not known what was fitted."
         )
     return _of_search(results)
 

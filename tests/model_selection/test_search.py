@@ -10,7 +10,8 @@ from cheap import Cheap
 from scipy.stats import loguniform
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -172,6 +173,14 @@ def test_totals_count_the_steps_within_steps():
     results = cross_validate(pipeline, X, y, scoring=scorer, cv=folds, return_estimator=True)
     total = total_privacy_cost(results, cv=folds, scoring=scorer)
     assert total.epsilon(0.1) > results["estimator"][0][0].transformers_[0][1].spent_epsilon_ - 5
+
+
+def test_of_searches_on_growing_parts_no_total_is_claimed():
+    scorer = make_private_scorer("accuracy", epsilon=0.1)
+    options = {"scoring": scorer, "cv": KFold(2), "min_resources": 500}
+    search = HalvingGridSearchCV(Cheap(), {"cut": [0.0, 0.5, 1.0]}, **options).fit(X, y)
+    with pytest.raises(ValueError, match="GridSearchCV"):
+        total_privacy_cost(search)
 
 
 def test_a_private_pipeline_is_charged_its_own_budget():
