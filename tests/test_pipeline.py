@@ -164,6 +164,17 @@ def test_a_private_pipeline_in_another_is_refused_and_nothing_is_spent(frame):
         assert ledger.spent_epsilon == 0
 
 
+def test_one_object_in_two_places_is_refused_since_it_has_one_epsilon(frame):
+    X, y = frame
+    step = DPQuantileScaler()
+    columns = ColumnTransformer([("a", step, ["age"]), ("b", step, ["income"])])
+    with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError, match="more than once"):
+        make_private_pipeline(columns, Cheap()).fit(X, y)
+    assert ledger.spent_epsilon == 0
+    copies = ColumnTransformer([("a", step, ["age"]), ("b", clone(step), ["income"])])
+    assert make_private_pipeline(copies, Cheap()).privacy_plan(N, 2).epsilon <= 1.0
+
+
 def test_a_fit_that_fails_is_noted_as_one(frame):
     X, y = frame
     with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError):

@@ -151,6 +151,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend a budget on."
         )
+    if len({id(step) for _, step, _ in found}) < len(found):
+        raise ValueError(
+            "one and the same private step is in the pipeline more than once, and has but one epsilon: put "
+            "sklearn.base.clone(step) in the other places."
+        )
     n_samples = public_size(found[-1][1], n_samples)
     delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
     budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
