@@ -107,6 +107,16 @@ def test_candidates_that_fail_are_the_worst_and_say_nothing():
     assert ledger.spent_epsilon > 1.9
 
 
+def test_a_search_that_is_ended_is_noted_as_failed(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cheap, "fit", interrupted)
+    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(KeyboardInterrupt):
+        search_of().fit(X, y)
+    assert [one["status"] for one in ledger.records()] == ["failed"] and ledger.spent_epsilon > 1.9
+
+
 def test_ties_are_broken_at_random(monkeypatch):
     monkeypatch.setattr(module, "draw_number", lambda *law: 3)
     search = search_of(params={"cut": [1.0, 2.0]})
