@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -126,6 +127,8 @@ LEAKS = [
     SelectKBest(),
     TargetEncoder(),
     KBinsDiscretizer(),
+    RBFSampler(gamma="scale"),
+    FunctionTransformer(lambda X: X - X.mean(axis=0)),
 ]
 
 
@@ -141,10 +144,48 @@ def test_steps_that_leak_are_named(step):
             make_private_pipeline(step, Cheap()).fit(X, y)
 
 
+def test_columns_that_a_function_selects_are_named():
+    selected = [("a", DPImputer(), lambda X: X.columns[X.isna().any()])]
+    assert "function" in leaks(ColumnTransformer(selected))[0]
+    types = make_column_selector(dtype_include="number")
+    assert leaks(ColumnTransformer([("a", DPImputer(), types)])) == []
+
+
+def test_a_private_pipeline_in_another_is_refused_and_nothing_is_spent(frame):
+    X, y = frame
+    inner = make_private_pipeline(DPQuantileScaler(), epsilon=50.0)
+    steps = make_pipeline(inner), ColumnTransformer([("a", inner, [0, 1])]), inner
+    for step in steps:
+        with (
+            PrivacyLedger(np.inf, 1e-5) as ledger,
+            pytest.raises(ValueError, match="budget of its own"),
+        ):
+            make_private_pipeline(step, Cheap(), epsilon=0.5).fit(X[["age", "income"]], y)
+        assert ledger.spent_epsilon == 0
+
+
+def test_one_object_in_two_places_is_refused_since_it_has_one_epsilon(frame):
+    X, y = frame
+    step = DPQuantileScaler()
+    columns = ColumnTransformer([("a", step, ["age"]), ("b", step, ["income"])])
+    with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError, match="more than once"):
+        make_private_pipeline(columns, Cheap()).fit(X, y)
+    assert ledger.spent_epsilon == 0
+    copies = ColumnTransformer([("a", step, ["age"]), ("b", clone(step), ["income"])])
+    assert make_private_pipeline(copies, Cheap()).privacy_plan(N, 2).epsilon <= 1.0
+
+
+def test_a_fit_that_fails_is_noted_as_one(frame):
+    X, y = frame
+    with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError):
+        make_private_pipeline(DPQuantileScaler(), Cheap()).fit(X[["region"]], y)
+    assert [one["status"] for one in ledger.records()] == ["failed"]
+
+
 def test_steps_that_learn_nothing_pass():
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     constant = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
-    steps = (FunctionTransformer(), Normalizer(), BoundedScaler(), constant, "passthrough")
+    steps = (FunctionTransformer(np.abs), Normalizer(), BoundedScaler(), constant, "passthrough")
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         make_private_pipeline(*steps[:4], Cheap(), strict=True).fit(X, y)

@@ -30,12 +30,14 @@ def label_column(y, name):
     y = _column(y, name)
     if y.dtype.kind == "O":
         missing = any(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in y)
-        kinds = {isinstance(v, str) for v in y}
-        if len(kinds) > 1:
+        kinds = {str if isinstance(v, str) else Real if isinstance(v, Real) else None for v in y}
+        if not missing and kinds not in ({str}, {Real}):
             raise ValueError(
                 f"{name} holds labels of several kinds, such as text and numbers: make them one kind, e.g. "
-                f"by np.asarray({name}).astype(str)."
+                f"by [str(label) for label in {name}]."
             )
+        if not missing:
+            y = y.astype(str if kinds == {str} else np.float64)
     else:
         missing = y.dtype.kind == "f" and not np.isfinite(y).all()
     if missing:
@@ -150,4 +152,7 @@ def _column(values, name):
         raise TypeError(f"{name} is sparse, and scores take dense columns: pass {name}.toarray().")
     if np.ndim(values) == 1 and len(values) == 0:
         return np.empty(0)
+    if not hasattr(values, "dtype"):
+        # As objects: one text, or one float, would turn all entries of a list into others.
+        values = np.asarray(values, dtype=object)
     return column_or_1d(values)

@@ -314,6 +314,10 @@ def _checked_bounds(bounds):
     if len(bounds) != 2 or not all(isinstance(b, Real) and math.isfinite(b) for b in bounds):
         raise ValueError(f"bounds must be two finite numbers, got {bounds!r}.")
     low, high = map(float, bounds)
+    if math.isinf(high - low):
+        raise ValueError(
+            "bounds are too far apart for a difference of doubles: take narrower ones."
+        )
     if not low < high:
         raise ValueError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     return low, high

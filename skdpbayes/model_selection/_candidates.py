@@ -5,7 +5,8 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from ._total import planned_cost
+from ..pipeline._leaks import is_private
+from ._total import planned_cost, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
 
@@ -35,9 +36,8 @@ def draw_candidate(search, plan, generator):
 
 def check_candidate(candidate, plan, X):
     """Raise a ValueError if what a candidate is going to cost is not covered by the plan."""
-    shape = np.shape(X)
+    final, shape = spending_step(candidate), np.shape(X)
     if len(shape) == 2 and plan.budget.neighboring_relation == "replace_one":
-        final = candidate[-1] if isinstance(candidate, Pipeline) else candidate
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
         refuse_unless_covered(planned_cost(candidate, plan.n_train, shape[1], n_classes), plan)
 
@@ -56,6 +56,11 @@ def _prefix(estimator):
     """Return what names of the private step's parameters begin with."""
     prefix, names = "", estimator.get_params()
     if isinstance(estimator, Pipeline):
+        if is_private(estimator):
+            raise ValueError(
+                "the search sets the budget of the last step, and a private pipeline sets it again: take "
+                "scikit-learn's Pipeline with steps that spend nothing before the last."
+            )
         prefix = f"{estimator.steps[-1][0]}__"
     if not {prefix + name for name in _OWN} <= set(names):
         raise ValueError(

@@ -279,6 +279,23 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
         reservations = reserve(plan, type(self).__name__)
+        try:
+            best = self._best_of(candidates, scorer, X, y, plan, generator)
+        except BaseException:
+            reservations.close("failed")
+            raise
+        del candidates
+        failed = best[0][0] == -np.inf
+        reservations.close("failed" if failed else "completed")
+        if failed:
+            raise RuntimeError(
+                "every candidate failed, and the plan is spent. Why is not told, since an error may quote "
+                "rows: fit the estimator by itself on rows that are made up."
+            )
+        return self._keep(best, scorer, plan)
+
+    def _best_of(self, candidates, scorer, X, y, plan, generator):
+        """Return the ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
         train, test = self._parts(_num_samples(X), plan, generator)
         parts = [_safe_indexing(X, rows) for rows in (train, test)]
         targets = [None if y is None else _safe_indexing(y, rows) for rows in (train, test)]
@@ -289,15 +306,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             rank = score, generator.random()
             if best is None or rank > best[0]:
                 best = rank, params, candidate
-        del candidates
-        failed = best[0][0] == -np.inf
-        reservations.close("failed" if failed else "completed")
-        if failed:
-            raise RuntimeError(
-                "every candidate failed, and the plan is spent. Why is not told, since an error may quote "
-                "rows: fit the estimator by itself on rows that are made up."
-            )
-        return self._keep(best, scorer, plan)
+        return best
 
     def _expected_size(self):
         """Return a size for the plan, which only tells what to expect, where that of the table is private."""

@@ -9,10 +9,11 @@ depends on its place alone, so the worst fold counts, not the sum over folds.
 from functools import reduce
 
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
+from ..pipeline._leaks import children, is_private, leaks
 from ..privacy.parallel import in_parallel
 
 
@@ -62,10 +63,12 @@ def total_privacy_cost(results, *, cv=None, scoring=None):
         return results.privacy_cost_
     if isinstance(results, dict):
         return _of_cross_validation(results, cv, scoring)
-    if not hasattr(results, "cv_results_") or not hasattr(results, "best_estimator_"):
+    # What other searches fit on, such as parts that grow, is not what is reckoned with here.
+    known = isinstance(results, GridSearchCV | RandomizedSearchCV)
+    if not known or not hasattr(results, "best_estimator_"):
         raise ValueError(
-            "total_privacy_cost takes a fitted search with refit=True, or what cross_validate returns with "
-            "return_estimator=True: the scores alone do not say what was fitted."
+            "total_privacy_cost takes a fitted GridSearchCV or RandomizedSearchCV with refit=True, or what "
+            "cross_validate returns with return_estimator=True: of others it is not known what was fitted."
         )
     return _of_search(results)
 
@@ -88,7 +91,7 @@ def _of_search(search):
     refit = fit_cost(best)
     final = _final(best)
     n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
-    shape = final.n_features_in_, n_classes
+    shape = (best if is_private(best) else final).n_features_in_, n_classes
     fits = []
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**clone(params, safe=False))
@@ -154,13 +157,28 @@ def _score_cost(scorers):
 
 def fit_cost(estimator):
     """Return what a fitted estimator, or all steps of a fitted pipeline, spent."""
-    steps = (
-        [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
-    )
-    costs = [step.privacy_cost_ for step in steps if hasattr(step, "privacy_cost_")]
+    costs = _spent(estimator)
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
+    _refuse_leaks(estimator)
     return _sum(costs)
+
+
+def _spent(step):
+    """Return the costs of a fitted step, or of all that it holds."""
+    if hasattr(step, "privacy_cost_"):
+        return [step.privacy_cost_]
+    held = getattr(step, "transformers_", None) or children(step) or []
+    return [cost for _, one, *_ in held for cost in _spent(one)]
+
+
+def _refuse_leaks(estimator):
+    if found := leaks(estimator):
+        raise ValueError(f"nothing can be claimed of the whole: {' '.join(found)}")
+
+
+def _spends(step):
+    return is_private(step) or any(_spends(one) for _, one in children(step) or ())
 
 
 def _final(estimator):
@@ -169,13 +187,22 @@ def _final(estimator):
 
 def planned_cost(candidate, n_samples, n_features, n_classes):
     """Return what a candidate's fit on so many rows costs: its plan's. Mixtures have no classes."""
+    if isinstance(candidate, Pipeline) and is_private(candidate):
+        _refuse_leaks(candidate)
+        return candidate.privacy_plan(n_samples, n_features).cost
+    classes = () if n_classes is None else (n_classes,)
+    return spending_step(candidate).privacy_plan(n_samples, n_features, *classes).cost
+
+
+def spending_step(candidate):
+    """Return a candidate's last step, or raise if others spend or may leak."""
     final = _final(candidate)
-    others = candidate[:-1] if isinstance(candidate, Pipeline) else []
-    if not hasattr(final, "privacy_plan") or any("epsilon" in s.get_params() for s in others):
+    others = [step for _, step in candidate.steps[:-1]] if isinstance(candidate, Pipeline) else []
+    if not hasattr(final, "privacy_plan") or any(map(_spends, others)):
         raise ValueError(
             "the candidates' costs cannot be planned: the search's estimator must be one of the package, or "
             "a pipeline in which only the last step spends. Run the search within a PrivacyLedger, "
             "which adds up everything."
         )
-    classes = () if n_classes is None else (n_classes,)
-    return final.privacy_plan(n_samples, n_features, *classes).cost
+    _refuse_leaks(candidate)
+    return final

@@ -1,17 +1,18 @@
 """Which steps learn from rows without noise. What is not known is taken to."""
 
-from sklearn.compose import ColumnTransformer
+import numpy as np
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import get_tags
 
-# They look at nothing but the number of columns.
+# They look at nothing but the number of columns, and handle each row by itself.
 _LEARN_NOTHING = {
     "AdditiveChi2Sampler",
+    "Binarizer",
     "FeatureHasher",
     "HashingVectorizer",
+    "Normalizer",
     "PolynomialFeatures",
     "PolynomialCountSketch",
-    "RBFSampler",
     "SkewedChi2Sampler",
 }
 _REMEDIES = {
@@ -22,6 +23,8 @@ _REMEDIES = {
     "SimpleImputer": "DPImputer, or strategy='constant' with keep_empty_features=True",
     "OneHotEncoder": "DPOneHotEncoder, or public categories and neither min_frequency nor max_categories",
     "OrdinalEncoder": "public categories and neither min_frequency nor max_categories",
+    "FunctionTransformer": "a ufunc of NumPy, which handles each entry by itself",
+    "RBFSampler": "a number as gamma",
     "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
 }
 
@@ -49,12 +52,24 @@ def leaks(step):
         return []
     held = children(step)
     if held is not None:
-        return [text for _, one in held for text in leaks(one)]
+        return _selections(step) + [text for _, one in held for text in leaks(one)]
     if is_private(step) or _learns_nothing(step):
         return []
     name = type(step).__name__
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
     return [f"{name} learns from the rows without noise, for all that is known: take {remedy}."]
+
+
+def _selections(step):
+    """Return what is said of columns that a function selects, which may look at the rows."""
+    if not isinstance(step, ColumnTransformer):
+        return []
+    return [
+        f"the columns of {name} are selected by a function, which may look at the rows: give a list, or "
+        "make_column_selector."
+        for name, _, columns in step.transformers
+        if callable(columns) and not isinstance(columns, make_column_selector)
+    ]
 
 
 def _learns_nothing(step):
@@ -63,8 +78,12 @@ def _learns_nothing(step):
         return name in ("BoundedScaler", "RowNormClipper")
     if not module.startswith("sklearn."):
         return False
-    if name in _LEARN_NOTHING or not get_tags(step).requires_fit:
+    if name in _LEARN_NOTHING:
         return True
+    if name == "FunctionTransformer":
+        return step.func is None or isinstance(step.func, np.ufunc)
+    if name == "RBFSampler":
+        return not isinstance(step.gamma, str)
     if name in ("OneHotEncoder", "OrdinalEncoder"):
         counts = step.min_frequency is not None or step.max_categories is not None
         return not isinstance(step.categories, str) and not counts

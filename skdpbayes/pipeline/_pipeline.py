@@ -118,10 +118,14 @@ class PrivatePipeline(Pipeline):
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
         reservations = reserve(plan, type(self).__name__)
-        with prepaid():
-            super().fit(X, y, **params)
+        try:
+            with prepaid():
+                super().fit(X, y, **params)
+            self._check_charge(plan)
+        except BaseException:
+            reservations.close("failed")
+            raise
         reservations.close("completed")
-        self._check_charge(plan)
         self.plan_ = plan
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon

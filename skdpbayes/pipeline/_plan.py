@@ -80,6 +80,11 @@ def spending_steps(step, n_columns, table=None, path=""):
     if step is None or isinstance(step, str):
         return [], 0 if step == "drop" else n_columns
     if isinstance(step, Pipeline):
+        if path and is_private(step):
+            raise ValueError(
+                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the one "
+                "around it cannot share out: put its steps into scikit-learn's Pipeline."
+            )
         found = []
         for name, one in step.steps:
             inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
@@ -145,6 +150,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     if not found:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend a budget on."
+        )
+    if len({id(step) for _, step, _ in found}) < len(found):
+        raise ValueError(
+            "one and the same private step is in the pipeline more than once, and has but one epsilon: put "
+            "sklearn.base.clone(step) in the other places."
         )
     n_samples = public_size(found[-1][1], n_samples)
     delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)

@@ -129,7 +129,7 @@ def distances(counts, quantile):
 
 def run_weights(far, masses, log_odds_range):
     """Return what the runs weigh, as exact integers."""
-    rate = (log_odds_range - _SLACK) / 2.0
+    rate = max(log_odds_range - _SLACK, 0.0) / 2.0
     exponentials = np.exp(-np.minimum(rate * far, _FARTHEST)) * _SCALE
     return [int(m) * int(e) for m, e in zip(masses, exponentials, strict=True)]
 

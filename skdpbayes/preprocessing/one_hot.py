@@ -255,7 +255,8 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     def _columns(self, X, reset):
         """Return the columns as lists of canonical categories."""
         frame = hasattr(X, "columns") and hasattr(X, "shape")
-        table = X if frame else check_array(X, dtype=None, ensure_all_finite=False)
+        # As objects: a list with a single text would become one of texts, and all its numbers others.
+        table = X if frame else check_array(X, dtype=object, ensure_all_finite=False)
         _check_feature_names(self, X, reset=reset)
         _check_n_features(self, table, reset=reset)
         if _num_samples(table) < 1 or table.shape[1] < 1:
@@ -284,7 +285,8 @@ def _canonical(value):
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Real | np.bool_):
-        return _MISSING if math.isnan(value) else float(value)
+        # Zeros of both signs are one category.
+        return _MISSING if math.isnan(value) else float(value) + 0.0
     if value is None or str(value) in ("<NA>", "NaT"):
         return _MISSING
     raise TypeError(

@@ -256,3 +256,19 @@ def test_a_ledger_is_charged_before_anything_is_counted():
             dp_accuracy_score(Y, Y, epsilon=0.6, random_state=0)
         dp_accuracy_score(Y, Y, epsilon=0.3, random_state=0)
     assert 0.89 < ledger.spent_epsilon <= 0.9 + 1e-9
+
+
+def test_a_label_does_not_change_what_other_labels_are():
+    true, predicted = [1.0] * 500, [1] * 500
+    assert dp_accuracy_score(true, predicted, epsilon=np.inf) == 1.0
+    with pytest.raises(ValueError, match="several kinds"):
+        dp_accuracy_score([*true, "a"], [*predicted, "a"], epsilon=np.inf)
+    large = [2**53 + 1] * 500, [2**53] * 500
+    rows = [dp_accuracy_score(*large, epsilon=np.inf)]
+    rows.append(dp_accuracy_score(*([*part[1:], 0.5] for part in large), epsilon=np.inf))
+    assert rows[0] == rows[1]
+
+
+def test_bounds_whose_distance_is_no_double_are_refused():
+    with pytest.raises(ValueError, match="too far apart"):
+        dp_mean_score([0.0, 1.7e308], bounds=(-1.7e308, 1.7e308), epsilon=1.0)

@@ -9,13 +9,19 @@ import pytest
 from cheap import Cheap
 from scipy.stats import loguniform
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
+from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.model_selection import _search as module
-from skdpbayes.preprocessing import BoundedScaler
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
@@ -101,6 +107,16 @@ def test_candidates_that_fail_are_the_worst_and_say_nothing():
     assert ledger.spent_epsilon > 1.9
 
 
+def test_a_search_that_is_ended_is_noted_as_failed(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cheap, "fit", interrupted)
+    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(KeyboardInterrupt):
+        search_of().fit(X, y)
+    assert [one["status"] for one in ledger.records()] == ["failed"] and ledger.spent_epsilon > 1.9
+
+
 def test_ties_are_broken_at_random(monkeypatch):
     monkeypatch.setattr(module, "draw_number", lambda *law: 3)
     search = search_of(params={"cut": [1.0, 2.0]})
@@ -138,6 +154,56 @@ def test_the_package_estimators_in_a_pipeline():
     assert search.predict_proba(frame).shape == (4000, 2)
     fit = search.best_estimator_[-1]
     assert fit.spent_epsilon_ <= search.plan_.fit_epsilon < search.spent_epsilon_ <= 2.0
+
+
+SPENDER = ColumnTransformer([("a", DPQuantileScaler(epsilon=50.0), [0, 1, 2])])
+
+
+@pytest.mark.parametrize(
+    "step, message", [(SPENDER, "only the last step spends"), (StandardScaler(), "StandardScaler")]
+)
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_no_search_and_no_total_overlooks_what_other_steps_tell(step, message, relation):
+    last = Cheap(neighboring_relation=relation, public_size=None if relation[0] == "r" else 3000)
+    pipeline, params = make_pipeline(step, last), {"cheap__cut": [0.0]}
+    with PrivacyLedger(np.inf, DELTA, relation) as ledger:
+        with pytest.raises(ValueError, match=message):
+            search_of(pipeline, params, neighboring_relation=relation).fit(X, y)
+        assert ledger.spent_epsilon == 0
+    if relation == "replace_one":
+        scorer = make_private_scorer("accuracy", epsilon=0.1)
+        search = GridSearchCV(pipeline, params, scoring=scorer, cv=KFold(2)).fit(X, y)
+        with pytest.raises(ValueError, match=message):
+            total_privacy_cost(search)
+
+
+def test_totals_count_the_steps_within_steps():
+    pipeline = make_pipeline(SPENDER, Cheap())
+    scorer, folds = make_private_scorer("accuracy", epsilon=0.1), KFold(2)
+    results = cross_validate(pipeline, X, y, scoring=scorer, cv=folds, return_estimator=True)
+    total = total_privacy_cost(results, cv=folds, scoring=scorer)
+    assert total.epsilon(0.1) > results["estimator"][0][0].transformers_[0][1].spent_epsilon_ - 5
+
+
+def test_of_searches_on_growing_parts_no_total_is_claimed():
+    scorer = make_private_scorer("accuracy", epsilon=0.1)
+    options = {"scoring": scorer, "cv": KFold(2), "min_resources": 500}
+    search = HalvingGridSearchCV(Cheap(), {"cut": [0.0, 0.5, 1.0]}, **options).fit(X, y)
+    with pytest.raises(ValueError, match="GridSearchCV"):
+        total_privacy_cost(search)
+
+
+def test_a_private_pipeline_is_charged_its_own_budget():
+    pipeline = make_private_pipeline(BoundedScaler(), Cheap(epsilon=0.1), delta=DELTA, epsilon=3.0)
+    with pytest.raises(ValueError, match="private pipeline"):
+        search_of(pipeline, {"cheap__cut": [0.0]}).fit(X, y)
+    scorer = make_private_scorer("accuracy", epsilon=0.1)
+    with PrivacyLedger(np.inf, DELTA) as ledger:
+        search = GridSearchCV(pipeline, {"cheap__cut": [0.0]}, scoring=scorer, cv=KFold(2))
+        total = total_privacy_cost(search.fit(X, y))
+    # A fold and the refit, of three fits and two scores that the ledger counts.
+    assert 3.0 < total.epsilon(DELTA) < ledger.spent_epsilon
+    assert total.mu == pytest.approx(search.best_estimator_.privacy_cost_.mu * 2**0.5)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -162,3 +162,24 @@ def test_a_failure_is_added_to_delta():
     assert math.isinf(cost.epsilon(1e-6)) and math.isinf(cost.pure_epsilon)
     assert math.isinf(cost.concentrated) and not cost.is_gaussian
     assert (cost + cost).failure == 2e-6
+
+
+@pytest.mark.parametrize("other", [["a", None], ["a", "text"], ["a", True]])
+def test_a_row_does_not_change_what_other_rows_hold(other):
+    rows = [["a", 1.5]] * 3000
+    found = [
+        DPOneHotEncoder(random_state=0).fit(table).categories_
+        for table in (rows, [*rows[1:], other])
+    ]
+    assert found == [[["a"], [1.5]]] * 2
+
+
+def test_ranges_below_the_slack_are_no_ranges_of_another_sign():
+    far, masses = np.array([0.0, 1e9]), np.array([1, 1])
+    assert len(set(run_weights(far, masses, _SLACK / 4.0))) == 1
+
+
+def test_zero_has_no_sign_to_tell_which_row_came_first():
+    for first in (0.0, -0.0):
+        encoder = DPOneHotEncoder(random_state=0).fit([[first]] + [[0.0], [-0.0]] * 1000)
+        assert math.copysign(1.0, encoder.categories_[0][0]) == 1.0
