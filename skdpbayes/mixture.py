@@ -317,10 +317,14 @@ class DPGaussianMixturePosterior(
         model = self._model(n_features)
         plan = self._make_plan(model, self._public_size(n_samples))
         draws = self._draw(make_mixture(X, model), plan)
-        self.data_norm_, self.n_components_ = model.data_norm, self.plan_.model.n_components
-        parts, order = unpack_mixture(draws, self.plan_.model), None
-        # Around one mode draws have one labelling, and later ones the same.
-        if "posterior" in self.released_:
+        posterior = self.released_.get("posterior")
+        if posterior is not None:
+            model = posterior.model
+        self.data_norm_, self.n_components_ = model.data_norm, model.n_components
+        parts, order = unpack_mixture(draws, model), None
+        if (
+            posterior is not None
+        ):  # Around one mode draws have one labelling, and later ones the same.
             order = np.argsort(-parts[0].mean(axis=0), kind="stable")
         self._summarise(*parts, order)
         return self

@@ -70,6 +70,7 @@ def test_every_fitted_attribute_is_public(mixture):
         "covariances_",
         "data_norm_",
         "means_",
+        "n_components_",
         "n_features_in_",
         "n_iter_",
         "plan_",
