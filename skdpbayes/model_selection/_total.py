@@ -22,8 +22,8 @@ def total_privacy_cost(results, *, cv=None, scoring=None):
     Parameters
     ----------
     results : GridSearchCV, RandomizedSearchCV, DPRandomizedSearchCV or dict
-        A fitted search with ``refit``, whose estimator is one of the package or a pipeline that ends in
-        one. Or what `cross_validate` returns with ``return_estimator=True``.
+        A fitted search with ``refit``, whose estimator is one of the package, a pipeline that ends in one,
+        or a `PrivatePipeline`. Or what `cross_validate` returns with ``return_estimator=True``.
     cv : splitter, default=None
         The splitter of a cross-validation; that of a search is known.
     scoring : PrivateScorer or dict of PrivateScorer, default=None
@@ -88,7 +88,7 @@ def _of_search(search):
     refit = fit_cost(best)
     final = _final(best)
     n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
-    shape = final.n_features_in_, n_classes
+    shape = (best if hasattr(best, "privacy_plan") else final).n_features_in_, n_classes
     fits = []
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**clone(params, safe=False))
@@ -154,6 +154,8 @@ def _score_cost(scorers):
 
 def fit_cost(estimator):
     """Return what a fitted estimator, or all steps of a fitted pipeline, spent."""
+    if hasattr(estimator, "privacy_cost_"):
+        return estimator.privacy_cost_
     steps = (
         [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
     )
@@ -169,6 +171,8 @@ def _final(estimator):
 
 def planned_cost(candidate, n_samples, n_features, n_classes):
     """Return what a candidate's fit on so many rows costs: its plan's. Mixtures have no classes."""
+    if isinstance(candidate, Pipeline) and hasattr(candidate, "privacy_plan"):
+        return candidate.privacy_plan(n_samples, n_features).cost
     final = _final(candidate)
     others = candidate[:-1] if isinstance(candidate, Pipeline) else []
     if not hasattr(final, "privacy_plan") or any("epsilon" in s.get_params() for s in others):

@@ -26,6 +26,8 @@ _FINAL_SHARE = 0.8
 # Of delta, for all steps but the last: categories that a single row has are paid for by it.
 _DELTA_SHARE = 0.1
 _CLOSE = 1e-3
+# Numbers of columns that stand for all, where the last step's is not known beforehand.
+_WIDTHS = (1, 8, 64, 256, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,12 +214,33 @@ def _cost(step, epsilon, delta, n_samples, n_columns):
 
 def _remainder(final, budget, spent, n_samples, width):
     """Return (epsilon, delta) of the last step, and what is charged for it."""
+    relation = budget.neighboring_relation
     if not budget.is_private:
-        return (math.inf, budget.delta), PrivacyCost(budget.neighboring_relation, mu=math.inf)
+        return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
     if budget.delta == 0:
         left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
-        return (left, 0.0), _cost(final, left, 0.0, n_samples, width or 1)
-    charged = _charge(final, budget, n_samples, width)
+        cost = _cost(final, left, 0.0, n_samples, width or 1)
+        any_width = PrivacyCost(relation, pure=(PureMechanism(left),))
+        return (left, 0.0), any_width if width is None else cost
+
+    def gaussian(epsilon):
+        return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
+
+    epsilon, cost = _largest(gaussian, budget, spent)
+    if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
+        return (epsilon, budget.delta), cost
+
+    # Any mechanism is below randomised response that fails with probability delta.
+    def any_mechanism(epsilon):
+        failure = 0.5 * budget.delta
+        return PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
+
+    epsilon, cost = _largest(any_mechanism, budget, spent)
+    return (epsilon, cost.failure), cost
+
+
+def _largest(charged, budget, spent):
+    """Return the largest epsilon of the last step that the budget allows, and what is charged for it."""
 
     def at(noise):
         epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
@@ -229,17 +252,27 @@ def _remainder(final, budget, spent, n_samples, width):
         return (spent + at(noise)[1]).epsilon(budget.delta) / budget.epsilon - 1.0
 
     nothing = spent == PrivacyCost(budget.neighboring_relation)
-    noise = 1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE)
-    epsilon, cost = at(noise)
-    return (epsilon, budget.delta if cost.failure == 0 else cost.failure), cost
+    return at(1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE))
 
 
-def _charge(final, budget, n_samples, width):
-    """Return a function of the last step's epsilon that tells what is charged for it."""
-    relation = budget.neighboring_relation
-    exact = _cost(final, budget.epsilon, budget.delta, n_samples, width or 1)
-    if exact.is_gaussian:
-        return lambda epsilon: PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
-    # Any mechanism is below randomised response that fails with probability delta.
-    failure = 0.5 * budget.delta
-    return lambda epsilon: PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
+def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
+    """Tell whether the last step is ``mu``-GDP, for several widths where its own is not known yet.
+
+    Raises
+    ------
+    ValueError
+        What its plan raises, if there is none for any width.
+    """
+    known, error = False, None
+    for columns in _WIDTHS if width is None else (width,):
+        try:
+            cost = _cost(final, epsilon, delta, n_samples, columns)
+        except ValueError as one:
+            error = error or one
+            continue
+        if not (cost.is_gaussian and cost.mu <= mu):
+            return False
+        known = True
+    if not known:
+        raise error
+    return True
