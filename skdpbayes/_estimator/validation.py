@@ -1,7 +1,9 @@
 """Validating tables by scikit-learn's means, without quoting cells of them in an error."""
 
+from numbers import Integral, Real
+
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_scalar, validate_data
 
 from .._silence import silently
 
@@ -40,6 +42,25 @@ def validate_table(
     raise kind(remedy)
 
 
+def check_sizes(least=1, **sizes):
+    """Raise a TypeError or a ValueError unless all are whole numbers, and not below the least."""
+    for name, value in sizes.items():
+        if np.ndim(value) or value is None:
+            raise TypeError(
+                f"{name} must be an instance of int, not {type(value).__name__}: a plan takes sizes and no "
+                "data, as in privacy_plan(*X.shape)."
+            )
+        check_scalar(value, name, Integral, min_val=least)
+
+
+def check_level(level):
+    """Raise a ValueError unless a level is a number in (0, 1)."""
+    if not (isinstance(level, Real) and 0 < level < 1):
+        raise ValueError(
+            f"level must be a number in (0, 1), e.g. 0.9 for 90 percent, got {level!r}."
+        )
+
+
 def _without_cells(message):
     """Return what to say instead of a message of scikit-learn's that quotes the table or misleads."""
     if "could not convert string" in message:
@@ -60,6 +81,13 @@ def _without_cells(message):
             "a public constant for free, or private medians by strategy='median'. Means and medians without "
             "noise would leak."
         )
+    if message.startswith("Input X contains infinity"):
+        return (
+            "Input X contains infinity or a value too large for its type: replace it by NaN, which "
+            "skdpbayes.preprocessing.DPImputer fills in, or by a public bound of its column."
+        )
+    if message.startswith("Input y contains NaN"):
+        return "Input y contains NaN: leave out rows without a label."
     if "Complex data not supported" in message:
         return "Complex data not supported: X must hold real numbers."
     if "Reshape your data" in message:

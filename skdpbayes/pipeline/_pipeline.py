@@ -8,6 +8,7 @@ import warnings
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils.validation import _num_samples
 
+from .._estimator.validation import check_sizes
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks
@@ -83,6 +84,7 @@ class PrivatePipeline(Pipeline):
         ValueError
             If no step is private, or numbers of columns are not known beforehand.
         """
+        check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
 
     def fit(self, X, y=None, **params):
