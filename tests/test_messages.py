@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
 
 from skdpbayes import DPBayesianLogisticRegression as Logistic
 from skdpbayes import DPBayesianMLPClassifier as Network
@@ -123,14 +125,45 @@ WARNINGS = {
 }
 
 
+def pipeline(**options):
+    return make_private_pipeline(
+        make_column_transformer(
+            (make_pipeline(DPQuantileScaler(), DPImputer()), ["a", "b", "c"]),
+            (DPOneHotEncoder(), ["region"]),
+        ),
+        Logistic(classes=[0, 1], **options),
+        delta=1e-5,
+    )
+
+
+WARNINGS |= {
+    "data_norm too large": (
+        lambda: pipeline(data_norm=1e4).privacy_plan(N, 4),
+        "longer than 2, but data_norm is 10000.*set data_norm=2",
+    ),
+    "data_norm by default": (
+        lambda: pipeline().privacy_plan(N, 4),
+        "by default the root of the number of columns.*set data_norm=2",
+    ),
+}
+
+
 @pytest.mark.parametrize("plan, remedy", WARNINGS.values(), ids=WARNINGS)
 def test_a_plan_warns_and_names_the_remedy(plan, remedy):
     assert re.search(remedy, " ".join(plan().warnings))
 
 
 def test_a_usual_plan_has_no_warnings():
-    for plan in (Logistic().privacy_plan(20_000, 20), DPQuantileScaler().privacy_plan(20_000, 20)):
-        assert plan.warnings == ()
+    for one in (Logistic(), DPQuantileScaler(), pipeline(data_norm=2.0)):
+        assert one.privacy_plan(20_000, 4).warnings == ()
+
+
+def test_the_bound_on_rows_holds():
+    """And a fit says what its plan says."""
+    with pytest.warns(UserWarning, match="set data_norm=2"):
+        fitted = pipeline(data_norm=100.0).fit(TEXT, Y)
+    lengths = np.linalg.norm(fitted[:-1].transform(TEXT.assign(a=1e9, region="atlantis")), axis=1)
+    assert lengths.max() <= 2.0 + 1e-12
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ class PrivatePipeline(Pipeline):
         -----
         PrivacyLeakWarning
             If a step may learn from the rows without noise.
+        UserWarning
+            If ``data_norm`` of the last step is much longer than any row that can reach it.
 
         Raises
         ------
@@ -117,6 +119,8 @@ class PrivatePipeline(Pipeline):
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
         table = X if hasattr(X, "shape") else None
         plan = plan_pipeline(self, _num_samples(X), n_columns, table)
+        for text in plan.warnings:
+            warnings.warn(text, UserWarning, stacklevel=2)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
         reservations = reserve(plan, type(self).__name__)

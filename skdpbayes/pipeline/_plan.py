@@ -8,19 +8,17 @@ import math
 from dataclasses import dataclass
 from functools import reduce
 
-import numpy as np
-from sklearn.base import OneToOneFeatureMixin, clone
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils._indexing import _get_column_indices
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
+from ..preprocessing import DPImputer
 from ..preprocessing._plan import public_size
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
 from ..privacy.profiles import PureMechanism
 from ..privacy.root_finding import smallest_within
-from ._leaks import is_private
+from ._columns import spending_steps
+from ._norms import longest_row, norm_warnings
 
 _FINAL_SHARE = 0.8
 # Of delta, for all steps but the last: categories that a single row has are paid for by it.
@@ -46,6 +44,8 @@ class PipelinePlan:
         Epsilon and delta of each spending step.
     final_cost : PrivacyCost
         What is charged for the last of them.
+    warnings : tuple of str
+        What the user should know before running it.
     """
 
     budget: Budget
@@ -53,6 +53,7 @@ class PipelinePlan:
     n_samples: int
     steps: dict
     final_cost: PrivacyCost
+    warnings: tuple = ()
 
     @property
     def epsilon(self):
@@ -70,63 +71,9 @@ class PipelinePlan:
             f"(asked for at most {self.budget.epsilon:g})",
             f"  protects  {self.budget.neighboring_relation.replace('_', '-')}",
             *(f"  {n}  epsilon = {e:.4g}, delta = {d:.3g}" for n, (e, d) in self.steps.items()),
+            *(f"  warning   {text}" for text in self.warnings),
         ]
         return "\n".join(["Pipeline plan", *lines])
-
-
-def spending_steps(step, n_columns, table=None, path=""):
-    """Return [(path, step, columns that come in)] of private steps, and how many columns go out.
-
-    Numbers of columns are None where they are not known before the fit.
-    """
-    if step is None or isinstance(step, str):
-        return [], 0 if step == "drop" else n_columns
-    if isinstance(step, Pipeline):
-        found = []
-        for name, one in step.steps:
-            inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
-            found, table = found + inner, None
-        return found, n_columns
-    if isinstance(step, ColumnTransformer | FeatureUnion):
-        parts = [
-            spending_steps(one, n, part, f"{path}{name}__")
-            for name, one, n, part in _branches(step, n_columns, table)
-        ]
-        widths = [width for _, width in parts]
-        return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
-    found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
-    if isinstance(step, DPImputer) and step.add_indicator:
-        return found, None if n_columns is None else 2 * n_columns
-    keeps = isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
-    return found, n_columns if keeps else None
-
-
-def _branches(step, n_columns, table):
-    """Return (name, step, columns that come in, table if it is at hand) of what runs side by side."""
-    if isinstance(step, FeatureUnion):
-        return [(name, one, n_columns, table) for name, one in step.transformer_list]
-    branches, used = [], set()
-    for name, one, columns in step.transformers:
-        places = _places(columns, n_columns, table)
-        used.update(places)
-        branches.append((name, one, len(places), None))
-    rest = None if n_columns is None else n_columns - len(used)
-    return [*branches, ("remainder", step.remainder, rest, None)]
-
-
-def _places(columns, n_columns, table):
-    if table is not None:
-        return list(_get_column_indices(table, columns(table) if callable(columns) else columns))
-    if callable(columns) or (isinstance(columns, slice) and n_columns is None):
-        raise ValueError(
-            "which columns a ColumnTransformer selects is not known before the fit: give lists of columns."
-        )
-    if isinstance(columns, slice):
-        return list(np.arange(n_columns)[columns])
-    columns = [columns] if np.isscalar(columns) else list(columns)
-    if columns and all(isinstance(c, bool | np.bool_) for c in columns):
-        return list(np.flatnonzero(columns))
-    return columns
 
 
 def plan_pipeline(pipeline, n_samples, n_columns, table=None):
@@ -167,7 +114,16 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         n_samples=n_samples,
         steps=steps,
         final_cost=final_cost,
+        warnings=_norm_warnings(pipeline, final, n_columns, width, table),
     )
+
+
+def _norm_warnings(pipeline, final, n_columns, width, table):
+    if pipeline.steps[-1][1] is not final:
+        return ()
+    before = Pipeline(pipeline.steps[:-1])
+    norm = longest_row(before, n_columns, table) if before.steps else math.inf
+    return norm_warnings(final, width, norm)
 
 
 def _is_free(step):
