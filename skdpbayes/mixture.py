@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ._checks import check_sizes
 from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
-from ._estimator.validation import check_sizes, validate_table
+from ._estimator.validation import validate_table
 from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
 

@@ -6,9 +6,9 @@ p(y | x, data) = mean over draws of p(y | x, theta)
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from .._checks import check_sizes
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
-from .validation import check_sizes
 
 
 class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from .validation import check_level
+from .._checks import check_level
 
 # Draws from which ends of intervals are read, if as many can be had.
 _FEW = 400

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._estimator.validation import check_level
+from .._checks import check_level
 
 
 class _Released:

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from .._estimator.validation import check_sizes
+from .._checks import check_sizes
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED

@@ -8,7 +8,7 @@ import warnings
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils.validation import _num_samples
 
-from .._estimator.validation import check_sizes
+from .._checks import check_sizes
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._estimator.validation import check_sizes
+from .._checks import check_sizes
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
