@@ -4,6 +4,7 @@ import pickle
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -186,6 +187,21 @@ def test_a_cost_of_another_form_at_the_columns_to_come_is_planned_for(frame):
     spent = pipe[0].privacy_cost_ + pipe[-1].privacy_cost_
     assert spent.epsilon(1e-5) <= pipe.spent_epsilon_ * (1 + 1e-6)
     assert encoded(Cheap()).privacy_plan(N, 1).final_cost.is_gaussian
+
+
+class Pure(Cheap):
+    """Purely private; a single column costs it half as much."""
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        level = self.epsilon if n_features > 1 else 0.5 * self.epsilon
+        cost = PrivacyCost("replace_one", pure=(PureMechanism(level),))
+        return SimpleNamespace(cost=cost, n_samples=n_samples)
+
+
+def test_without_delta_columns_to_come_are_charged_in_full():
+    lists = DPOneHotEncoder(categories=[["north", "south"]])
+    plan = make_private_pipeline(lists, Pure(), epsilon=1.0, delta=0.0).privacy_plan(N, 1)
+    assert plan.cost.epsilon(0.0) == pytest.approx(1.0)
 
 
 def test_a_last_step_without_a_plan_fails_before_anything_is_spent(frame):
