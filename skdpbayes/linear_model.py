@@ -11,6 +11,7 @@ from functools import partial
 from numbers import Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
@@ -22,7 +23,12 @@ from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import shortness
 from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
-from ._estimator.predictive import average_binary, average_softmax
+from ._estimator.predictive import (
+    average_binary,
+    average_binary_rows,
+    average_softmax,
+    fits_single_precision,
+)
 from ._estimator.validation import validate_table
 from ._silence import silently
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
@@ -336,6 +342,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         X, scale = clip_rows(X, self.data_norm_)
         draws = self.posterior_samples_
         n_draws, n_blocks, length = draws.shape
+        norm = np.hypot(self.data_norm_, length > n_features)
+        if n_blocks == 1 and not issparse(X) and fits_single_precision(draws[:, 0], norm):
+            return average_binary_rows(X, scale, draws[:, 0])
         weights = np.ascontiguousarray(draws[:, :, :n_features].transpose(1, 2, 0))
         offsets = draws[:, :, n_features:].transpose(1, 2, 0)
         average = average_binary if n_blocks == 1 else average_softmax

@@ -11,9 +11,9 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ._checks import check_sizes
 from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
@@ -284,8 +284,7 @@ class DPGaussianMixturePosterior(
         100
         """
         self._validate_params()
-        for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-            check_scalar(value, name, Integral, min_val=1)
+        check_sizes(n_samples=n_samples, n_features=n_features)
         return self._make_plan(self._model(int(n_features)), self._public_size(int(n_samples)))
 
     # From the table

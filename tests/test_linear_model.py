@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.predictive import average_binary, average_softmax
-from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
+from skdpbayes._estimator.predictive import average_binary, average_softmax, fits_single_precision
+from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
 from skdpbayes.targets import make_logistic
 
 X, y = make_classification(3000, 6, n_informative=4, n_redundant=0, random_state=0)
@@ -425,3 +425,17 @@ def test_averages_of_probabilities_hold_at_all_sizes_of_logits(rng, n_classes):
     expected = logsumexp(log_softmax(full, axis=0), axis=2).T - np.log(50)
     np.testing.assert_allclose(np.exp(found), np.exp(expected), atol=1e-6)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_predictions_of_a_row_do_not_depend_on_the_others(rng):
+    """Nor on the number of threads; they are averages of probabilities to six digits."""
+    fitted = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    rows = rng.normal(size=(20_000, X.shape[1]))
+    proba = fitted.predict_proba(rows)
+    few = np.r_[7, 8191:8195, 19_999]
+    np.testing.assert_array_equal(fitted.predict_proba(rows[few]), proba[few])
+    clipped = rows[few] * row_scales(rows[few], fitted.data_norm_)[:, None]
+    draws = fitted.posterior_samples_[:, 0]
+    assert fits_single_precision(draws, np.hypot(fitted.data_norm_, 1.0))
+    expected = expit(clipped @ draws[:, :-1].T + draws[:, -1]).mean(axis=1)
+    np.testing.assert_allclose(proba[few, 1], expected, atol=1e-6)

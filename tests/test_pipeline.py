@@ -4,6 +4,7 @@ import pickle
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -29,10 +30,12 @@ from sklearn.preprocessing import (
 )
 
 from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
+from skdpbayes.metrics import make_private_scorer
+from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.pipeline._leaks import leaks
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
-from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cheap import Cheap
@@ -122,6 +125,9 @@ LEAKS = [
     SimpleImputer(strategy="most_frequent"),
     OneHotEncoder(sparse_output=False),
     OneHotEncoder(categories=[["a"]], min_frequency=3),
+    OneHotEncoder(categories=[[0.0], [1.0]]),
+    OneHotEncoder(categories=[[0.0], [1.0]], handle_unknown="warn"),
+    OrdinalEncoder(categories=[[0.0], [1.0]]),
     OrdinalEncoder(),
     PCA(),
     SelectKBest(),
@@ -191,6 +197,73 @@ def test_steps_that_learn_nothing_pass():
         make_private_pipeline(*steps[:4], Cheap(), strict=True).fit(X, y)
     lists = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
     assert leaks(lists) == [] and leaks("passthrough") == []
+
+
+class Other(Cheap):
+    """Its cost is Gaussian for a single column only."""
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        plan = super().privacy_plan(n_samples, n_features)
+        if n_features > 1:
+            pure = (PureMechanism(0.9 * self.epsilon),)
+            plan.cost = PrivacyCost("replace_one", mu=1e-3, pure=pure)
+        return plan
+
+
+class Small(Cheap):
+    """It takes no table of any size."""
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        raise ValueError("too many columns")
+
+
+def encoded(final, **options):
+    return make_private_pipeline(DPOneHotEncoder(random_state=0), final, delta=1e-5, **options)
+
+
+def test_a_cost_of_another_form_at_the_columns_to_come_is_planned_for(frame):
+    X, y = frame
+    pipe = encoded(Other(random_state=0), strict=True).fit(X[["region"]], y)
+    assert not pipe.plan_.final_cost.is_gaussian and pipe.spent_epsilon_ <= 1.0
+    spent = pipe[0].privacy_cost_ + pipe[-1].privacy_cost_
+    assert spent.epsilon(1e-5) <= pipe.spent_epsilon_ * (1 + 1e-6)
+    assert encoded(Cheap()).privacy_plan(N, 1).final_cost.is_gaussian
+
+
+class Pure(Cheap):
+    """Purely private; a single column costs it half as much."""
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        level = self.epsilon if n_features > 1 else 0.5 * self.epsilon
+        cost = PrivacyCost("replace_one", pure=(PureMechanism(level),))
+        return SimpleNamespace(cost=cost, n_samples=n_samples)
+
+
+def test_without_delta_columns_to_come_are_charged_in_full():
+    lists = DPOneHotEncoder(categories=[["north", "south"]])
+    plan = make_private_pipeline(lists, Pure(), epsilon=1.0, delta=0.0).privacy_plan(N, 1)
+    assert plan.cost.epsilon(0.0) == pytest.approx(1.0)
+
+
+def test_a_last_step_without_a_plan_fails_before_anything_is_spent(frame):
+    X, y = frame
+    with PrivacyLedger(1.0, 1e-5) as ledger, pytest.raises(ValueError, match="too many columns"):
+        encoded(Small()).fit(X[["region"]], y)
+    assert ledger.spent_epsilon == 0
+
+
+def test_what_a_search_over_whole_pipelines_spent(frame):
+    X, y = frame
+    scorer = make_private_scorer("accuracy", epsilon=0.1, random_state=0)
+    pipe = mixed(delta=1e-5)
+    search = GridSearchCV(pipe, {"epsilon": [0.5, 1.0]}, cv=KFold(3), scoring=scorer)
+    total = total_privacy_cost(search.fit(X, y))
+    # A record is in two folds of three for both candidates, scored twice, and in the refit.
+    fits = [clone(pipe).set_params(epsilon=e).privacy_plan(2 * N // 3, 3).cost for e in (0.5, 1.0)]
+    scores = scorer.privacy_cost + scorer.privacy_cost
+    folds = fits[0] + fits[0] + fits[1] + fits[1] + scores
+    expected = folds + search.best_estimator_.privacy_cost_
+    assert total.epsilon(1e-5) == pytest.approx(expected.epsilon(1e-5), rel=1e-6)
 
 
 def test_it_is_a_scikit_learn_estimator(frame):

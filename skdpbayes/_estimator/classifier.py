@@ -3,12 +3,10 @@
 p(y | x, data) = mean over draws of p(y | x, theta)
 """
 
-from numbers import Integral
-
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_scalar
 
+from .._checks import check_sizes
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
 
@@ -56,12 +54,8 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         self._validate_params()
         if self.classes is not None:
             n_classes = label_set(self.classes).size
-        for name, value, least in (
-            ("n_samples", n_samples, 1),
-            ("n_features", n_features, 1),
-            ("n_classes", n_classes, 2),
-        ):
-            check_scalar(value, name, Integral, min_val=least)
+        check_sizes(n_samples=n_samples, n_features=n_features)
+        check_sizes(2, n_classes=n_classes)
         return self._plan(int(n_samples), int(n_features), int(n_classes))
 
     def predict_log_proba(self, X):

@@ -7,10 +7,10 @@ Everything here is post-processing of what was released.
 """
 
 import warnings
-from numbers import Real
 
 import numpy as np
-from sklearn.utils import check_scalar
+
+from .._checks import check_level
 
 # Draws from which ends of intervals are read, if as many can be had.
 _FEW = 400
@@ -32,9 +32,7 @@ def interval_ends(estimator, level, draws):
     -------
     ends : ndarray or list of ndarray
     """
-    check_scalar(level, "level", Real, min_val=0.0, max_val=1.0, include_boundaries="neither")
-    if np.isnan(level):  # It is on neither side of a boundary.
-        raise ValueError("level is nan.")
+    check_level(level)
     if not estimator.plan_.is_calibrated:
         warnings.warn(
             f"draws of sampler={estimator.plan_.name!r} under privacy are no calibrated posterior: intervals "

@@ -23,8 +23,9 @@ def _numbered(labels, name):
         pass
     # Outside the handler: that error names kinds of values, and is no help.
     raise ValueError(
-        f"{name} holds labels of several kinds, such as numbers and text, which have no order: make them one "
-        f"kind, e.g. by {name} = np.asarray({name}).astype(str)."
+        f"{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave "
+        "out rows without a label, and make labels one kind, e.g. by "
+        f"{name} = np.asarray({name}).astype(str)."
     )
 
 
@@ -50,5 +51,8 @@ def encode_labels(y, classes):
     except TypeError:  # Labels of another kind, which do not even compare.
         known = False
     if not known:
-        raise ValueError("y holds labels that are not in classes: list all that can occur.")
+        raise ValueError(
+            "y holds labels that are not in classes: list all that can occur, and leave out rows without a "
+            "label."
+        )
     return labels, codes

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import PrivacyWarning
-from ..privacy.budget import Budget, default_delta
+from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
 from ..samplers import resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
@@ -88,17 +88,13 @@ class PrivatePosteriorMixin:
     def _make_plan(self, bounds, n_samples):
         """Return the sampler's plan for a target's public numbers."""
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
-        if self.epsilon != np.inf and delta * n_samples > 1.0:
-            warnings.warn(
-                f"delta={delta:g} is above 1 / n = {1 / n_samples:.3g}: to release a row as it is, chosen at "
-                "random, would be as private. Take delta=None, or a number well below 1 / n.",
-                PrivacyWarning,
-                stacklevel=4,
-            )
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
+        for text in too_large_delta(budget, n_samples):
+            warnings.warn(text, PrivacyWarning, stacklevel=4)
         return self._sampler().plan(
             bounds,
             n_samples,
-            Budget(float(self.epsilon), delta, self.neighboring_relation),
+            budget,
             temperature=_given(self.temperature, float),
             n_steps=_given(self.n_steps, int),
             n_draws=_given(self.n_draws, int),

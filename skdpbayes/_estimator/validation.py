@@ -60,6 +60,13 @@ def _without_cells(message):
             "a public constant for free, or private medians by strategy='median'. Means and medians without "
             "noise would leak."
         )
+    if message.startswith("Input X contains infinity"):
+        return (
+            "Input X contains infinity or a value too large for its type: replace it by NaN, which "
+            "skdpbayes.preprocessing.DPImputer fills in, or by a public bound of its column."
+        )
+    if message.startswith("Input y contains NaN"):
+        return "Input y contains NaN: leave out rows without a label."
     if "Complex data not supported" in message:
         return "Complex data not supported: X must hold real numbers."
     if "Reshape your data" in message:

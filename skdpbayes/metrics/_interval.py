@@ -71,8 +71,6 @@ def inverted(distance, spread, estimate, level):
     ValueError
         If the level is not in (0, 1).
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level}.")
 
     def excess(value):
         return probability_within(abs(distance(value)), *spread(value)) - level

@@ -358,7 +358,7 @@ def _interval_of_mean(total, size, noise, replaces, second, share, low, width, l
     if size <= 0:
         return low, low + width
     largest, wanted = math.inf, level
-    if second is not None and 0 < level < 1:
+    if second is not None:
         # A tenth of what may go wrong is spent on the second moment, from above.
         risk = 0.1 * (1.0 - level)
         largest = (second[0] - second[1] * math.log(2.0 * risk)) / size

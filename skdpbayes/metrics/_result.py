@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .._checks import check_level
+
 
 class _Released:
     """What every released score tells.
@@ -46,6 +48,7 @@ class _Released:
             raise AttributeError(
                 "only the score as it was returned has an interval, not what was computed from it."
             )
+        check_level(level)
         return self._interval_at(level)
 
 

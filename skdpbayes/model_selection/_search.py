@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from .._checks import check_sizes
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
@@ -230,6 +231,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         0.60 0.38 0.007
         """
         self._validate_params()
+        check_sizes(n_samples=n_samples)
         if self.delta is None and self.neighboring_relation == "add_or_remove_one":
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' keeps the number of rows private: give a delta."

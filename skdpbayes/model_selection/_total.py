@@ -23,8 +23,8 @@ def total_privacy_cost(results, *, cv=None, scoring=None):
     Parameters
     ----------
     results : GridSearchCV, RandomizedSearchCV, DPRandomizedSearchCV or dict
-        A fitted search with ``refit``, whose estimator is one of the package or a pipeline that ends in
-        one. Or what `cross_validate` returns with ``return_estimator=True``.
+        A fitted search with ``refit``, whose estimator is one of the package, a pipeline that ends in one,
+        or a `PrivatePipeline`. Or what `cross_validate` returns with ``return_estimator=True``.
     cv : splitter, default=None
         The splitter of a cross-validation; that of a search is known.
     scoring : PrivateScorer or dict of PrivateScorer, default=None

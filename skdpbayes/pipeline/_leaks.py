@@ -21,8 +21,10 @@ _REMEDIES = {
     "MaxAbsScaler": "DPQuantileScaler or BoundedScaler",
     "RobustScaler": "DPQuantileScaler or BoundedScaler",
     "SimpleImputer": "DPImputer, or strategy='constant' with keep_empty_features=True",
-    "OneHotEncoder": "DPOneHotEncoder, or public categories and neither min_frequency nor max_categories",
-    "OrdinalEncoder": "public categories and neither min_frequency nor max_categories",
+    "OneHotEncoder": "DPOneHotEncoder, or public categories with handle_unknown='ignore' and neither "
+    "min_frequency nor max_categories",
+    "OrdinalEncoder": "public categories with handle_unknown='use_encoded_value' and neither min_frequency "
+    "nor max_categories",
     "FunctionTransformer": "a ufunc of NumPy, which handles each entry by itself",
     "RBFSampler": "a number as gamma",
     "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
@@ -86,7 +88,9 @@ def _learns_nothing(step):
         return not isinstance(step.gamma, str)
     if name in ("OneHotEncoder", "OrdinalEncoder"):
         counts = step.min_frequency is not None or step.max_categories is not None
-        return not isinstance(step.categories, str) and not counts
+        # Unknown categories must not show in an error or a warning either.
+        tells = step.handle_unknown in ("error", "warn")
+        return not (isinstance(step.categories, str) or counts or tells)
     if name == "SimpleImputer":
         return (
             step.strategy == "constant"

@@ -8,6 +8,7 @@ import warnings
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils.validation import _num_samples
 
+from .._checks import check_sizes
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks
@@ -83,6 +84,7 @@ class PrivatePipeline(Pipeline):
         ValueError
             If no step is private, or numbers of columns are not known beforehand.
         """
+        check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
 
     def fit(self, X, y=None, **params):
@@ -103,6 +105,8 @@ class PrivatePipeline(Pipeline):
         -----
         PrivacyLeakWarning
             If a step may learn from the rows without noise.
+        UserWarning
+            If ``data_norm`` of the last step is much longer than any row that can reach it.
 
         Raises
         ------
@@ -115,6 +119,8 @@ class PrivatePipeline(Pipeline):
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
         table = X if hasattr(X, "shape") else None
         plan = plan_pipeline(self, _num_samples(X), n_columns, table)
+        for text in plan.warnings:
+            warnings.warn(text, UserWarning, stacklevel=2)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
         reservations = reserve(plan, type(self).__name__)

@@ -8,24 +8,24 @@ import math
 from dataclasses import dataclass
 from functools import reduce
 
-import numpy as np
-from sklearn.base import OneToOneFeatureMixin, clone
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils._indexing import _get_column_indices
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
+from ..preprocessing import DPImputer
 from ..preprocessing._plan import public_size
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
 from ..privacy.profiles import PureMechanism
 from ..privacy.root_finding import smallest_within
-from ._leaks import is_private
+from ._columns import spending_steps
+from ._norms import longest_row, norm_warnings
 
 _FINAL_SHARE = 0.8
 # Of delta, for all steps but the last: categories that a single row has are paid for by it.
 _DELTA_SHARE = 0.1
 _CLOSE = 1e-3
+# Numbers of columns that stand for all, where the last step's is not known beforehand.
+_WIDTHS = (1, 8, 64, 256, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,8 @@ class PipelinePlan:
         Epsilon and delta of each spending step.
     final_cost : PrivacyCost
         What is charged for the last of them.
+    warnings : tuple of str
+        What the user should know before running it.
     """
 
     budget: Budget
@@ -51,6 +53,7 @@ class PipelinePlan:
     n_samples: int
     steps: dict
     final_cost: PrivacyCost
+    warnings: tuple = ()
 
     @property
     def epsilon(self):
@@ -68,68 +71,9 @@ class PipelinePlan:
             f"(asked for at most {self.budget.epsilon:g})",
             f"  protects  {self.budget.neighboring_relation.replace('_', '-')}",
             *(f"  {n}  epsilon = {e:.4g}, delta = {d:.3g}" for n, (e, d) in self.steps.items()),
+            *(f"  warning   {text}" for text in self.warnings),
         ]
         return "\n".join(["Pipeline plan", *lines])
-
-
-def spending_steps(step, n_columns, table=None, path=""):
-    """Return [(path, step, columns that come in)] of private steps, and how many columns go out.
-
-    Numbers of columns are None where they are not known before the fit.
-    """
-    if step is None or isinstance(step, str):
-        return [], 0 if step == "drop" else n_columns
-    if isinstance(step, Pipeline):
-        if path and is_private(step):
-            raise ValueError(
-                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the one "
-                "around it cannot share out: put its steps into scikit-learn's Pipeline."
-            )
-        found = []
-        for name, one in step.steps:
-            inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
-            found, table = found + inner, None
-        return found, n_columns
-    if isinstance(step, ColumnTransformer | FeatureUnion):
-        parts = [
-            spending_steps(one, n, part, f"{path}{name}__")
-            for name, one, n, part in _branches(step, n_columns, table)
-        ]
-        widths = [width for _, width in parts]
-        return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
-    found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
-    if isinstance(step, DPImputer) and step.add_indicator:
-        return found, None if n_columns is None else 2 * n_columns
-    keeps = isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
-    return found, n_columns if keeps else None
-
-
-def _branches(step, n_columns, table):
-    """Return (name, step, columns that come in, table if it is at hand) of what runs side by side."""
-    if isinstance(step, FeatureUnion):
-        return [(name, one, n_columns, table) for name, one in step.transformer_list]
-    branches, used = [], set()
-    for name, one, columns in step.transformers:
-        places = _places(columns, n_columns, table)
-        used.update(places)
-        branches.append((name, one, len(places), None))
-    rest = None if n_columns is None else n_columns - len(used)
-    return [*branches, ("remainder", step.remainder, rest, None)]
-
-
-def _places(columns, n_columns, table):
-    if table is not None:
-        return list(_get_column_indices(table, columns(table) if callable(columns) else columns))
-    if callable(columns) or (isinstance(columns, slice) and n_columns is None):
-        raise ValueError(
-            "which columns a ColumnTransformer selects is not known before the fit: give lists of columns."
-        )
-    if isinstance(columns, slice):
-        return list(np.arange(n_columns)[columns])
-    columns = [columns] if np.isscalar(columns) else list(columns)
-    if columns and all(isinstance(c, bool | np.bool_) for c in columns):
-        return list(np.flatnonzero(columns))
-    return columns
 
 
 def plan_pipeline(pipeline, n_samples, n_columns, table=None):
@@ -175,7 +119,16 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         n_samples=n_samples,
         steps=steps,
         final_cost=final_cost,
+        warnings=_norm_warnings(pipeline, final, n_columns, width, table),
     )
+
+
+def _norm_warnings(pipeline, final, n_columns, width, table):
+    if pipeline.steps[-1][1] is not final:
+        return ()
+    before = Pipeline(pipeline.steps[:-1])
+    norm = longest_row(before, n_columns, table) if before.steps else math.inf
+    return norm_warnings(final, width, norm)
 
 
 def _is_free(step):
@@ -222,12 +175,33 @@ def _cost(step, epsilon, delta, n_samples, n_columns):
 
 def _remainder(final, budget, spent, n_samples, width):
     """Return (epsilon, delta) of the last step, and what is charged for it."""
+    relation = budget.neighboring_relation
     if not budget.is_private:
-        return (math.inf, budget.delta), PrivacyCost(budget.neighboring_relation, mu=math.inf)
+        return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
     if budget.delta == 0:
         left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
-        return (left, 0.0), _cost(final, left, 0.0, n_samples, width or 1)
-    charged = _charge(final, budget, n_samples, width)
+        cost = _cost(final, left, 0.0, n_samples, width or 1)
+        any_width = PrivacyCost(relation, pure=(PureMechanism(left),))
+        return (left, 0.0), any_width if width is None else cost
+
+    def gaussian(epsilon):
+        return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
+
+    epsilon, cost = _largest(gaussian, budget, spent)
+    if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
+        return (epsilon, budget.delta), cost
+
+    # Any mechanism is below randomised response that fails with probability delta.
+    def any_mechanism(epsilon):
+        failure = 0.5 * budget.delta
+        return PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
+
+    epsilon, cost = _largest(any_mechanism, budget, spent)
+    return (epsilon, cost.failure), cost
+
+
+def _largest(charged, budget, spent):
+    """Return the largest epsilon of the last step that the budget allows, and what is charged for it."""
 
     def at(noise):
         epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
@@ -239,17 +213,27 @@ def _remainder(final, budget, spent, n_samples, width):
         return (spent + at(noise)[1]).epsilon(budget.delta) / budget.epsilon - 1.0
 
     nothing = spent == PrivacyCost(budget.neighboring_relation)
-    noise = 1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE)
-    epsilon, cost = at(noise)
-    return (epsilon, budget.delta if cost.failure == 0 else cost.failure), cost
+    return at(1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE))
 
 
-def _charge(final, budget, n_samples, width):
-    """Return a function of the last step's epsilon that tells what is charged for it."""
-    relation = budget.neighboring_relation
-    exact = _cost(final, budget.epsilon, budget.delta, n_samples, width or 1)
-    if exact.is_gaussian:
-        return lambda epsilon: PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
-    # Any mechanism is below randomised response that fails with probability delta.
-    failure = 0.5 * budget.delta
-    return lambda epsilon: PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
+def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
+    """Tell whether the last step is ``mu``-GDP, for several widths where its own is not known yet.
+
+    Raises
+    ------
+    ValueError
+        What its plan raises, if there is none for any width.
+    """
+    known, error = False, None
+    for columns in _WIDTHS if width is None else (width,):
+        try:
+            cost = _cost(final, epsilon, delta, n_samples, columns)
+        except ValueError as one:
+            error = error or one
+            continue
+        if not (cost.is_gaussian and cost.mu <= mu):
+            return False
+        known = True
+    if not known:
+        raise error
+    return True

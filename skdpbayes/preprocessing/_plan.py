@@ -10,10 +10,10 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_scalar
 
+from .._checks import check_sizes
 from ..exceptions import PrivacyWarning
-from ..privacy.budget import Budget, default_delta
+from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
 from ..privacy.ledger import reserve
 from ..random import private_generator
@@ -110,8 +110,7 @@ class PrivateTransformerMixin:
             If a parameter is invalid.
         """
         self._validate_params()
-        for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-            check_scalar(value, name, Integral, min_val=1)
+        check_sizes(n_samples=n_samples, n_features=n_features)
         n_samples = public_size(self, int(n_samples))
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
@@ -132,7 +131,7 @@ class PrivateTransformerMixin:
 
     def _spend(self, plan):
         """Charge a plan, set what is public of it, and return the generator of the noise."""
-        for text in plan.warnings:
+        for text in (*too_large_delta(plan.budget, plan.n_samples), *plan.warnings):
             warnings.warn(text, PrivacyWarning, stacklevel=3)
         reserve(plan).close("completed")  # It takes no time.
         self.plan_ = plan

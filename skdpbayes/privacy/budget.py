@@ -81,3 +81,13 @@ class Budget(NamedTuple):
 def default_delta(n_samples):
     """``min(1e-5, 1 / (10 n))``: the guarantee may fail for far fewer than one record."""
     return min(1e-5, 1.0 / (10.0 * n_samples))
+
+
+def too_large_delta(budget, n_samples):
+    """What to say of a delta that protects nobody, a tuple of at most one str."""
+    if not budget.is_private or budget.delta * n_samples <= 1.0:
+        return ()
+    return (
+        f"delta={budget.delta:g} is above 1 / n = {1 / n_samples:.3g}: to release a row as it is, chosen at "
+        "random, would be as private. Take delta=None, or a number well below 1 / n.",
+    )

@@ -36,6 +36,9 @@ N_ROWS = 1000
 CLIPPING = 1.3
 # Of the expected width: the share of a squared curvature that is not known where its release drowns.
 _UNKNOWN = 0.5
+# Of the prior's precision: what is learnt, if it is less, does not show in predictions.
+_LITTLE = 0.1
+_MANY_DRAWS = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,12 @@ class NoiseAwarePlan(Plan):
         slope ``h`` of logits as the prior has them, and ``V`` the variance of a gradient: sampling, noise,
         and what is not known of the curvature. Columns that hardly vary are widened more.
         """
+        data, learnt, prior = self._precisions
+        return math.sqrt((data + prior) / (prior + learnt))
+
+    @property
+    def _precisions(self):
+        """``F``, ``F^2 / V`` and ``P``."""
         length, link, moved = self.bounds.block_length, self.link, self.budget.records_moved
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples / (4.0 * math.sqrt(1.0 + math.pi / 8.0 / prior))
@@ -91,7 +100,24 @@ class NoiseAwarePlan(Plan):
         seen = 2.0 * (data / of_curvature) ** 2 / (length * link.n_blocks)
         variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
         prior *= length
-        return math.sqrt((data + prior) / (prior + data * (data / variance)))
+        return data, data * (data / variance), prior
+
+    @property
+    def warnings(self):
+        """What the user should know before running it, a tuple of str."""
+        found, (_, learnt, prior) = super().warnings, self._precisions
+        if self.budget.is_private and learnt < _LITTLE * prior:
+            found += (
+                f"noise hides nearly all that {self.n_samples:,} rows tell at "
+                f"epsilon={self.budget.epsilon:g}: draws are about those of the prior. Raise epsilon, or "
+                "take more rows or fewer columns.",
+            )
+        if self.n_draws > _MANY_DRAWS:
+            found += (
+                f"n_draws={self.n_draws:,} take about {self.estimated_seconds:.0f} seconds: fit with the "
+                "default, and draw more by sample_posterior(n), which spends nothing.",
+            )
+        return found
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""

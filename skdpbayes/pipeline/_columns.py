@@ -1,0 +1,70 @@
+"""Which steps of a pipeline spend, and how many columns come in, by public numbers alone."""
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils._indexing import _get_column_indices
+
+from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
+from ._leaks import is_private
+
+
+def spending_steps(step, n_columns, table=None, path=""):
+    """Return [(path, step, columns that come in)] of private steps, and how many columns go out.
+
+    Numbers of columns are None where they are not known before the fit.
+    """
+    if step is None or isinstance(step, str):
+        return [], 0 if step == "drop" else n_columns
+    if isinstance(step, Pipeline):
+        if path and is_private(step):
+            raise ValueError(
+                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the one "
+                "around it cannot share out: put its steps into scikit-learn's Pipeline."
+            )
+        found = []
+        for name, one in step.steps:
+            inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
+            found, table = found + inner, None
+        return found, n_columns
+    if isinstance(step, ColumnTransformer | FeatureUnion):
+        parts = [
+            spending_steps(one, n, part, f"{path}{name}__")
+            for name, one, n, part in branches(step, n_columns, table)
+        ]
+        widths = [width for _, width in parts]
+        return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
+    found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
+    if isinstance(step, DPImputer) and step.add_indicator:
+        return found, None if n_columns is None else 2 * n_columns
+    keeps = isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
+    return found, n_columns if keeps else None
+
+
+def branches(step, n_columns, table):
+    """Return (name, step, columns that come in, table if it is at hand) of what runs side by side."""
+    if isinstance(step, FeatureUnion):
+        return [(name, one, n_columns, table) for name, one in step.transformer_list]
+    branches, used = [], set()
+    for name, one, columns in step.transformers:
+        places = _places(columns, n_columns, table)
+        used.update(places)
+        branches.append((name, one, len(places), None))
+    rest = None if n_columns is None else n_columns - len(used)
+    return [*branches, ("remainder", step.remainder, rest, None)]
+
+
+def _places(columns, n_columns, table):
+    if table is not None:
+        return list(_get_column_indices(table, columns(table) if callable(columns) else columns))
+    if callable(columns) or (isinstance(columns, slice) and n_columns is None):
+        raise ValueError(
+            "which columns a ColumnTransformer selects is not known before the fit: give lists of columns."
+        )
+    if isinstance(columns, slice):
+        return list(np.arange(n_columns)[columns])
+    columns = [columns] if np.isscalar(columns) else list(columns)
+    if columns and all(isinstance(c, bool | np.bool_) for c in columns):
+        return list(np.flatnonzero(columns))
+    return columns

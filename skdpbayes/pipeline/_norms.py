@@ -1,0 +1,84 @@
+"""How long rows can be once public or private steps have prepared them.
+
+|(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over what runs side by side;  |x|^2 <= k of k columns within [-1, 1]
+
+A category among ``k`` columns of categories has one 1, and counts as one of ``k``.
+"""
+
+import math
+
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from ..preprocessing import (
+    BoundedScaler,
+    DPImputer,
+    DPOneHotEncoder,
+    DPQuantileScaler,
+    RowNormClipper,
+)
+from ._columns import branches, spending_steps
+
+# A norm that is so many times too long is worth a word.
+_TOO_LONG = 1.5
+
+
+def longest_row(step, n_columns, table=None, norm=math.inf):
+    """Return a bound on the norm of rows that come out of a step, inf if there is none.
+
+    Parameters
+    ----------
+    step : estimator or str
+    n_columns : int or None
+        Columns that come in.
+    table : array-like, default=None
+        Of it only names and types of columns are read.
+    norm : float, default=inf
+        Of rows that come in.
+
+    Returns
+    -------
+    norm : float
+    """
+    if step is None or isinstance(step, str):
+        return 0.0 if step == "drop" or n_columns == 0 else norm
+    if isinstance(step, Pipeline):
+        for _, one in step.steps:
+            norm = longest_row(one, n_columns, table, norm)
+            n_columns, table = spending_steps(one, n_columns, table)[1], None
+        return norm
+    if isinstance(step, ColumnTransformer | FeatureUnion):
+        if step.transformer_weights:
+            return math.inf
+        parts = branches(step, n_columns, table)
+        return math.hypot(*(longest_row(one, n, part, norm) for _, one, n, part in parts))
+    if isinstance(step, RowNormClipper):
+        return min(norm, float(step.norm))
+    within_one = isinstance(step, DPQuantileScaler | DPOneHotEncoder | OneHotEncoder)
+    if n_columns is not None and (within_one or isinstance(step, BoundedScaler)):
+        largest = 1.0 if within_one else max(map(abs, step.feature_range))
+        return largest * math.sqrt(n_columns)
+    if isinstance(step, DPImputer) and step.strategy == "constant" and step.fill_value == 0:
+        indicators = (n_columns or math.inf) if step.add_indicator else 0
+        return math.sqrt(norm**2 + indicators)
+    return math.inf
+
+
+def norm_warnings(final, width, norm):
+    """What to say if the last step allows for much longer rows than there can be, a tuple of str."""
+    if not hasattr(final, "data_norm") or not 0 < norm < math.inf:
+        return ()
+    allowed = final.data_norm
+    if allowed is None:
+        allowed = math.inf if width is None else math.sqrt(width)
+    if isinstance(allowed, str) or allowed <= _TOO_LONG * norm:
+        return ()
+    given = final.data_norm is not None
+    is_now = (
+        f"is {final.data_norm:g}" if given else "is by default the root of the number of columns"
+    )
+    return (
+        f"no row that reaches the last step is longer than {norm:.4g}, but data_norm {is_now}, and noise is "
+        f"in proportion to it: set data_norm={norm:.4g}.",
+    )
