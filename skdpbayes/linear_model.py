@@ -98,6 +98,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     public_size : int or None, default=None
         Under "add_or_remove_one", the size that stands for the table's own, which is private then. Guarantees
         cover rounding in tables of up to ten times that size.
+    max_rows_per_group : int or None, default=None
+        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
+        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
+        is not: ``public_size`` may say about how many are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
@@ -209,6 +213,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         n_draws="auto",
         neighboring_relation="replace_one",
         public_size=None,
+        max_rows_per_group=None,
         random_state=None,
         verbose=0,
     ):
@@ -226,6 +231,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
+        self.max_rows_per_group = max_rows_per_group
         self.random_state = random_state
         self.verbose = verbose
 
@@ -268,7 +274,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     # From the table
 
-    def fit(self, X, y):
+    def fit(self, X, y, groups=None):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -278,6 +284,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             memory-mapped array is read in place.
         y : array-like of shape (n_samples,)
             Labels.
+        groups : array-like of shape (n_samples,), default=None
+            Whose row it is, with ``max_rows_per_group``.
 
         Returns
         -------
@@ -294,7 +302,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True)
         classes, labels = encode_labels(y, self.classes)
-        n_samples, n_features = X.shape
+        n_samples, X, labels = self._at_most(groups, X, labels)
+        n_features = X.shape[1]
         plan = self._plan(n_samples, n_features, classes.size)
         constant = self._scales(n_features)[-1]
         target = make_logistic(

@@ -6,8 +6,10 @@ plan (public numbers) -> reserve the whole -> fit the steps, each with its part
 import warnings
 
 from sklearn.pipeline import Pipeline, _name_estimators
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from .._estimator.persons import check_groups, choose_rows
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks
@@ -34,6 +36,9 @@ class PrivatePipeline(Pipeline):
         others the rest in proportion to their columns.
     strict : bool, default=False
         Whether steps that may leak are an error, and not a warning.
+    max_rows_per_group : int, default=None
+        With ``fit(X, y, groups=...)`` the budget is for persons, each with all rows. At most so many of these
+        are used, chosen at random, the same by all steps. What steps report of themselves is for rows then.
     memory, verbose
         As for scikit-learn's Pipeline.
 
@@ -55,6 +60,7 @@ class PrivatePipeline(Pipeline):
         delta=None,
         shares=None,
         strict=False,
+        max_rows_per_group=None,
         memory=None,
         verbose=False,
     ):
@@ -63,6 +69,11 @@ class PrivatePipeline(Pipeline):
         self.delta = delta
         self.shares = shares
         self.strict = strict
+        self.max_rows_per_group = max_rows_per_group
+
+    def get_metadata_routing(self):
+        """Return how metadata are routed: ``groups`` to the pipeline itself, others to its steps."""
+        return super().get_metadata_routing().add_self_request(self)
 
     def privacy_plan(self, n_samples, n_features):
         """What a fit would do and cost; no data are needed.
@@ -70,7 +81,7 @@ class PrivatePipeline(Pipeline):
         Parameters
         ----------
         n_samples : int
-            Rows of the table.
+            Rows of the table; persons, with ``max_rows_per_group``.
         n_features : int
             Columns that come in.
 
@@ -85,13 +96,15 @@ class PrivatePipeline(Pipeline):
         """
         return plan_pipeline(self, n_samples, n_features)
 
-    def fit(self, X, y=None, **params):
+    def fit(self, X, y=None, groups=None, **params):
         """Fit all steps within the budget.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Whose row it is, with ``max_rows_per_group``.
         **params : dict
             Passed on, as by scikit-learn's Pipeline.
 
@@ -114,7 +127,14 @@ class PrivatePipeline(Pipeline):
         self._report_leaks()
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
         table = X if hasattr(X, "shape") else None
-        plan = plan_pipeline(self, _num_samples(X), n_columns, table)
+        persons = check_groups(groups, self.max_rows_per_group, _num_samples(X))
+        n_samples = _num_samples(X) if persons is None else int(persons.max()) + 1
+        plan = plan_pipeline(self, n_samples, n_columns, table)
+        if persons is not None:
+            if params:
+                raise ValueError(f"{sorted(params)} cannot be given together with groups.")
+            kept = choose_rows(persons, self.max_rows_per_group, None)
+            X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
         reservations = reserve(plan, type(self).__name__)
@@ -182,14 +202,21 @@ class PrivatePipeline(Pipeline):
 
 
 def make_private_pipeline(
-    *steps, epsilon=1.0, delta=None, shares=None, strict=False, memory=None, verbose=False
+    *steps,
+    epsilon=1.0,
+    delta=None,
+    shares=None,
+    strict=False,
+    max_rows_per_group=None,
+    memory=None,
+    verbose=False,
 ):
     """Make a pipeline whose private steps share one budget; steps are named as by `make_pipeline`.
 
     Parameters
     ----------
     *steps : estimators
-    epsilon, delta, shares, strict, memory, verbose
+    epsilon, delta, shares, strict, max_rows_per_group, memory, verbose
         As for `PrivatePipeline`.
 
     Returns
@@ -221,6 +248,7 @@ def make_private_pipeline(
         delta=delta,
         shares=shares,
         strict=strict,
+        max_rows_per_group=max_rows_per_group,
         memory=memory,
         verbose=verbose,
     )

@@ -6,7 +6,8 @@ the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= 
 
 import math
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, clone
@@ -18,6 +19,7 @@ from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
 from ..preprocessing._plan import public_size
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
+from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.root_finding import smallest_within
 from ._leaks import is_private
@@ -35,7 +37,7 @@ class PipelinePlan:
     Attributes
     ----------
     budget : Budget
-        What was asked for.
+        What was asked for; with ``persons``, what a row may cost.
     cost : PrivacyCost
         What all steps spend together, whatever the rows hold.
     n_samples : int
@@ -44,6 +46,8 @@ class PipelinePlan:
         Epsilon and delta of each spending step.
     final_cost : PrivacyCost
         What is charged for the last of them.
+    persons : Persons or None, default=None
+        Whom ``cost`` protects, if not rows.
     """
 
     budget: Budget
@@ -51,6 +55,12 @@ class PipelinePlan:
     n_samples: int
     steps: dict
     final_cost: PrivacyCost
+    persons: Persons | None = None
+
+    @property
+    def asked(self):
+        """The budget that was asked for, under the relation of what is protected."""
+        return self.budget if self.persons is None else self.persons.budget
 
     @property
     def epsilon(self):
@@ -65,8 +75,8 @@ class PipelinePlan:
     def __str__(self):
         lines = [
             f"  spends    epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
-            f"(asked for at most {self.budget.epsilon:g})",
-            f"  protects  {self.budget.neighboring_relation.replace('_', '-')}",
+            f"(asked for at most {self.asked.epsilon:g})",
+            f"  protects  {self.asked.neighboring_relation.replace('_', '-')}",
             *(f"  {n}  epsilon = {e:.4g}, delta = {d:.3g}" for n, (e, d) in self.steps.items()),
         ]
         return "\n".join(["Pipeline plan", *lines])
@@ -146,12 +156,43 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend a budget on."
         )
+    _check_limits(pipeline, found)
     n_samples = public_size(found[-1][1], n_samples)
     delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
     budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
+    plan = partial(_split, pipeline.shares, found, n_samples)
+    if pipeline.max_rows_per_group is None:
+        return plan(budget)
+    _check_sizes_are_private(budget.neighboring_relation, pipeline.max_rows_per_group)
+    return plan_for_persons(plan, budget, pipeline.max_rows_per_group)
+
+
+def _check_limits(pipeline, found):
+    """Raise a ValueError if a step limits the rows of a person by itself."""
+    limit = pipeline.max_rows_per_group
+    if not (limit is None or (isinstance(limit, Integral) and limit >= 1)):
+        raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
+    own = [path for path, step, _ in found if getattr(step, "max_rows_per_group", None) is not None]
+    if own:
+        raise ValueError(
+            f"max_rows_per_group of {own} would leave the rows of persons to the other steps: set it in the "
+            "pipeline, and leave None in its steps."
+        )
+
+
+def _check_sizes_are_private(relation, limit):
+    if chain_of_rows(relation, limit)[0] != relation:
+        raise ValueError(
+            f"with max_rows_per_group={limit} the number of rows is private: give all private steps "
+            "neighboring_relation='add_or_remove_one' and a public_size, or take max_rows_per_group=1."
+        )
+
+
+def _split(shares, found, n_samples, budget):
+    """Return the plan that splits a budget over private steps."""
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
-    shares = _shares(pipeline.shares, early, last)
+    shares = _shares(shares, early, last)
     free = PrivacyCost(budget.neighboring_relation)
     steps, costs = {}, [free]
     for path, step, columns in early:

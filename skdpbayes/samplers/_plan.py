@@ -4,12 +4,13 @@ Nothing here, nor in the functions that make plans, takes a table: a plan is a f
 quantities alone, and what a fit reports as spent is its plan's cost.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.floating_point import n_chunks
+from ..privacy.persons import Persons
 from ..targets import TargetBounds
 
 # Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
@@ -33,7 +34,7 @@ class Plan:
     bounds : TargetBounds
         Public bounds of the target.
     budget : Budget
-        What was asked for.
+        What was asked for; with ``persons``, what a row may cost.
     cost : PrivacyCost
         What the run costs, whatever happens during it.
     temperature : float
@@ -44,6 +45,8 @@ class Plan:
         Probability with which a record takes part in a step; 1 is the full batch.
     fixed : tuple of str, default=()
         Options that were given, and not left to the plan: what warnings may ask to change.
+    persons : Persons or None, default=None
+        Whom ``cost`` protects, if not rows.
     """
 
     sampler: object = field(compare=False)
@@ -57,6 +60,18 @@ class Plan:
     n_draws: int
     sampling_rate: float = 1.0
     fixed: tuple = field(default=(), compare=False, repr=False)
+    persons: Persons | None = None
+
+    @property
+    def asked(self):
+        """The budget that was asked for, under the relation of what is protected."""
+        return self.budget if self.persons is None else self.persons.budget
+
+    def of_rows(self):
+        """Return the plan as samplers know it, with the cost of a row."""
+        if self.persons is None:
+            return self
+        return replace(self, cost=self.persons.cost_of_rows, persons=None)
 
     @property
     def is_calibrated(self):
@@ -119,8 +134,10 @@ class Plan:
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
-        relation = self.budget.neighboring_relation.replace("_", "-")
-        asked = f"asked for at most {self.budget.epsilon:g}"
+        relation = self.asked.neighboring_relation.replace("_", "-")
+        if self.persons is not None:
+            relation += f" (of up to {self.persons.max_rows} rows)"
+        asked = f"asked for at most {self.asked.epsilon:g}"
         size = self.sampling_rate * self.n_samples
         discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
         batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"

@@ -357,7 +357,8 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     reservations = reserve(plan, estimator)
     try:
         with silently(), compiler_announced(plan.name, verbose):
-            released = plan.sampler.run(plan, target, private_generator(random_state), verbose)
+            generator = private_generator(random_state)
+            released = plan.sampler.run(plan.of_rows(), target, generator, verbose)
     except BaseException as error:
         reservations.close("failed")
         how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"
@@ -370,6 +371,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     reservations.close("completed")
     # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
     carried_out = released.plan
-    if (carried_out.budget, carried_out.cost) != (plan.budget, plan.cost):
-        carried_out = replace(carried_out, budget=plan.budget, cost=plan.cost)
+    reserved = {name: getattr(plan, name) for name in ("budget", "cost", "persons")}
+    if any(getattr(carried_out, name) != value for name, value in reserved.items()):
+        carried_out = replace(carried_out, **reserved)
     return released._replace(plan=carried_out)
