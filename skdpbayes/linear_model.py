@@ -13,7 +13,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +24,7 @@ from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import average_binary, average_softmax
 from ._estimator.validation import validate_table
+from ._estimator.weights import largest_weight, record_weights
 from ._silence import silently
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
 from .targets._clipping import clip_rows
@@ -80,6 +81,12 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         ``data_norm``.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+    class_weight : dict or None, default=None
+        Public weights of the classes, 1 where a class is not named: the likelihood of a row is taken to their
+        power. "balanced" is refused, since it counts labels.
+    max_sample_weight : float, default=1.0
+        Public maximum of ``sample_weight``: larger ones are cut, without a word. Noise is in proportion to
+        it, and to the largest weight of a class.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``: 1 by default,
         with what noise hides integrated out. The plan of a chain takes the lowest value from 1 on that the
@@ -194,6 +201,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         "fit_intercept": ["boolean"],
         "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
+        "class_weight": [None, dict, StrOptions({"balanced"})],
+        "max_sample_weight": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -208,6 +217,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         fit_intercept=True,
         intercept_scaling=None,
         classes=None,
+        class_weight=None,
+        max_sample_weight=1.0,
         temperature="auto",
         n_steps="auto",
         n_draws="auto",
@@ -226,6 +237,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_sample_weight = max_sample_weight
         self.temperature = temperature
         self.n_steps = n_steps
         self.n_draws = n_draws
@@ -262,19 +275,20 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     def _prior_precision(self, n_features, n_classes):
         return logistic_prior_precision(n_features, n_classes, *self._scales(n_features))
 
-    def _plan(self, n_samples, n_features, n_classes):
+    def _plan(self, n_samples, n_features, n_classes, max_sample_weight=None):
         constant = self._scales(n_features)[-1]
         bounds = logistic_bounds(
             float(np.hypot(self._norm(n_features), constant)),
             n_classes,
             self._prior_precision(n_features, n_classes),
             constant,
+            largest_weight(self.class_weight, n_classes, max_sample_weight),
         )
         return self._make_plan(bounds, self._public_size(n_samples))
 
     # From the table
 
-    def fit(self, X, y, groups=None):
+    def fit(self, X, y, sample_weight=None, groups=None):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -284,6 +298,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             memory-mapped array is read in place.
         y : array-like of shape (n_samples,)
             Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            What rows count, from 0 to ``max_sample_weight``; as private as the rows.
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
 
@@ -302,9 +318,11 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True)
         classes, labels = encode_labels(y, self.classes)
-        n_samples, X, labels = self._at_most(groups, X, labels)
+        largest = None if sample_weight is None else float(self.max_sample_weight)
+        weights = record_weights(self.class_weight, classes, labels, sample_weight, largest, X)
+        n_samples, X, labels, weights = self._at_most(groups, X, labels, weights)
         n_features = X.shape[1]
-        plan = self._plan(n_samples, n_features, classes.size)
+        plan = self._plan(n_samples, n_features, classes.size, largest)
         constant = self._scales(n_features)[-1]
         target = make_logistic(
             X,
@@ -313,6 +331,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             classes.size,
             constant,
             self._prior_precision(n_features, classes.size),
+            weights,
+            plan.bounds.max_weight,
         )
         in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
         draws = self._draw(target, plan, in_blocks)

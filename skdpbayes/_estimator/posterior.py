@@ -107,7 +107,9 @@ class PrivatePosteriorMixin:
         if persons is None:
             return n_samples, *arrays
         kept = choose_rows(persons, int(self.max_rows_per_group), self.random_state)
-        return int(persons.max()) + 1, *(array[kept] for array in arrays)
+        return int(persons.max()) + 1, *(
+            array if array is None else array[kept] for array in arrays
+        )
 
     def _sampler(self):
         """Return the sampler object that makes plans."""
