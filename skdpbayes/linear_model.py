@@ -21,6 +21,7 @@ from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import shortness
 from ._estimator.labels import encode_labels
+from ._estimator.norm import at_norm, released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import average_binary, average_softmax
 from ._estimator.validation import validate_table
@@ -62,9 +63,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         (`BayesByBackprop`, "bbb"); or random walks, of which accept/reject decisions are paid for
         (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes,
         too. Options are set by ``sampler__name``, also where the sampler is given by its name.
-    data_norm : float or None, default=None
+    data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number, between 1e-60 and 1e60. None is
-        ``sqrt(n_features)``, right for columns of unit scale.
+        ``sqrt(n_features)``, right for columns of unit scale. "auto" is a high quantile of the rows' norms,
+        released with a fiftieth of ``mu^2``; None where rows are too few for that.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless
         ``intercept_prior_scale`` is given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for
@@ -201,6 +203,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         "fit_intercept": ["boolean"],
         "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
+        "data_norm": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "class_weight": [None, dict, StrOptions({"balanced"})],
         "max_sample_weight": [Interval(Real, 0, None, closed="neither")],
     }
@@ -276,15 +279,18 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         return logistic_prior_precision(n_features, n_classes, *self._scales(n_features))
 
     def _plan(self, n_samples, n_features, n_classes, max_sample_weight=None):
+        bounds = self._bounds(n_features, n_classes, max_sample_weight)
+        return self._make_plan(bounds, self._public_size(n_samples))
+
+    def _bounds(self, n_features, n_classes, max_sample_weight):
         constant = self._scales(n_features)[-1]
-        bounds = logistic_bounds(
+        return logistic_bounds(
             float(np.hypot(self._norm(n_features), constant)),
             n_classes,
             self._prior_precision(n_features, n_classes),
             constant,
             largest_weight(self.class_weight, n_classes, max_sample_weight),
         )
-        return self._make_plan(bounds, self._public_size(n_samples))
 
     # From the table
 
@@ -323,23 +329,28 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         n_samples, X, labels, weights = self._at_most(groups, X, labels, weights)
         n_features = X.shape[1]
         plan = self._plan(n_samples, n_features, classes.size, largest)
-        constant = self._scales(n_features)[-1]
-        target = make_logistic(
-            X,
-            labels,
-            self._norm(n_features),
-            classes.size,
-            constant,
-            self._prior_precision(n_features, classes.size),
-            weights,
-            plan.bounds.max_weight,
-        )
-        in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
-        draws = self._draw(target, plan, in_blocks)
+        with released_norm(self, plan, X) as model:
+            if model is not self:
+                bounds = model._bounds(n_features, classes.size, largest)
+                path = model._plan_of_budget(bounds, plan.n_samples)(plan.budget)
+                plan = at_norm(path, plan)
+            constant = model._scales(n_features)[-1]
+            target = make_logistic(
+                X,
+                labels,
+                model._norm(n_features),
+                classes.size,
+                constant,
+                model._prior_precision(n_features, classes.size),
+                weights,
+                plan.bounds.max_weight,
+            )
+            in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
+            draws = self._draw(target, plan, in_blocks)
         for text in shortness(draws, self.plan_):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
-        self.data_norm_ = self._norm(n_features)
+        self.data_norm_ = model._norm(n_features)
         self.posterior_samples_ = draws
         mean = draws.mean(axis=0)
         self.coef_ = mean[:, :n_features].copy()

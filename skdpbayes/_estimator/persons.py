@@ -8,7 +8,7 @@ What is kept of a person is a uniformly random choice from that person's rows, w
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from ..random import private_generator
+from ..random import separate_generator
 
 
 def check_groups(groups, max_rows, n_samples):
@@ -69,10 +69,9 @@ def choose_rows(persons, max_rows, random_state):
         The number of every row's person.
     max_rows : int
     random_state
-        As for `private_generator`; a stream of its own is taken from it.
+        As for `separate_generator`.
     """
-    bits = private_generator(random_state).bit_generator.jumped()
-    order = np.random.Generator(bits).permutation(persons.size)
+    order = separate_generator(random_state, 1).permutation(persons.size)
     order = order[np.argsort(persons[order], kind="stable")]
     sorted_persons = persons[order]
     first = np.searchsorted(sorted_persons, sorted_persons, side="left")

@@ -25,6 +25,7 @@ from ..samplers import resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
+from .norm import plan_with_norm
 from .persons import check_groups, choose_rows
 
 POSTERIOR_CONSTRAINTS = {
@@ -67,7 +68,8 @@ class PrivatePosteriorMixin:
 
     def _norm(self, n_features):
         """Return the norm to which rows are clipped."""
-        norm = np.sqrt(n_features) if self.data_norm is None else self.data_norm
+        unknown = self.data_norm is None or isinstance(self.data_norm, str)
+        norm = np.sqrt(n_features) if unknown else self.data_norm
         return checked_norm(norm, "data_norm")
 
     def _public_size(self, n_samples):
@@ -125,7 +127,17 @@ class PrivatePosteriorMixin:
                 PrivacyWarning,
                 stacklevel=4,
             )
-        make_plan = partial(
+        make_plan = self._plan_of_budget(bounds, n_samples)
+        if self.data_norm == "auto":
+            make_plan = partial(plan_with_norm, make_plan, n_samples)
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
+        if self.max_rows_per_group is None:
+            return make_plan(budget)
+        return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
+
+    def _plan_of_budget(self, bounds, n_samples):
+        """Return what maps a budget of rows to the sampler's plan."""
+        return partial(
             self._sampler().plan,
             bounds,
             n_samples,
@@ -133,10 +145,6 @@ class PrivatePosteriorMixin:
             n_steps=_given(self.n_steps, int),
             n_draws=_given(self.n_draws, int),
         )
-        budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
-        if self.max_rows_per_group is None:
-            return make_plan(budget)
-        return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
 
     def _draw(self, target, plan, shaped=lambda values: values):
         """Spend the plan, set what is public of it, and return the draws.

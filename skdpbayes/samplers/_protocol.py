@@ -366,7 +366,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     try:
         with silently(), compiler_announced(plan.name, verbose):
             generator = private_generator(random_state)
-            released = plan.sampler.run(plan.of_rows(), target, generator, verbose)
+            released = plan.sampler.run(plan.as_run(), target, generator, verbose)
     except BaseException as error:
         reservations.close("failed")
         how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"
@@ -379,7 +379,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     reservations.close("completed")
     # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
     carried_out = released.plan
-    reserved = {name: getattr(plan, name) for name in ("budget", "cost", "persons")}
+    reserved = {name: getattr(plan, name) for name in ("budget", "cost", "persons", "norm")}
     if any(getattr(carried_out, name) != value for name, value in reserved.items()):
         carried_out = replace(carried_out, **reserved)
     return released._replace(plan=carried_out)
