@@ -4,6 +4,7 @@ plan (public numbers) -> reserve the whole -> fit the steps, each with its part
 """
 
 import warnings
+from dataclasses import replace
 
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing
@@ -191,10 +192,12 @@ class PrivatePipeline(Pipeline):
 
     def _check_charge(self, plan):
         """Raise if the last step, whose columns are known now, has a cost of another form than planned."""
-        cost = getattr(self.steps[-1][1], "privacy_cost_", None)
-        if cost is None or not plan.final_cost.is_gaussian or plan.final_cost.is_nothing:
+        cost, charged = getattr(self.steps[-1][1], "privacy_cost_", None), plan.final_cost
+        if cost is None or charged.is_nothing or not (charged.is_gaussian or charged.bits):
             return
-        if not (cost.is_gaussian and cost.mu <= plan.final_cost.mu):
+        ranges = [[bit.log_odds_range for bit in one.bits] for one in (cost, charged)]
+        only = replace(cost, bits=()).is_gaussian and len(ranges[0]) == len(ranges[1])
+        if not (only and cost.mu <= charged.mu and ranges[0] <= ranges[1]):
             raise RuntimeError(
                 "the last step's cost is of another form than was planned for it: fix its sampler, or give "
                 "public lists of categories. The budget is spent."

@@ -279,6 +279,9 @@ def _charge(final, budget, n_samples, width):
     """Return a function of the last step's epsilon that tells what is charged for it."""
     relation = budget.neighboring_relation
     exact = _cost(final, budget.epsilon, budget.delta, n_samples, width or 1)
+    if getattr(final, "data_norm", None) == "auto" and len(exact.bits) == 1 and not exact.pure:
+        # The choice of a norm and the mu of the fit follow from the budget and the size alone.
+        return lambda epsilon: _cost(final, epsilon, budget.delta, n_samples, width or 1)
     if exact.is_gaussian:
         return lambda epsilon: PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
     # Any mechanism is below randomised response that fails with probability delta.

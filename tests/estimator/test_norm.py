@@ -9,6 +9,8 @@ import scipy.sparse as sp
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import DPQuantileScaler
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
 from skdpbayes.random import separate_generator
 
@@ -167,3 +169,17 @@ def test_what_cannot_be_planned_is_refused(table, options, named):
 def test_others_refuse_it_by_name(table):
     with pytest.raises(ValueError, match="data_norm"):
         DPBayesianMLPClassifier(data_norm="auto").fit(*table)
+
+
+def test_a_pipeline_charges_for_it_exactly(table):
+    X, y = table
+    pipe = make_private_pipeline(
+        DPQuantileScaler(random_state=0), logistic(), epsilon=2.0, delta=1e-5
+    ).fit(X, y)
+    own, before = pipe[-1].privacy_cost_, pipe[0].privacy_cost_
+    assert 1.99 < pipe.spent_epsilon_ <= 2.0
+    assert (own + before).epsilon(1e-5) == pytest.approx(pipe.spent_epsilon_, rel=1e-4)
+    assert len(pipe.plan_.final_cost.bits) == 1 and not pipe.plan_.final_cost.pure
+    pipe[-1].privacy_cost_ = own + own
+    with pytest.raises(RuntimeError, match="another form"):
+        pipe._check_charge(pipe.plan_)
