@@ -21,7 +21,7 @@ from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import shortness
 from ._estimator.labels import encode_labels
-from ._estimator.norm import at_norm, released_norm
+from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import average_binary, average_softmax
 from ._estimator.validation import validate_table
@@ -84,11 +84,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     class_weight : dict or None, default=None
-        Public weights of the classes, 1 where a class is not named: the likelihood of a row is taken to their
-        power. "balanced" is refused, since it counts labels.
+        Public powers of rows' likelihoods, 1 where a class is not named. "balanced" is refused: it counts.
     max_sample_weight : float, default=1.0
-        Public maximum of ``sample_weight``: larger ones are cut, without a word. Noise is in proportion to
-        it, and to the largest weight of a class.
+        Public maximum of ``sample_weight``, at which larger ones are cut. Noise is in proportion to it.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``: 1 by default,
         with what noise hides integrated out. The plan of a chain takes the lowest value from 1 on that the
@@ -329,11 +327,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         n_samples, X, labels, weights = self._at_most(groups, X, labels, weights)
         n_features = X.shape[1]
         plan = self._plan(n_samples, n_features, classes.size, largest)
-        with released_norm(self, plan, X) as model:
-            if model is not self:
-                bounds = model._bounds(n_features, classes.size, largest)
-                path = model._plan_of_budget(bounds, plan.n_samples)(plan.budget)
-                plan = at_norm(path, plan)
+        with released_norm(self, plan, X, classes.size, largest) as (model, plan):
             constant = model._scales(n_features)[-1]
             target = make_logistic(
                 X,
@@ -403,17 +397,3 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         """
         log_proba = self._log_proba(X)
         return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
-
-    def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, n_features = self.posterior_samples_, self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        coords = {
-            # Two classes have one block, which is that of the second.
-            "class": self.classes_[-draws.shape[1] :],
-            "feature": np.asarray(names, dtype=str),
-        }
-        variables = {"coef": (draws[:, :, :n_features], ("class", "feature"))}
-        if draws.shape[2] > n_features:
-            variables["intercept"] = (draws[:, :, -1], ("class",))
-        return variables, coords

@@ -81,17 +81,22 @@ def _rest(budget, choice):
 
 
 @contextmanager
-def released_norm(estimator, plan, X):
-    """Charge a plan, release its norm, and yield the estimator with it; as it is where the plan has none."""
+def released_norm(estimator, plan, X, *sizes):
+    """Charge a plan, release its norm, and yield the estimator and the plan with it; as they are without one.
+
+    ``sizes`` are what the estimator's bounds are made of, but for the number of columns.
+    """
     if plan.norm is None:
-        yield estimator
+        yield estimator, plan
         return
     reservations = reserve(plan, type(estimator).__name__)
     try:
         fixed = copy.copy(estimator)
         fixed.data_norm = _draw_norm(plan.norm, X, estimator)
         with prepaid():
-            yield fixed
+            bounds = fixed._bounds(X.shape[1], *sizes)
+            path = fixed._plan_of_budget(bounds, plan.n_samples)(plan.budget)
+            yield fixed, _at_norm(path, plan)
     except BaseException:
         reservations.close("failed")
         raise
@@ -105,7 +110,7 @@ def _draw_norm(release, X, estimator):
     return min(norm, NORMS[1]) if norm > 0 else float(X.shape[1]) ** 0.5
 
 
-def at_norm(path, plan):
+def _at_norm(path, plan):
     """Return the plan of a path at the norm that was released, as what was charged.
 
     Raises
