@@ -105,7 +105,8 @@ def test_an_attack_on_fits_stays_within_the_claim(relation):
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                values.append(fit.fit(*table).posterior_samples_[0, 0, 0])
+                fit.fit(*table[:2], groups=table[2])
+                values.append(fit.posterior_samples_[0, 0, 0])
         drawn.append(values)
     audit = audit_separation(drawn[1], drawn[0])
     claim = fit.privacy_cost_.mu
