@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .exceptions import LedgerFileError
 from .privacy import PrivacyLedger, privacy_report
-from .privacy.cost import NEIGHBORING_RELATIONS
+from .privacy.loss_distributions import PERSON_RELATIONS, RELATIONS
 from .privacy.remaining import rounded_down
 
 _SHOWN = ("time", "estimator", "sampler", "epsilon", "total_epsilon", "status", "label")
@@ -73,7 +73,7 @@ def main(arguments=None):
     command.add_argument("--delta", type=float, required=True)
     command.add_argument(
         "--neighboring-relation",
-        choices=sorted(NEIGHBORING_RELATIONS),
+        choices=sorted({**RELATIONS, **PERSON_RELATIONS}),
         default="replace_one",
         help="what a neighbouring table is (default: replace_one)",
     )

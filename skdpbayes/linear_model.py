@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -22,6 +22,7 @@ from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import shortness
 from ._estimator.labels import encode_labels
+from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import (
     average_binary,
@@ -30,6 +31,7 @@ from ._estimator.predictive import (
     fits_single_precision,
 )
 from ._estimator.validation import validate_table
+from ._estimator.weights import largest_weight, record_weights
 from ._silence import silently
 from .targets import logistic_bounds, logistic_prior_precision, make_logistic
 from .targets._clipping import clip_rows
@@ -67,9 +69,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         (`BayesByBackprop`, "bbb"); or random walks, of which accept/reject decisions are paid for
         (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes,
         too. Options are set by ``sampler__name``, also where the sampler is given by its name.
-    data_norm : float or None, default=None
+    data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number, between 1e-60 and 1e60. None is
-        ``sqrt(n_features)``, right for columns of unit scale.
+        ``sqrt(n_features)``, right for columns of unit scale. "auto" is a high quantile of the rows' norms,
+        released with a fiftieth of ``mu^2``; None where rows are too few for that.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless
         ``intercept_prior_scale`` is given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for
@@ -86,6 +89,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         ``data_norm``.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+    class_weight : dict or None, default=None
+        Public powers of rows' likelihoods, 1 where a class is not named. "balanced" is refused: it counts.
+    max_sample_weight : float, default=1.0
+        Public maximum of ``sample_weight``, at which larger ones are cut. Noise is in proportion to it.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``: 1 by default,
         with what noise hides integrated out. The plan of a chain takes the lowest value from 1 on that the
@@ -104,6 +111,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     public_size : int or None, default=None
         Under "add_or_remove_one", the size that stands for the table's own, which is private then. Guarantees
         cover rounding in tables of up to ten times that size.
+    max_rows_per_group : int or None, default=None
+        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
+        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
+        is not: ``public_size`` may say about how many are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
@@ -196,6 +207,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         "fit_intercept": ["boolean"],
         "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
+        "data_norm": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "class_weight": [None, dict, StrOptions({"balanced"})],
+        "max_sample_weight": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -210,11 +224,14 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         fit_intercept=True,
         intercept_scaling=None,
         classes=None,
+        class_weight=None,
+        max_sample_weight=1.0,
         temperature="auto",
         n_steps="auto",
         n_draws="auto",
         neighboring_relation="replace_one",
         public_size=None,
+        max_rows_per_group=None,
         random_state=None,
         verbose=0,
     ):
@@ -227,11 +244,14 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.classes = classes
+        self.class_weight = class_weight
+        self.max_sample_weight = max_sample_weight
         self.temperature = temperature
         self.n_steps = n_steps
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
+        self.max_rows_per_group = max_rows_per_group
         self.random_state = random_state
         self.verbose = verbose
 
@@ -262,19 +282,23 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     def _prior_precision(self, n_features, n_classes):
         return logistic_prior_precision(n_features, n_classes, *self._scales(n_features))
 
-    def _plan(self, n_samples, n_features, n_classes):
+    def _plan(self, n_samples, n_features, n_classes, max_sample_weight=None):
+        bounds = self._bounds(n_features, n_classes, max_sample_weight)
+        return self._make_plan(bounds, self._public_size(n_samples))
+
+    def _bounds(self, n_features, n_classes, max_sample_weight):
         constant = self._scales(n_features)[-1]
-        bounds = logistic_bounds(
+        return logistic_bounds(
             float(np.hypot(self._norm(n_features), constant)),
             n_classes,
             self._prior_precision(n_features, n_classes),
             constant,
+            largest_weight(self.class_weight, n_classes, max_sample_weight),
         )
-        return self._make_plan(bounds, self._public_size(n_samples))
 
     # From the table
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None, groups=None):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -284,6 +308,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             memory-mapped array is read in place.
         y : array-like of shape (n_samples,)
             Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            What rows count, from 0 to ``max_sample_weight``; as private as the rows.
+        groups : array-like of shape (n_samples,), default=None
+            Whose row it is, with ``max_rows_per_group``.
 
         Returns
         -------
@@ -300,23 +328,29 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True)
         classes, labels = encode_labels(y, self.classes)
-        n_samples, n_features = X.shape
-        plan = self._plan(n_samples, n_features, classes.size)
-        constant = self._scales(n_features)[-1]
-        target = make_logistic(
-            X,
-            labels,
-            self._norm(n_features),
-            classes.size,
-            constant,
-            self._prior_precision(n_features, classes.size),
-        )
-        in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
-        draws = self._draw(target, plan, in_blocks)
+        largest = None if sample_weight is None else float(self.max_sample_weight)
+        weights = record_weights(self.class_weight, classes, labels, sample_weight, largest, X)
+        n_samples, X, labels, weights = self._at_most(groups, X, labels, weights)
+        n_features = X.shape[1]
+        plan = self._plan(n_samples, n_features, classes.size, largest)
+        with released_norm(self, plan, X, classes.size, largest) as (model, plan):
+            constant = model._scales(n_features)[-1]
+            target = make_logistic(
+                X,
+                labels,
+                model._norm(n_features),
+                classes.size,
+                constant,
+                model._prior_precision(n_features, classes.size),
+                weights,
+                plan.bounds.max_weight,
+            )
+            in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
+            draws = self._draw(target, plan, in_blocks)
         for text in shortness(draws, self.plan_):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
-        self.data_norm_ = self._norm(n_features)
+        self.data_norm_ = model._norm(n_features)
         self.posterior_samples_ = draws
         mean = draws.mean(axis=0)
         self.coef_ = mean[:, :n_features].copy()
@@ -372,17 +406,3 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         """
         log_proba = self._log_proba(X)
         return log_proba[:, 1] - log_proba[:, 0] if log_proba.shape[1] == 2 else log_proba
-
-    def _posterior_variables(self):
-        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, n_features = self.posterior_samples_, self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        coords = {
-            # Two classes have one block, which is that of the second.
-            "class": self.classes_[-draws.shape[1] :],
-            "feature": np.asarray(names, dtype=str),
-        }
-        variables = {"coef": (draws[:, :, :n_features], ("class", "feature"))}
-        if draws.shape[2] > n_features:
-            variables["intercept"] = (draws[:, :, -1], ("class",))
-        return variables, coords

@@ -88,6 +88,10 @@ class DPGaussianMixturePosterior(
         in one row's presence.
     public_size : int or None, default=None
         Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+    max_rows_per_group : int or None, default=None
+        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
+        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
+        is not: ``public_size`` may say about how many are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
@@ -207,6 +211,7 @@ class DPGaussianMixturePosterior(
         max_components=10,
         neighboring_relation="replace_one",
         public_size=None,
+        max_rows_per_group=None,
         random_state=None,
         verbose=0,
     ):
@@ -226,6 +231,7 @@ class DPGaussianMixturePosterior(
         self.max_components = max_components
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
+        self.max_rows_per_group = max_rows_per_group
         self.random_state = random_state
         self.verbose = verbose
 
@@ -261,8 +267,8 @@ class DPGaussianMixturePosterior(
         Parameters
         ----------
         n_samples : int
-            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
-            ``public_size`` instead.
+            Rows of the table; persons, with ``max_rows_per_group``. Under
+            ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
         n_features : int
             Columns of the table.
 
@@ -289,7 +295,7 @@ class DPGaussianMixturePosterior(
 
     # From the table
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, groups=None):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -297,6 +303,8 @@ class DPGaussianMixturePosterior(
         X : array-like of shape (n_samples, n_features)
             Dense. Rows beyond ``data_norm`` are clipped to it.
         y : ignored
+        groups : array-like of shape (n_samples,), default=None
+            Whose row it is, with ``max_rows_per_group``.
 
         Returns
         -------
@@ -312,7 +320,8 @@ class DPGaussianMixturePosterior(
         """
         self._validate_params()
         X = validate_table(self, X, reset=True, accept_sparse=False)
-        n_samples, n_features = X.shape
+        n_samples, X = self._at_most(groups, X)
+        n_features = X.shape[1]
         model = self._model(n_features)
         plan = self._make_plan(model, self._public_size(n_samples))
         draws = self._draw(make_mixture(X, model), plan)

@@ -85,6 +85,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         in one row's presence.
     public_size : int or None, default=None
         Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+    max_rows_per_group : int or None, default=None
+        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
+        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
+        is not: ``public_size`` may say about how many are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
@@ -197,6 +201,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         n_draws="auto",
         neighboring_relation="replace_one",
         public_size=None,
+        max_rows_per_group=None,
         random_state=None,
         verbose=0,
     ):
@@ -215,6 +220,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
+        self.max_rows_per_group = max_rows_per_group
         self.random_state = random_state
         self.verbose = verbose
 
@@ -242,7 +248,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     # From the table
 
-    def fit(self, X, y):
+    def fit(self, X, y, groups=None):
         """Draw weights, within the budget.
 
         Parameters
@@ -251,6 +257,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             Rows beyond ``data_norm`` are clipped to it. They are read in single precision.
         y : array-like of shape (n_samples,)
             Labels.
+        groups : array-like of shape (n_samples,), default=None
+            Whose row it is, with ``max_rows_per_group``.
 
         Returns
         -------
@@ -267,7 +275,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self._validate_params()
         X, y = validate_table(self, X, y, reset=True, accept_sparse=False)
         classes, labels = encode_labels(y, self.classes)
-        n_samples, n_features = X.shape
+        n_samples, X, labels = self._at_most(groups, X, labels)
+        n_features = X.shape[1]
         plan = self._plan(n_samples, n_features, classes.size)
         sizes = self._sizes(n_features, classes.size)
         target = make_mlp(

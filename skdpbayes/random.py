@@ -48,6 +48,19 @@ def private_generator(random_state=None):
     return np.random.Generator(AESCounter(np.random.SeedSequence(_words(random_state))))
 
 
+def separate_generator(random_state, number):
+    """Return a generator for private choices beside the noise: of other random numbers, also for a seed.
+
+    Parameters
+    ----------
+    random_state : None, int, RandomState or Generator
+        As for `private_generator`.
+    number : int
+        Of the choice, from 1.
+    """
+    return np.random.Generator(private_generator(random_state).bit_generator.jumped(number))
+
+
 def public_generator(random_state=None):
     """Return a generator for what is public anyway, e.g. where a chain starts: none of the private one's.
 

@@ -407,11 +407,6 @@ def test_warnings_of_the_plan_are_given():
         make(n_steps=150).fit(X, y)
 
 
-def test_sample_weights_are_not_accepted():
-    with pytest.raises(TypeError, match="sample_weight"):
-        make().fit(X, y, sample_weight=np.ones(3000))
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_averages_of_probabilities_hold_at_all_sizes_of_logits(rng, n_classes):
     """In single precision where that is enough; certain predictions have logarithms, too."""

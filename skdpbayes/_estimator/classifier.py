@@ -26,8 +26,8 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         Parameters
         ----------
         n_samples : int
-            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
-            ``public_size`` instead.
+            Rows of the table; persons, with ``max_rows_per_group``. Under
+            ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
         n_features : int
             Columns of the table.
         n_classes : int, default=2

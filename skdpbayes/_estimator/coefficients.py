@@ -117,3 +117,17 @@ class CoefficientsMixin:
             posterior.deviations_without_privacy().reshape(deviations.shape)
             * self.released_["unit"]
         )
+
+    def _posterior_variables(self):
+        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        draws, n_features = self.posterior_samples_, self.n_features_in_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+        coords = {
+            # Two classes have one block, which is that of the second.
+            "class": self.classes_[-draws.shape[1] :],
+            "feature": np.asarray(names, dtype=str),
+        }
+        variables = {"coef": (draws[:, :, :n_features], ("class", "feature"))}
+        if draws.shape[2] > n_features:
+            variables["intercept"] = (draws[:, :, -1], ("class",))
+        return variables, coords

@@ -116,7 +116,7 @@ def to_arviz(variables, coords, plan, *, split=True):
         sampler=plan.name,
         epsilon=plan.epsilon,
         delta=plan.delta,
-        neighboring_relation=plan.budget.neighboring_relation,
+        neighboring_relation=plan.asked.neighboring_relation,
         temperature=plan.temperature,
         n_steps=plan.n_steps,
     )

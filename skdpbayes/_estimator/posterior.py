@@ -7,6 +7,7 @@ One direction, no way back: what is released depends on the records through the 
 """
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,10 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.floating_point import covered_records
+from ..privacy.persons import plan_for_persons
 from ..samplers import resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
+from .norm import plan_with_norm
+from .persons import check_groups, choose_rows
 
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
@@ -33,6 +38,7 @@ POSTERIOR_CONSTRAINTS = {
     "n_draws": [AUTO, Interval(Integral, 1, None, closed="left")],
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "public_size": [None, Interval(Integral, 1, None, closed="left")],
+    "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state", np.random.Generator],
     "verbose": ["verbose"],
 }
@@ -62,11 +68,15 @@ class PrivatePosteriorMixin:
 
     def _norm(self, n_features):
         """Return the norm to which rows are clipped."""
-        norm = np.sqrt(n_features) if self.data_norm is None else self.data_norm
+        unknown = self.data_norm is None or isinstance(self.data_norm, str)
+        norm = np.sqrt(n_features) if unknown else self.data_norm
         return checked_norm(norm, "data_norm")
 
     def _public_size(self, n_samples):
-        """Return the size of the table that plans may use."""
+        """Return the number of rows that plans may use, given that of rows, or of persons."""
+        limit = self.max_rows_per_group
+        if limit is not None and limit > 1 and self.neighboring_relation == "replace_one":
+            return self._public_size_of_persons(int(n_samples) * int(limit))
         if self.neighboring_relation == "add_or_remove_one":
             if self.public_size is None:
                 raise ValueError(
@@ -81,6 +91,28 @@ class PrivatePosteriorMixin:
             )
         return int(n_samples)
 
+    def _public_size_of_persons(self, most_rows):
+        if self.public_size is None:
+            return most_rows
+        # Rounding is accounted for up to a number of rows.
+        if covered_records(int(self.public_size), "add_or_remove_one") < most_rows:
+            raise ValueError(
+                f"public_size={self.public_size} is far below the {most_rows} rows that there may be: raise "
+                "it, or lower max_rows_per_group."
+            )
+        return int(self.public_size)
+
+    def _at_most(self, groups, *arrays):
+        """Return (number of rows, or of persons, that plans are for; arrays with the rows that are kept)."""
+        n_samples = arrays[0].shape[0]
+        persons = check_groups(groups, self.max_rows_per_group, n_samples)
+        if persons is None:
+            return n_samples, *arrays
+        kept = choose_rows(persons, int(self.max_rows_per_group), self.random_state)
+        return int(persons.max()) + 1, *(
+            array if array is None else array[kept] for array in arrays
+        )
+
     def _sampler(self):
         """Return the sampler object that makes plans."""
         return resolve_sampler(self.sampler)
@@ -91,10 +123,19 @@ class PrivatePosteriorMixin:
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
         for text in too_large_delta(budget, n_samples):
             warnings.warn(text, PrivacyWarning, stacklevel=4)
-        return self._sampler().plan(
+        make_plan = self._plan_of_budget(bounds, n_samples)
+        if self.data_norm == "auto":
+            make_plan = partial(plan_with_norm, make_plan, n_samples)
+        if self.max_rows_per_group is None:
+            return make_plan(budget)
+        return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
+
+    def _plan_of_budget(self, bounds, n_samples):
+        """Return what maps a budget of rows to the sampler's plan."""
+        return partial(
+            self._sampler().plan,
             bounds,
             n_samples,
-            budget,
             temperature=_given(self.temperature, float),
             n_steps=_given(self.n_steps, int),
             n_draws=_given(self.n_draws, int),

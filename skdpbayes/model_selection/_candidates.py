@@ -24,6 +24,10 @@ def draw_candidate(search, plan, generator):
         raise ValueError(
             "the estimator has another neighboring_relation than the search: give both the same."
         )
+    if any(values[name] is not None for name in values if name.endswith("max_rows_per_group")):
+        raise ValueError(
+            "max_rows_per_group is not for searches, which deal out rows: fit one set of parameters."
+        )
     changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.delta}
     for name in values:
         # Progress would tell how many runs there are.

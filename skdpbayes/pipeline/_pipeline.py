@@ -4,11 +4,14 @@ plan (public numbers) -> reserve the whole -> fit the steps, each with its part
 """
 
 import warnings
+from dataclasses import replace
 
 from sklearn.pipeline import Pipeline, _name_estimators
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .._checks import check_sizes
+from .._estimator.persons import check_groups, choose_rows
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks
@@ -35,6 +38,9 @@ class PrivatePipeline(Pipeline):
         others the rest in proportion to their columns.
     strict : bool, default=False
         Whether steps that may leak are an error, and not a warning.
+    max_rows_per_group : int, default=None
+        With ``fit(X, y, groups=...)`` the budget is for persons, each with all rows. At most so many of these
+        are used, chosen at random, the same by all steps. What steps report of themselves is for rows then.
     memory, verbose
         As for scikit-learn's Pipeline.
 
@@ -56,6 +62,7 @@ class PrivatePipeline(Pipeline):
         delta=None,
         shares=None,
         strict=False,
+        max_rows_per_group=None,
         memory=None,
         verbose=False,
     ):
@@ -64,6 +71,11 @@ class PrivatePipeline(Pipeline):
         self.delta = delta
         self.shares = shares
         self.strict = strict
+        self.max_rows_per_group = max_rows_per_group
+
+    def get_metadata_routing(self):
+        """Return how metadata are routed: ``groups`` to the pipeline itself, others to its steps."""
+        return super().get_metadata_routing().add_self_request(self)
 
     def privacy_plan(self, n_samples, n_features):
         """What a fit would do and cost; no data are needed.
@@ -71,7 +83,7 @@ class PrivatePipeline(Pipeline):
         Parameters
         ----------
         n_samples : int
-            Rows of the table.
+            Rows of the table; persons, with ``max_rows_per_group``.
         n_features : int
             Columns that come in.
 
@@ -87,13 +99,15 @@ class PrivatePipeline(Pipeline):
         check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
 
-    def fit(self, X, y=None, **params):
+    def fit(self, X, y=None, groups=None, **params):
         """Fit all steps within the budget.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Whose row it is, with ``max_rows_per_group``.
         **params : dict
             Passed on, as by scikit-learn's Pipeline.
 
@@ -118,9 +132,16 @@ class PrivatePipeline(Pipeline):
         self._report_leaks()
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
         table = X if hasattr(X, "shape") else None
-        plan = plan_pipeline(self, _num_samples(X), n_columns, table)
+        persons = check_groups(groups, self.max_rows_per_group, _num_samples(X))
+        n_samples = _num_samples(X) if persons is None else int(persons.max()) + 1
+        plan = plan_pipeline(self, n_samples, n_columns, table)
         for text in plan.warnings:
             warnings.warn(text, UserWarning, stacklevel=2)
+        if persons is not None:
+            if params:
+                raise ValueError(f"{sorted(params)} cannot be given together with groups.")
+            kept = choose_rows(persons, self.max_rows_per_group, None)
+            X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
         reservations = reserve(plan, type(self).__name__)
@@ -181,10 +202,12 @@ class PrivatePipeline(Pipeline):
 
     def _check_charge(self, plan):
         """Raise if the last step, whose columns are known now, has a cost of another form than planned."""
-        cost = getattr(self.steps[-1][1], "privacy_cost_", None)
-        if cost is None or not plan.final_cost.is_gaussian or plan.final_cost.is_nothing:
+        cost, charged = getattr(self.steps[-1][1], "privacy_cost_", None), plan.final_cost
+        if cost is None or charged.is_nothing or not (charged.is_gaussian or charged.bits):
             return
-        if not (cost.is_gaussian and cost.mu <= plan.final_cost.mu):
+        ranges = [[bit.log_odds_range for bit in one.bits] for one in (cost, charged)]
+        only = replace(cost, bits=()).is_gaussian and len(ranges[0]) == len(ranges[1])
+        if not (only and cost.mu <= charged.mu and ranges[0] <= ranges[1]):
             raise RuntimeError(
                 "the last step's cost is of another form than was planned for it: fix its sampler, or give "
                 "public lists of categories. The budget is spent."
@@ -192,14 +215,21 @@ class PrivatePipeline(Pipeline):
 
 
 def make_private_pipeline(
-    *steps, epsilon=1.0, delta=None, shares=None, strict=False, memory=None, verbose=False
+    *steps,
+    epsilon=1.0,
+    delta=None,
+    shares=None,
+    strict=False,
+    max_rows_per_group=None,
+    memory=None,
+    verbose=False,
 ):
     """Make a pipeline whose private steps share one budget; steps are named as by `make_pipeline`.
 
     Parameters
     ----------
     *steps : estimators
-    epsilon, delta, shares, strict, memory, verbose
+    epsilon, delta, shares, strict, max_rows_per_group, memory, verbose
         As for `PrivatePipeline`.
 
     Returns
@@ -231,6 +261,7 @@ def make_private_pipeline(
         delta=delta,
         shares=shares,
         strict=strict,
+        max_rows_per_group=max_rows_per_group,
         memory=memory,
         verbose=verbose,
     )

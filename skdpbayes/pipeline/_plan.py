@@ -6,7 +6,8 @@ the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= 
 
 import math
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from numbers import Integral
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -15,6 +16,7 @@ from ..preprocessing import DPImputer
 from ..preprocessing._plan import public_size
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
+from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.root_finding import smallest_within
 from ._columns import spending_steps
@@ -35,7 +37,7 @@ class PipelinePlan:
     Attributes
     ----------
     budget : Budget
-        What was asked for.
+        What was asked for; with ``persons``, what a row may cost.
     cost : PrivacyCost
         What all steps spend together, whatever the rows hold.
     n_samples : int
@@ -46,6 +48,8 @@ class PipelinePlan:
         What is charged for the last of them.
     warnings : tuple of str
         What the user should know before running it.
+    persons : Persons or None, default=None
+        Whom ``cost`` protects, if not rows.
     """
 
     budget: Budget
@@ -54,6 +58,12 @@ class PipelinePlan:
     steps: dict
     final_cost: PrivacyCost
     warnings: tuple = ()
+    persons: Persons | None = None
+
+    @property
+    def asked(self):
+        """The budget that was asked for, under the relation of what is protected."""
+        return self.budget if self.persons is None else self.persons.budget
 
     @property
     def epsilon(self):
@@ -68,8 +78,8 @@ class PipelinePlan:
     def __str__(self):
         lines = [
             f"  spends    epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
-            f"(asked for at most {self.budget.epsilon:g})",
-            f"  protects  {self.budget.neighboring_relation.replace('_', '-')}",
+            f"(asked for at most {self.asked.epsilon:g})",
+            f"  protects  {self.asked.neighboring_relation.replace('_', '-')}",
             *(f"  {n}  epsilon = {e:.4g}, delta = {d:.3g}" for n, (e, d) in self.steps.items()),
             *(f"  warning   {text}" for text in self.warnings),
         ]
@@ -100,12 +110,44 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
             "one and the same private step is in the pipeline more than once, and has but one epsilon: put "
             "sklearn.base.clone(step) in the other places."
         )
+    _check_limits(pipeline, found)
     n_samples = public_size(found[-1][1], n_samples)
     delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
     budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
+    told = _norm_warnings(pipeline, *found[-1][1:], n_columns, table)
+    plan = partial(_split, pipeline.shares, found, n_samples, told)
+    if pipeline.max_rows_per_group is None:
+        return plan(budget)
+    _check_sizes_are_private(budget.neighboring_relation, pipeline.max_rows_per_group)
+    return plan_for_persons(plan, budget, pipeline.max_rows_per_group)
+
+
+def _check_limits(pipeline, found):
+    """Raise a ValueError if a step limits the rows of a person by itself."""
+    limit = pipeline.max_rows_per_group
+    if not (limit is None or (isinstance(limit, Integral) and limit >= 1)):
+        raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
+    own = [path for path, step, _ in found if getattr(step, "max_rows_per_group", None) is not None]
+    if own:
+        raise ValueError(
+            f"max_rows_per_group of {own} would leave the rows of persons to the other steps: set it in the "
+            "pipeline, and leave None in its steps."
+        )
+
+
+def _check_sizes_are_private(relation, limit):
+    if chain_of_rows(relation, limit)[0] != relation:
+        raise ValueError(
+            f"with max_rows_per_group={limit} the number of rows is private: give all private steps "
+            "neighboring_relation='add_or_remove_one' and a public_size, or take max_rows_per_group=1."
+        )
+
+
+def _split(shares, found, n_samples, told, budget):
+    """Return the plan that splits a budget over private steps."""
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
-    shares = _shares(pipeline.shares, early, last)
+    shares = _shares(shares, early, last)
     free = PrivacyCost(budget.neighboring_relation)
     steps, costs = {}, [free]
     for path, step, columns in early:
@@ -119,11 +161,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         n_samples=n_samples,
         steps=steps,
         final_cost=final_cost,
-        warnings=_norm_warnings(pipeline, final, n_columns, width, table),
+        warnings=told,
     )
 
 
-def _norm_warnings(pipeline, final, n_columns, width, table):
+def _norm_warnings(pipeline, final, width, n_columns, table):
     if pipeline.steps[-1][1] is not final:
         return ()
     before = Pipeline(pipeline.steps[:-1])
@@ -187,6 +229,15 @@ def _remainder(final, budget, spent, n_samples, width):
     def gaussian(epsilon):
         return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
 
+    def learnt_norm(epsilon):
+        return _cost(final, epsilon, budget.delta, n_samples, width or 1)
+
+    if getattr(final, "data_norm", None) == "auto":
+        # The choice of a norm and the mu of the fit follow from the budget and the size alone.
+        exact = learnt_norm(budget.epsilon)
+        if len(exact.bits) == 1 and not exact.pure:
+            epsilon, cost = _largest(learnt_norm, budget, spent)
+            return (epsilon, budget.delta), cost
     epsilon, cost = _largest(gaussian, budget, spent)
     if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
         return (epsilon, budget.delta), cost

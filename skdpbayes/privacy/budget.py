@@ -8,7 +8,7 @@ Everything that is planned keeps to one, from public quantities alone.
 import math
 from typing import NamedTuple
 
-from .cost import NEIGHBORING_RELATIONS, gaussian_epsilon, gaussian_mu, records_moved
+from .cost import check_relation, gaussian_epsilon, gaussian_mu, records_moved
 
 
 class Budget(NamedTuple):
@@ -21,7 +21,7 @@ class Budget(NamedTuple):
     delta : float
         In [0, 1).
     neighboring_relation : {"replace_one", "add_or_remove_one"}
-        What a neighbouring table is.
+        What a neighbouring table is; of ledgers also "replace_one_person" or "add_or_remove_one_person".
     """
 
     epsilon: float
@@ -47,8 +47,8 @@ class Budget(NamedTuple):
         """Return the budget that a ``mu``-GDP release uses up, at the same delta."""
         return self._replace(epsilon=gaussian_epsilon(mu, self.delta))
 
-    def checked(self):
-        """Return self, or raise a ValueError that names what is wrong."""
+    def checked(self, *, persons=False):
+        """Return self, or raise a ValueError that names what is wrong; ``persons`` allows their relations."""
         if not self.epsilon > 0:
             raise ValueError(f"epsilon must be positive (or inf), got {self.epsilon}.")
         if not 0 <= self.delta < 1:
@@ -56,11 +56,7 @@ class Budget(NamedTuple):
                 f"delta must be in [0, 1), got {self.delta}. It is the probability that the "
                 "guarantee fails: choose it well below 1 / n_samples."
             )
-        if self.neighboring_relation not in NEIGHBORING_RELATIONS:
-            raise ValueError(
-                f"neighboring_relation must be one of {sorted(NEIGHBORING_RELATIONS)}, "
-                f"got {self.neighboring_relation!r}."
-            )
+        check_relation(self.neighboring_relation, persons=persons)
         return self
 
     def checked_gaussian(self, name):

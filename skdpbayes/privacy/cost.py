@@ -32,14 +32,15 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsi
 from scipy.special import log_ndtr
 
 from .events import published_event
-from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .loss_distributions import (
+    PERSON_RELATIONS,
     AcceptBits,
     PoissonGaussian,
     SampledGaussian,
     compose_losses,
     records_moved,
 )
+from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .profiles import PureMechanism, SelectedRun
 
 # The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
@@ -52,9 +53,17 @@ _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 _SPLITS = (0.1, 0.5, 0.9)
 
 
+def check_relation(relation, *, persons=False):
+    """Raise a ValueError for what is no neighbouring relation, of rows or, if allowed, of persons."""
+    known = sorted({**NEIGHBORING_RELATIONS, **(PERSON_RELATIONS if persons else {})})
+    if relation not in known:
+        raise ValueError(f"neighboring_relation must be one of {known}, got {relation!r}.")
+
+
 def gaussian_limit(cost):
     """Return the mu of a cost in the limit of many small parts, which is Gaussian."""
-    shift = records_moved(cost.neighboring_relation)
+    rows_only = cost.sampled or cost.counted
+    shift = records_moved(cost.neighboring_relation) if rows_only else 0.0
     limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
     limit += sum(p.count * (shift * p.rate / p.noise_multiplier) ** 2 for p in cost.counted)
     limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
@@ -143,8 +152,9 @@ class PrivacyCost:
 
     Parameters
     ----------
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-        What a neighbouring table is.
+    neighboring_relation : {"replace_one", "add_or_remove_one", "replace_one_person", \
+            "add_or_remove_one_person"}
+        What a neighbouring table is: one that differs in a row, or in all rows of a person.
     mu : float, default=0.0
         Gaussian differential privacy of the unsampled part; ``inf`` is no privacy.
     sampled : tuple of SampledGaussian, default=()
@@ -183,11 +193,9 @@ class PrivacyCost:
     failure: float = 0.0
 
     def __post_init__(self):
-        if self.neighboring_relation not in NEIGHBORING_RELATIONS:
-            raise ValueError(
-                f"neighboring_relation must be one of {sorted(NEIGHBORING_RELATIONS)}, "
-                f"got {self.neighboring_relation!r}."
-            )
+        check_relation(self.neighboring_relation, persons=True)
+        if self.neighboring_relation in PERSON_RELATIONS and (self.sampled or self.counted):
+            raise ValueError("batches draw rows: their cost for persons is not known.")
         for name in ("mu", "rho", "failure"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}.")

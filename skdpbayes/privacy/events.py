@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import dp_accounting
 
-from .loss_distributions import RELATIONS
+from .loss_distributions import PERSON_RELATIONS, RELATIONS
 
 
 class PublishedEvent(NamedTuple):
@@ -17,7 +17,7 @@ class PublishedEvent(NamedTuple):
 
 def published_event(cost):
     """Return what `PrivacyCost.dp_event` does."""
-    relation = RELATIONS[cost.neighboring_relation]
+    relation = {**RELATIONS, **PERSON_RELATIONS}[cost.neighboring_relation]
     if cost.is_nothing:
         return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
     if cost.bits or cost.rho > 0 or cost.counted or cost.pure or cost.selected or cost.failure:
@@ -33,7 +33,7 @@ def published_event(cost):
         )
         for part in cost.sampled
     ]
-    if cost.mu > 0 and cost.neighboring_relation == "replace_one":
+    if cost.mu > 0 and relation == RELATIONS["replace_one"]:
         gaussian = dp_accounting.GaussianDpEvent(2.0 / cost.mu)
         events.append(dp_accounting.PoissonSampledDpEvent(1.0, gaussian))
     elif cost.mu > 0:

@@ -71,8 +71,9 @@ class PrivacyLedger:
         Ceiling on the total; ``inf`` only adds up.
     delta : float
         In [0, 1), for the total.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        The relation of every fit that is charged.
+    neighboring_relation : {"replace_one", "add_or_remove_one", "replace_one_person", \
+            "add_or_remove_one_person"}, default="replace_one"
+        The relation of every fit that is charged. Fits with ``max_rows_per_group`` have those of persons.
     path : str or path-like, default=None
         The file. It is made if there is none, and must have this budget otherwise; `open` needs no budget.
     label : str, default=None
@@ -118,7 +119,7 @@ class PrivacyLedger:
         timeout=60.0,
     ):
         _check_label(label)
-        budget = Budget(epsilon, delta, neighboring_relation).checked()
+        budget = Budget(epsilon, delta, neighboring_relation).checked(persons=True)
         book = LedgerMemory(budget) if path is None else open_or_create(path, budget, timeout)
         self._keep(book, label)
 

@@ -272,7 +272,7 @@ class LedgerFile:
                 f"{self.path} is another ledger than the one that was opened: it was replaced. Stop, and "
                 "restore the first."
             )
-        self.ledger, self.budget = row[0], Budget(*row[1:]).checked()
+        self.ledger, self.budget = row[0], Budget(*row[1:]).checked(persons=True)
         if self._spent is None:
             self._spent = PrivacyCost(self.budget.neighboring_relation)
 

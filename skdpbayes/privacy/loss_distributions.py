@@ -26,11 +26,13 @@ RELATIONS = {
     "replace_one": NeighboringRelation.REPLACE_ONE,
     "add_or_remove_one": NeighboringRelation.ADD_OR_REMOVE_ONE,
 }
+# The same for all rows of a person. Costs of one kind are not added to those of another.
+PERSON_RELATIONS = {f"{name}_person": relation for name, relation in RELATIONS.items()}
 
 
 def records_moved(neighboring_relation):
     """Return how many records' contributions the sums of two neighbours may differ by: 2 or 1."""
-    return 2.0 if neighboring_relation == "replace_one" else 1.0
+    return {"replace_one": 2.0, "add_or_remove_one": 1.0}[neighboring_relation]
 
 
 # A Poisson number beyond what is listed has less than this probability.

@@ -18,16 +18,30 @@ from .budget import Budget
 from .cost import PrivacyCost
 from .ledger import PrivacyLedger
 from .ledger_file import cost_to_text
+from .loss_distributions import PERSON_RELATIONS
 
 _LIBRARIES = ("skdpbayes", "dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
 _UNITS = {
-    "replace_one": "Two tables are neighbours if they have the same number of rows and differ in one row.",
-    "add_or_remove_one": "Two tables are neighbours if one has one row more than the other.",
+    "replace_one": "Two tables are neighbours if they have the same number of rows and differ in one row. "
+    "A person with one row is protected as that row.",
+    "add_or_remove_one": "Two tables are neighbours if one has one row more than the other. "
+    "A person with one row is protected as that row.",
+    "replace_one_person": "Two tables are neighbours if they have the same number of persons and differ in "
+    "all rows of one, however many.",
+    "add_or_remove_one_person": "Two tables are neighbours if one has all rows of one person more than the "
+    "other.",
 }
-_KINDS_OF_NEIGHBOURS = {"replace_one": "bounded", "add_or_remove_one": "unbounded"}
+_KINDS_OF_NEIGHBOURS = {
+    "replace_one": "bounded",
+    "add_or_remove_one": "unbounded",
+    "replace_one_person": "bounded",
+    "add_or_remove_one_person": "unbounded",
+}
 _UNPROTECTED = {
     "replace_one": "The number of rows, the number of columns and their names",
     "add_or_remove_one": "The declared public size, the number of columns and their names",
+    "replace_one_person": "The number of persons, the number of columns and their names",
+    "add_or_remove_one_person": "The declared public size, the number of columns and their names",
 }
 _MECHANISMS = {
     "mu": "Gaussian mechanism",
@@ -129,7 +143,7 @@ def _account(obj):
     if hasattr(obj, "plan_"):
         return _of_estimator(obj)
     if hasattr(obj, "cost") and hasattr(obj, "budget"):
-        return Account("plan", obj.cost, obj.budget, (_release(obj),))
+        return Account("plan", obj.cost, _asked(obj), (_release(obj),))
     if hasattr(obj, "privacy_plan"):
         raise NotFittedError(
             f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
@@ -149,7 +163,12 @@ def _of_estimator(estimator):
             "them.",
         )
     release = {"estimator": type(estimator).__name__, **_release(plan)}
-    return Account("estimator", plan.cost, plan.budget, (release,), unprotected, warnings)
+    return Account("estimator", plan.cost, _asked(plan), (release,), unprotected, warnings)
+
+
+def _asked(plan):
+    """Return a plan's budget; that for persons, if it protects them."""
+    return getattr(plan, "asked", plan.budget)
 
 
 def _release(plan):
@@ -172,8 +191,8 @@ def _deployment(account):
             "unprotected_quantities": ". ".join(unprotected) + ".",
         },
         "privacy_loss": {
-            "privacy_unit": "Record-level",
-            "privacy_unit_details": f"{_UNITS[relation]} A person with one row is protected as that row.",
+            "privacy_unit": "User-level" if relation in PERSON_RELATIONS else "Record-level",
+            "privacy_unit_details": _UNITS[relation],
             "privacy_parameters": _parameters(account),
             "privacy_parameters_details": _ceiling(account),
         },

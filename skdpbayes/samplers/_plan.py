@@ -4,12 +4,14 @@ Nothing here, nor in the functions that make plans, takes a table: a plan is a f
 quantities alone, and what a fit reports as spent is its plan's cost.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.floating_point import n_chunks
+from ..privacy.persons import Persons
 from ..targets import TargetBounds
 
 # Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
@@ -18,6 +20,27 @@ _ENTRIES_PER_SECOND = 1.5e9
 
 # No plan is hotter: posteriors are flat long before.
 LARGEST_TEMPERATURE = 1e30
+
+
+class NormRelease(NamedTuple):
+    """A private choice of the norm to which rows are clipped, before all else.
+
+    Attributes
+    ----------
+    asked : Budget
+        Of the choice and of what follows.
+    log_odds_range : float
+        Of the choice.
+    quantile : float
+        Of the rows' norms.
+    cost_of_fit : PrivacyCost
+        What is charged for what follows.
+    """
+
+    asked: Budget
+    log_odds_range: float
+    quantile: float
+    cost_of_fit: PrivacyCost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +56,7 @@ class Plan:
     bounds : TargetBounds
         Public bounds of the target.
     budget : Budget
-        What was asked for.
+        What was asked for; with ``persons`` or ``norm``, what is left to the run, for a row.
     cost : PrivacyCost
         What the run costs, whatever happens during it.
     temperature : float
@@ -44,6 +67,10 @@ class Plan:
         Probability with which a record takes part in a step; 1 is the full batch.
     fixed : tuple of str, default=()
         Options that were given, and not left to the plan: what warnings may ask to change.
+    persons : Persons or None, default=None
+        Whom ``cost`` protects, if not rows.
+    norm : NormRelease or None, default=None
+        The choice of a norm that comes first, if there is one; ``bounds`` are nominal until then.
     """
 
     sampler: object = field(compare=False)
@@ -57,6 +84,23 @@ class Plan:
     n_draws: int
     sampling_rate: float = 1.0
     fixed: tuple = field(default=(), compare=False, repr=False)
+    persons: Persons | None = None
+    norm: NormRelease | None = None
+
+    @property
+    def asked(self):
+        """The budget that was asked for, under the relation of what is protected."""
+        if self.persons is not None:
+            return self.persons.budget
+        return self.budget if self.norm is None else self.norm.asked
+
+    def as_run(self):
+        """Return the plan as samplers know it, with the cost of the run for a row."""
+        if self.norm is not None:
+            return replace(self, cost=self.norm.cost_of_fit, norm=None, persons=None)
+        if self.persons is not None:
+            return replace(self, cost=self.persons.cost_of_rows, persons=None)
+        return self
 
     @property
     def is_calibrated(self):
@@ -119,10 +163,16 @@ class Plan:
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
-        relation = self.budget.neighboring_relation.replace("_", "-")
-        asked = f"asked for at most {self.budget.epsilon:g}"
+        relation = self.asked.neighboring_relation.replace("_", "-")
+        if self.persons is not None:
+            relation += f" (of up to {self.persons.max_rows} rows)"
+        asked = f"asked for at most {self.asked.epsilon:g}"
         size = self.sampling_rate * self.n_samples
         discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
+        norm = {}
+        if self.norm is not None:
+            choice = f"by a choice of range {self.norm.log_odds_range:.4g}"
+            norm["norm of rows"] = f"their {self.norm.quantile:.3g} quantile, {choice}"
         batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"
         return {
             "sampler": self.name,
@@ -133,6 +183,7 @@ class Plan:
             "steps": f"{self.n_steps:,}{discarded}",
             "draws": f"{self.n_draws:,}",
             "a step reads": batch,
+            **norm,
         }
 
     def __str__(self):

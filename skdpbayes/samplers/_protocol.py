@@ -74,11 +74,13 @@ class Sampler(BaseEstimator):
     A subclass has its options as keyword parameters of ``__init__``, as scikit-learn's estimators have (the
     decorator `options` makes fields of a class such parameters), a class attribute ``name``, and at least
     `plan` and `run`. ``wants_equal_precisions`` says whether an intercept's column is to be so large that its
-    prior precision is that of the coefficients, as chains want it.
+    prior precision is that of the coefficients, as chains want it, and ``takes_weights`` whether records may
+    have weights.
     """
 
     name = "sampler"
     wants_equal_precisions = True
+    takes_weights = False
     _parameter_constraints: dict = {}
 
     def __setattr__(self, name, value):
@@ -118,6 +120,11 @@ class Sampler(BaseEstimator):
         """
         self._validate_params()
         check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
+        if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
+            raise ValueError(
+                f"sampler={self.name!r} does not know weights of records, nor of classes: take 'auto', "
+                "'noise_aware', or a path of 'sghmc', 'sgld' or 'sgnht' from init='zeros'; or leave them out."
+            )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())
         return _planned(
@@ -276,6 +283,7 @@ def _check_rows(bounds, target):
             f"the plan is for n_blocks={bounds.n_blocks}, but the target has {n_blocks}."
         )
     norm = target.gradient_bound / link_of(max(n_blocks, 2)).residual_bound
+    norm /= bounds.max_weight or 1.0
     if norm > bounds.row_norm * (1.0 + 1e-12):
         raise ValueError(
             f"the plan assumes row_norm={bounds.row_norm:g}, but the target's rows have norms of up to "
@@ -357,7 +365,8 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     reservations = reserve(plan, estimator)
     try:
         with silently(), compiler_announced(plan.name, verbose):
-            released = plan.sampler.run(plan, target, private_generator(random_state), verbose)
+            generator = private_generator(random_state)
+            released = plan.sampler.run(plan.as_run(), target, generator, verbose)
     except BaseException as error:
         reservations.close("failed")
         how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"
@@ -370,6 +379,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     reservations.close("completed")
     # A run may complete its plan, or hand back that of a part, but what is spent is what was reserved.
     carried_out = released.plan
-    if (carried_out.budget, carried_out.cost) != (plan.budget, plan.cost):
-        carried_out = replace(carried_out, budget=plan.budget, cost=plan.cost)
+    reserved = {name: getattr(plan, name) for name in ("budget", "cost", "persons", "norm")}
+    if any(getattr(carried_out, name) != value for name, value in reserved.items()):
+        carried_out = replace(carried_out, **reserved)
     return released._replace(plan=carried_out)

@@ -54,6 +54,7 @@ class Auto(Sampler):
 
     name = "auto"
     wants_equal_precisions = False
+    takes_weights = True
     _parameter_constraints = {
         name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
     }
@@ -73,7 +74,7 @@ class Auto(Sampler):
         plain = SGHMC(**own).plan(bounds, n_samples, budget, **fixed)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
-        if length > _LARGEST_MATRIX or bounds.row_norm is None:
+        if length > _LARGEST_MATRIX or bounds.row_norm is None or bounds.max_weight is not None:
             return plain
         plan = SGFS(**own).plan(bounds, n_samples, budget, **fixed)
         if not budget.is_private:

@@ -61,7 +61,7 @@ def row_scales(X, norm):
     array([0.2, 1. ])
     """
     checked_norm(norm)
-    scale = norm / np.maximum(_row_norms(canonical(X)), norm)
+    scale = norm / np.maximum(row_norms(canonical(X)), norm)
     return np.where(scale < np.finfo(scale.dtype).tiny, 0.0, scale)
 
 
@@ -79,7 +79,7 @@ def clip_rows(X, norm):
     """
     checked_norm(norm)
     X = canonical(X)
-    norms = _row_norms(X)
+    norms = row_norms(X)
     extreme = np.flatnonzero(norms > _EXTREME_NORM)
     # Other rows stay as they are, to the last bit: what is done to a row is its own.
     if extreme.size:
@@ -120,8 +120,8 @@ def _entries(X, i):
     return X.data[X.indptr[i] : X.indptr[i + 1]] if sp.issparse(X) else X[i]
 
 
-def _row_norms(X):
-    """Euclidean norms in double precision; inf beyond the largest double."""
+def row_norms(X):
+    """Return Euclidean norms in double precision; inf beyond the largest double."""
     if sp.issparse(X):
         squares = np.square(X.data, dtype=np.float64)
         squares = sp.csr_array((squares, X.indices, X.indptr), shape=X.shape)

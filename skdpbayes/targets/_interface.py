@@ -48,6 +48,8 @@ class TargetBounds(NamedTuple):
     clipped : bool, default=False
         Whether gradients of records are clipped one by one and nothing is known of curvatures, as with
         networks: ``smoothness`` is nominal then.
+    max_weight : float or None, default=None
+        Where records have weights, their public maximum, by which bounds are enlarged already.
     """
 
     n_parameters: int
@@ -59,6 +61,7 @@ class TargetBounds(NamedTuple):
     constant: float = 0.0
     n_blocks: int = 1
     clipped: bool = False
+    max_weight: float | None = None
 
     @property
     def block_length(self):
@@ -75,6 +78,7 @@ class TargetBounds(NamedTuple):
         """
         low, high = self.prior_precision
         named = {
+            "max_weight": 1.0 if self.max_weight is None else self.max_weight,
             "n_parameters": self.n_parameters,
             "gradient_bound": self.gradient_bound,
             "smoothness": self.smoothness,

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._silence import silently
+from ._clipping import scale_rows
 
 # Rows that are handled at once.
 MOMENT_ROWS = 4096
@@ -37,8 +38,8 @@ def _blocks(target):
 
 
 @silently()
-def second_moment(target, constant=None):
-    """Sum of ``z z^T`` over the records. **It is not private.**
+def second_moment(target, constant=None, weights=None):
+    """Sum of ``z z^T`` over the records, weighted if asked for. **It is not private.**
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ def second_moment(target, constant=None):
         A logistic target.
     constant : float or None, default=None
         A constant column in the intercept's place; None is the intercept's, if there is one.
+    weights : ndarray of shape (n_samples,) or None, default=None
+        What records count; None is 1.
 
     Returns
     -------
@@ -56,13 +59,17 @@ def second_moment(target, constant=None):
         constant = target.intercept_scaling
     length = _n_features(target) + (constant > 0)
     moment = np.zeros((length, length))
-    for _, rows in _blocks(target):
-        product = rows.T @ rows
+    for part, rows in _blocks(target):
+        counted, count = rows, rows.shape[0]
+        if weights is not None:
+            own = weights[part]
+            counted, count = scale_rows(rows, own), own.sum()
+        product = rows.T @ counted
         size = rows.shape[1]
         moment[:size, :size] += product.toarray() if sp.issparse(product) else product
         if constant > 0:
-            total = constant * np.asarray(rows.sum(axis=0)).ravel()
+            total = constant * np.asarray(counted.sum(axis=0)).ravel()
             moment[-1, :-1] += total
             moment[:-1, -1] += total
-            moment[-1, -1] += constant**2 * rows.shape[0]
+            moment[-1, -1] += constant**2 * count
     return moment

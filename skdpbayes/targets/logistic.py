@@ -12,7 +12,7 @@ so that ``G = ||x||`` and ``B = ||x||^2 / 4``. Softmax, ``theta`` one block per 
 
 ``G = sqrt(2) ||x||`` (two probability vectors are at most that far apart) and ``B = ||x||^2 / 2``
 (the largest eigenvalue of ``diag(p) - p p^T`` is at most 1/2). The prior is Gaussian, independent. Gradients
-of records are multiplied by their weights, all 1 unless a sampler sets them; losses are not.
+of records are multiplied by their weights, all 1 unless given, or set by a sampler; losses are not.
 """
 
 import math
@@ -118,7 +118,7 @@ def logistic_prior_precision(
     return np.tile(block, 1 if n_classes == 2 else n_classes)
 
 
-def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0):
+def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0, max_weight=None):
     """Public bounds of the target on rows of at most ``norm``, the constant column included.
 
     Parameters
@@ -131,6 +131,8 @@ def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0):
         From `logistic_prior_precision`.
     intercept_scaling : float, default=0.0
         The constant column; 0 for none.
+    max_weight : float or None, default=None
+        Public maximum of the records' weights; None where all count 1.
 
     Returns
     -------
@@ -147,20 +149,30 @@ def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0):
             f"rows of norm {norm:g}, the constant column included, are too long: data_norm and "
             f"intercept_scaling, by default intercept_prior_scale over prior_scale, are at most {NORMS[1]:g}."
         )
-    square = float(norm * norm)
+    square, largest = float(norm * norm), 1.0 if max_weight is None else max_weight
     return TargetBounds(
         n_parameters=prior_precision.size,
-        gradient_bound=norm if binary else math.sqrt(2.0) * norm,
-        smoothness=square / (4.0 if binary else 2.0),
+        gradient_bound=largest * (norm if binary else math.sqrt(2.0) * norm),
+        smoothness=largest * square / (4.0 if binary else 2.0),
         prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
         convex=True,
         row_norm=norm,
         constant=intercept_scaling,
         n_blocks=1 if binary else n_classes,
+        max_weight=max_weight,
     ).checked()
 
 
-def make_logistic(X, labels, data_norm, n_classes, intercept_scaling, prior_precision):
+def make_logistic(
+    X,
+    labels,
+    data_norm,
+    n_classes,
+    intercept_scaling,
+    prior_precision,
+    weights=None,
+    max_weight=None,
+):
     """Build the target of a table, clipping its rows.
 
     Parameters
@@ -175,6 +187,10 @@ def make_logistic(X, labels, data_norm, n_classes, intercept_scaling, prior_prec
     intercept_scaling : float
         The constant column; 0 for none.
     prior_precision : ndarray of shape (n_parameters,)
+    weights : ndarray of shape (n_samples,) or None, default=None
+        What records count; None is 1.
+    max_weight : float or None, default=None
+        Public maximum of ``weights``.
 
     Returns
     -------
@@ -184,7 +200,7 @@ def make_logistic(X, labels, data_norm, n_classes, intercept_scaling, prior_prec
     Raises
     ------
     ValueError
-        If labels are not class numbers, or a bound is not positive and finite.
+        If labels are not class numbers, a weight is out of range, or a bound is not positive and finite.
     """
     labels = np.asarray(labels, dtype=np.int64)
     if labels.shape != (X.shape[0],) or (
@@ -193,13 +209,27 @@ def make_logistic(X, labels, data_norm, n_classes, intercept_scaling, prior_prec
         raise ValueError("labels must be one class number from 0 to n_classes - 1 for each row.")
     rows = make_rows(*clip_rows(X, data_norm))
     sparse = isinstance(rows, SparseRows)
-    bounds = logistic_bounds(math.hypot(data_norm, intercept_scaling), n_classes, prior_precision)
+    bounds = logistic_bounds(
+        math.hypot(data_norm, intercept_scaling), n_classes, prior_precision, max_weight=max_weight
+    )
     parameters = (float(intercept_scaling), prior_precision, bounds.gradient_bound)
-    weights = read_only(np.ones(X.shape[0]))
-    fields = (*rows, read_only(labels), weights, *parameters)
+    fields = (
+        *rows,
+        read_only(labels),
+        read_only(_checked(weights, labels, max_weight)),
+        *parameters,
+    )
     if n_classes == 2:
         return (SparseBinaryLogistic if sparse else DenseBinaryLogistic)(*fields)
     return (SparseSoftmaxLogistic if sparse else DenseSoftmaxLogistic)(*fields, n_classes)
+
+
+def _checked(weights, labels, max_weight):
+    if weights is None:
+        return np.ones(labels.size)
+    if weights.shape != labels.shape or not np.all((weights >= 0) & (weights <= max_weight)):
+        raise ValueError("weights must be one number from 0 to max_weight for each row.")
+    return weights
 
 
 def _count(target):

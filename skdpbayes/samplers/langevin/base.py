@@ -38,6 +38,11 @@ class LangevinSampler(Sampler):
     burn_in = "auto"
     init = "zeros"
 
+    @property
+    def takes_weights(self):
+        """Whether records may have weights; what hides a path is proved without."""
+        return self.release == "all_iterates" and self.init == "zeros"
+
     def burn_in_or(self, default):
         """Return the burn-in that is given, or a default."""
         return default if given(self.burn_in) is None else float(self.burn_in)

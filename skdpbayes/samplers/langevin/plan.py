@@ -179,7 +179,7 @@ class LangevinPlan(Plan):
     def _longer(self):
         """Return what would make the chain longer: what was fixed is to yield."""
         # Where the budget is used up, more steps would only be shorter ones.
-        spent = self.budget.is_private and self.epsilon > 0.99 * self.budget.epsilon
+        spent = self.budget.is_private and self.epsilon > 0.99 * self.asked.epsilon
         if "temperature" in self.fixed and spent:
             return "raise temperature, or leave it 'auto'"
         if "step_size" in self.fixed:

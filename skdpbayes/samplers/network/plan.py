@@ -32,6 +32,8 @@ _ROUNDING = 2.0**-40
 # Choices and path together cost a little more than Gaussians would: about one per cent of epsilon. What is
 # left to the path, and by how much it is lowered at least and at most.
 _LEAST, _LITTLE, _MUCH = 0.5, 0.9999, 0.9
+# What the printed plan does not have from that of the path.
+_OF_THE_WHOLE = ("sampler", "spends", "protects")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ class NetworkPlan(Plan):
         of_norm, of_scale = (f"range {eta:.4g}" for eta in self.log_odds_ranges)
         return {
             **self.path.summary(),
-            **{name: super(NetworkPlan, self).summary()[name] for name in ("sampler", "spends")},
+            **{name: super(NetworkPlan, self).summary()[name] for name in _OF_THE_WHOLE},
             "norm of rows": f"one of {NORMS.size}, by a choice of {of_norm}",
             "calibration": f"by one of {SCALES.size} factors of the logits, a choice of {of_scale}",
         }

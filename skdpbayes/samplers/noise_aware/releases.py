@@ -71,7 +71,19 @@ class Releases:
         self.looks, self.curvatures, self.curvature = [], [], None
         self._release_moment()
         self.weights = record_weights(target, self.coordinates.transform, self.coordinates.norm)
+        if self.is_weighted:
+            self.weights *= target.weights
         advance()
+
+    @property
+    def is_weighted(self):
+        """Whether records have weights of their own."""
+        return self.plan.bounds.max_weight is not None
+
+    @property
+    def largest(self):
+        """The most that a record counts."""
+        return self.plan.bounds.max_weight or 1.0
 
     def _release_moment(self):
         """Release the second moment, and fix coordinates and a population by it."""
@@ -82,11 +94,15 @@ class Releases:
             row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
         )
         self.moment_noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
-        moment = second_moment(self.target, constant)
+        self.moment_noise *= self.largest
+        own = self.target.weights if self.is_weighted else None
+        moment = second_moment(self.target, constant, own)
         self.moment = release_moment(moment, self.moment_noise, self.generator)
         self.advance()
         n_records = plan.n_samples
-        if plan.budget.neighboring_relation == "add_or_remove_one":
+        if self.is_weighted:  # Records are as many as they count.
+            n_records *= 0.5 * self.largest
+        if self.is_weighted or plan.budget.neighboring_relation == "add_or_remove_one":
             n_records = number_of_records(self.moment, self.moment_noise, constant, n_records)
         design, of_mean = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
         if bounds.constant:
@@ -115,6 +131,7 @@ class Releases:
         gradient, matrix = weighted_sums(
             self.target, self.link, self.weights, theta, transform, curvature=wanted
         )
+        room *= self.largest
         noise = noise_for(moved * self.link.residual_bound * norm * room, multiplier, theta.size)
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
         self.looks.append(Look(point, gradient, noise))

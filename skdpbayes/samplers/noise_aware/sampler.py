@@ -9,6 +9,7 @@ import numpy as np
 
 from .._protocol import Sampler, check_made_for, options
 from ..fisher import SGFS
+from ..langevin import SGHMC
 from .plan import link_for, plan_noise_aware
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
@@ -36,8 +37,9 @@ class NoiseAware(Sampler):
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
     wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
     logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
-    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`. Of mixtures, statistics of the
-    components are released, in their own coordinates; without privacy the plan is that of `SGLD`.
+    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`, or of `SGHMC` with weights. Of
+    mixtures, statistics of the components are released, in their own coordinates; without privacy the plan is
+    that of `SGLD`.
 
     References
     ----------
@@ -58,6 +60,7 @@ class NoiseAware(Sampler):
 
     name = "noise_aware"
     wants_equal_precisions = False
+    takes_weights = True
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         budget.checked_gaussian(f"sampler={self.name!r}")
@@ -78,7 +81,8 @@ class NoiseAware(Sampler):
                 f"of {bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
             )
         if not budget.is_private:
-            return SGFS().plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
+            chain = SGFS() if bounds.max_weight is None else SGHMC()
+            return chain.plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
         self.checked_options(temperature, n_steps)
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 

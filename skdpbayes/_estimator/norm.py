@@ -1,0 +1,127 @@
+"""A norm bound from the rows: a quantile of their norms, drawn privately with a small share of the budget.
+
+    plan for any norm -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
+
+The draw is that of `skdpbayes.preprocessing._quantiles`. What is left is fixed beforehand, as a ``mu``, so
+that the whole costs the same whatever the norm. An idea of Andrew, Thakkar, McMahan and Ramaswamy (2021).
+"""
+
+import copy
+import math
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ..preprocessing._quantiles import draw_quantiles, draws_cost
+from ..privacy.cost import PrivacyCost
+from ..privacy.ledger import prepaid, reserve
+from ..privacy.root_finding import smallest_within
+from ..random import separate_generator
+from ..samplers._plan import NormRelease
+from ..targets._clipping import NORMS, row_norms
+
+# Of the squared mu.
+SHARE = 0.02
+# Ranks between a quantile and the largest norm, in units of the noise, and the highest and lowest quantile.
+_SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
+_SHARPEST = 128.0
+_ROOM = 1.0 + 1e-8
+
+
+def plan_with_norm(make_plan, n_samples, budget):
+    """Return a plan that begins with the release of a norm.
+
+    Parameters
+    ----------
+    make_plan : callable
+        Takes a `Budget`, and returns a plan for any norm.
+    n_samples : int
+        Public size of the table.
+    budget : Budget
+
+    Returns
+    -------
+    plan : Plan
+        Where there are too few rows to find a quantile, one without such a release.
+
+    Raises
+    ------
+    ValueError
+        If the plan's cost is not Gaussian.
+    """
+    level = 2.0 * math.sqrt(SHARE) * budget.mu if budget.is_private else _SHARPEST
+    outside = _SAFE / (n_samples * level / 2.0) if level > 0 else math.inf
+    if budget.is_private and budget.delta > 0 and outside > 1.0 - _LOWEST:
+        return make_plan(budget)
+    quantile = min(_HIGHEST, 1.0 - outside)
+    choice = draws_cost(level, 1, budget.neighboring_relation) if level > 0 else None
+    part = budget if choice is None or not budget.is_private else _rest(budget, choice)
+    plan = make_plan(part)
+    if not plan.cost.is_gaussian:
+        raise ValueError(
+            "data_norm='auto' leaves a Gaussian budget to the fit, and this sampler's cost is not Gaussian: "
+            "state a number as data_norm, or take sampler='auto'."
+        )
+    if not budget.is_private:
+        return replace(plan, norm=NormRelease(budget, level, quantile, plan.cost))
+    fit = PrivacyCost(budget.neighboring_relation, mu=_ROOM * part.mu)
+    return replace(plan, cost=choice + fit, norm=NormRelease(budget, level, quantile, fit))
+
+
+def _rest(budget, choice):
+    """Return the budget that a choice leaves."""
+
+    def excess(noise):
+        if noise == 0:
+            return math.inf
+        mu = _ROOM * budget.with_mu(budget.mu / noise).mu
+        cost = choice + PrivacyCost(budget.neighboring_relation, mu=mu)
+        return cost.epsilon(budget.delta) / budget.epsilon - 1.0
+
+    return budget.with_mu(budget.mu / smallest_within(excess, 1.0, 1e-4))
+
+
+@contextmanager
+def released_norm(estimator, plan, X, *sizes):
+    """Charge a plan, release its norm, and yield the estimator and the plan with it; as they are without one.
+
+    ``sizes`` are what the estimator's bounds are made of, but for the number of columns.
+    """
+    if plan.norm is None:
+        yield estimator, plan
+        return
+    reservations = reserve(plan, type(estimator).__name__)
+    try:
+        fixed = copy.copy(estimator)
+        fixed.data_norm = _draw_norm(plan.norm, X, estimator)
+        with prepaid():
+            bounds = fixed._bounds(X.shape[1], *sizes)
+            path = fixed._plan_of_budget(bounds, plan.n_samples)(plan.budget)
+            yield fixed, _at_norm(path, plan)
+    except BaseException:
+        reservations.close("failed")
+        raise
+    reservations.close("completed")
+
+
+def _draw_norm(release, X, estimator):
+    generator, level = separate_generator(estimator.random_state, 2), release.log_odds_range
+    (norm,) = draw_quantiles(row_norms(X), (release.quantile,), level, generator)
+    # Decimals that are drawn may be 0 or less, where most rows are.
+    return min(norm, NORMS[1]) if norm > 0 else float(X.shape[1]) ** 0.5
+
+
+def _at_norm(path, plan):
+    """Return the plan of a path at the norm that was released, as what was charged.
+
+    Raises
+    ------
+    RuntimeError
+        If it costs more than was charged for it; what was charged is spent.
+    """
+    fit = plan.norm.cost_of_fit
+    if not fit.is_nothing and not (path.cost.is_gaussian and path.cost.mu <= fit.mu):
+        raise RuntimeError(
+            "the sampler's cost at the released norm is of another form than was planned: state a number as "
+            "data_norm. The budget is spent."
+        )
+    return replace(path, cost=plan.cost, norm=plan.norm, persons=plan.persons)

@@ -1,0 +1,78 @@
+"""At most ``k`` rows of each person, chosen at random.
+
+    kept = {i : i is among the first k rows of its person in a random order of all rows}
+
+What is kept of a person is a uniformly random choice from that person's rows, whatever others have.
+"""
+
+import numpy as np
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from ..random import separate_generator
+
+
+def check_groups(groups, max_rows, n_samples):
+    """Return the number of every row's person, or None where rows are protected.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_samples,) or None
+    max_rows : int or None
+    n_samples : int
+
+    Raises
+    ------
+    ValueError
+        If one is given without the other, or if a row has no group.
+    """
+    if max_rows is None:
+        if groups is not None:
+            raise ValueError(
+                "groups were given, and max_rows_per_group=None: choose how many rows of a person may count, "
+                "a public number, e.g. max_rows_per_group=5; or leave groups out to protect rows."
+            )
+        return None
+    if groups is None:
+        raise ValueError(
+            f"max_rows_per_group={max_rows} needs to know whose rows they are: pass "
+            "fit(X, y, groups=...), one label a row; or set max_rows_per_group=None."
+        )
+    check_consistent_length(np.empty(n_samples), groups)
+    return _numbered(column_or_1d(groups))
+
+
+def _numbered(groups):
+    missing = groups != groups
+    if groups.dtype == object:
+        missing = missing | np.array([group is None for group in groups])
+    if np.any(missing):
+        raise ValueError(
+            "groups has missing values: give rows whose person is not known a group each, or leave them out."
+        )
+    try:
+        return np.unique(groups, return_inverse=True)[1]
+    except TypeError:
+        pass
+    # Outside the handler: that error names kinds of values, and is no help.
+    raise ValueError(
+        "groups holds labels of several kinds, such as numbers and text: make them one kind, e.g. by "
+        "groups = np.asarray(groups).astype(str)."
+    )
+
+
+def choose_rows(persons, max_rows, random_state):
+    """Return the numbers of the rows that are kept, ascending.
+
+    Parameters
+    ----------
+    persons : ndarray of shape (n_samples,)
+        The number of every row's person.
+    max_rows : int
+    random_state
+        As for `separate_generator`.
+    """
+    order = separate_generator(random_state, 1).permutation(persons.size)
+    order = order[np.argsort(persons[order], kind="stable")]
+    sorted_persons = persons[order]
+    first = np.searchsorted(sorted_persons, sorted_persons, side="left")
+    return np.sort(order[np.arange(order.size) - first < max_rows])

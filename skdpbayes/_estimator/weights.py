@@ -1,0 +1,74 @@
+"""What records count: their own weights, cut at a public maximum, times those of their classes.
+
+w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
+"""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+
+def largest_weight(class_weight, n_classes, max_sample_weight):
+    """Return the public maximum of a record's weight, or None where all count 1.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+    n_classes : int
+    max_sample_weight : float or None
+        None where records have no weights of their own.
+
+    Raises
+    ------
+    ValueError
+        If the weights of classes are not public, or none.
+    """
+    if class_weight is None:
+        return max_sample_weight
+    if isinstance(class_weight, str):
+        raise ValueError(
+            "class_weight='balanced' counts the labels, which are private: give a dict of public weights, "
+            "e.g. class_weight={0: 0.2, 1: 1.0}."
+        )
+    values = list(class_weight.values()) + [1.0] * (len(class_weight) < n_classes)
+    if not all(isinstance(v, Real) and 0 <= v < np.inf for v in values) or not max(values) > 0:
+        raise ValueError(
+            f"class_weight must have non-negative numbers, one of them positive, got {class_weight}."
+        )
+    return float(max(values)) * (1.0 if max_sample_weight is None else max_sample_weight)
+
+
+def record_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):
+    """Return the weights of all records, or None where all count 1.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+    classes : ndarray of shape (n_classes,)
+    labels : ndarray of shape (n_samples,)
+        Numbers of classes.
+    sample_weight : array-like of shape (n_samples,) or None
+    max_sample_weight : float
+    X : array-like of shape (n_samples, n_features)
+
+    Raises
+    ------
+    ValueError
+        As by `largest_weight`; if a weight is negative or not finite, or that of a label that cannot occur.
+    """
+    if class_weight is None and sample_weight is None:
+        return None
+    largest_weight(class_weight, len(classes), max_sample_weight)  # Refuses what is no weight.
+    weights = np.ones(X.shape[0])
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = np.minimum(weights, max_sample_weight)
+    if class_weight is not None:
+        unknown = [label for label in class_weight if label not in classes]
+        if unknown:
+            raise ValueError(
+                f"class_weight has weights for {unknown}, which are not in classes={classes.tolist()}."
+            )
+        weights = weights * np.array([class_weight.get(c, 1.0) for c in classes.tolist()])[labels]
+    return weights

@@ -1,0 +1,152 @@
+"""Guarantees for persons, who have at most ``k`` rows each, from guarantees for rows.
+
+    tables that differ in a person  =  a chain of at most  j  tables that differ in a row
+    mu -> j mu,      rho -> j^2 rho,      log-odds range -> j range,      epsilon (delta = 0) -> j epsilon
+
+A person who comes or goes brings up to ``k`` rows, ``j = k``. One who is replaced takes up to ``k`` rows away
+and brings up to ``k`` others, ``j = 2 k`` tables of different sizes: how many rows there are is private then,
+how many persons is public. With ``k = 1`` it is a row that is replaced. See Proposition 60.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from .budget import Budget
+from .cost import PrivacyCost
+
+# By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
+_LITTLE, _MUCH, _TRIES = 0.995, 0.8, 60
+
+
+class Persons(NamedTuple):
+    """Whom a plan protects, if not rows.
+
+    Attributes
+    ----------
+    budget : Budget
+        What was asked for, for persons.
+    max_rows : int
+        ``k``.
+    cost_of_rows : PrivacyCost
+        What the plan costs for rows.
+    """
+
+    budget: Budget
+    max_rows: int
+    cost_of_rows: PrivacyCost
+
+
+def chain_of_rows(neighboring_relation, max_rows):
+    """Return the relation between rows, and how many steps of it lead to a table with another person.
+
+    Parameters
+    ----------
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Of persons.
+    max_rows : int
+        ``k``.
+
+    Returns
+    -------
+    relation : {"replace_one", "add_or_remove_one"}
+        Of rows.
+    steps : int
+        ``j``.
+    """
+    if neighboring_relation == "replace_one" and max_rows > 1:
+        return "add_or_remove_one", 2 * max_rows
+    return neighboring_relation, max_rows
+
+
+def cost_for_persons(cost, neighboring_relation, steps):
+    """Return what a release costs for persons.
+
+    Parameters
+    ----------
+    cost : PrivacyCost
+        For rows.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Of persons.
+    steps : int
+        Of `chain_of_rows`.
+
+    Returns
+    -------
+    cost : PrivacyCost
+        Under the relation of persons.
+
+    Raises
+    ------
+    ValueError
+        If a part of the cost is of a kind for which no theorem is at hand.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import PrivacyCost
+    >>> from skdpbayes.privacy.persons import cost_for_persons
+    >>> cost_for_persons(PrivacyCost("add_or_remove_one", mu=0.1), "add_or_remove_one", 5).mu
+    0.5
+    """
+    if cost.sampled or cost.counted:
+        raise ValueError(
+            "batches draw rows and not persons, so that they hide nobody who has several: for "
+            "max_rows_per_group read the full table, by sampler__batch_size=None."
+        )
+    if cost.selected or cost.failure > 0:
+        raise ValueError(
+            "max_rows_per_group is for plans without thresholds or private selection, whose cost for "
+            "persons is not known: give public categories, or fix the parameters."
+        )
+    return PrivacyCost(
+        f"{neighboring_relation}_person",
+        mu=steps * cost.mu,
+        rho=steps**2 * cost.rho,
+        bits=tuple(replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.bits),
+        pure=tuple(replace(p, level=steps * p.level) for p in cost.pure),
+    )
+
+
+def plan_for_persons(make_plan, budget, max_rows):
+    """Return a plan whose cost for persons keeps to a budget.
+
+    Parameters
+    ----------
+    make_plan : callable
+        Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``.
+    budget : Budget
+        Of persons, with the relation of the same name between rows.
+    max_rows : int
+        ``k``.
+
+    Returns
+    -------
+    plan : Plan
+
+    Raises
+    ------
+    ValueError
+        If there is none, or as by `cost_for_persons`.
+    """
+    relation, steps = chain_of_rows(budget.neighboring_relation, max_rows)
+    asked = budget._replace(neighboring_relation=f"{budget.neighboring_relation}_person")
+    share = 1.0
+    for _ in range(_TRIES):
+        plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
+        cost = cost_for_persons(plan.cost, budget.neighboring_relation, steps)
+        if asked.allows(cost):
+            return replace(plan, cost=cost, persons=Persons(asked, max_rows, plan.cost))
+        share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
+    raise ValueError(
+        f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to {max_rows} rows: raise epsilon, "
+        "or lower max_rows_per_group."
+    )
+
+
+def _part(budget, share, steps):
+    """Return what a row may cost for ``steps`` of them to cost a share; exact for Gaussian and pure costs."""
+    if not budget.is_private or (steps == 1 and share == 1):
+        return budget
+    share *= (1.0 - 1e-9) / steps
+    if budget.delta == 0:
+        return budget._replace(epsilon=share * budget.epsilon)
+    return budget.with_mu(share * budget.mu)

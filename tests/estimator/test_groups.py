@@ -1,0 +1,280 @@
+"""Fits that protect persons who have several rows: what is claimed, what attacks reach, what is refused."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, cross_validate
+
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.privacy import (
+    Budget,
+    PrivacyLedger,
+    audit_separation,
+    privacy_report,
+)
+from skdpbayes.privacy.persons import plan_for_persons
+from skdpbayes.samplers import SGLD
+from skdpbayes.targets import TargetBounds
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from attacks import audit_path
+from references import Tilt
+
+N, PERSONS = 1500, 400
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    y = (X[:, 0] + rng.normal(size=N) > 0).astype(int)
+    groups = np.array([f"person {i}" for i in rng.integers(PERSONS, size=N)])
+    groups[:PERSONS] = [f"person {i}" for i in range(PERSONS)]
+    return X, y, groups
+
+
+def logistic(max_rows=3, **options):
+    return DPBayesianLogisticRegression(
+        **{"max_rows_per_group": max_rows, "random_state": 0, **options}
+    )
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_an_attack_on_persons_reaches_the_claim_and_does_not_pass_it(relation):
+    """Three rows of one person, each as extreme as a row can be, on losses where nothing is lost."""
+    k, steps = 3, 10_000
+    bounds = TargetBounds(2, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.2, 0.2))
+    common, extreme = np.tile([0.0, 0.5], (9, 1)), np.tile([1.0, 0.0], (k, 1))
+    second = np.vstack([common, -extreme]) if relation == "replace_one" else common
+    rows = np.vstack([common, extreme]), second
+
+    def make_plan(budget):
+        sampler = SGLD(burn_in=0.0, step_size=0.02)
+        return sampler.plan(bounds, len(rows[0]), budget, n_steps=steps, n_draws=steps)
+
+    plan = plan_for_persons(make_plan, Budget(2000.0, 1e-5, relation), k)
+    assert plan.cost.neighboring_relation == f"{relation}_person"
+    tables = [Tilt(z, np.full(2, 0.2), 1.0) for z in rows]
+    gradients = [lambda theta, z=z: np.tile(-z.sum(axis=0), (len(theta), 1)) for z in rows]
+    result, claim = audit_path(tables, gradients, plan)
+    assert result.mu - 3.5 * result.standard_error <= claim, "the claim is broken"
+    assert result.mu >= 0.9 * claim, "the claim is loose, or the noise is too large"
+    assert claim > 1.0
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_an_attack_on_fits_stays_within_the_claim(relation):
+    """One step from zero, where gradients are half of what is charged for; of five rows two count."""
+    k = 2
+    common = np.tile([0.0, 0.3], (20, 1))
+    own = np.tile([1.0, 0.0], (5, 1))
+    X = np.vstack([own, common])
+    groups = np.append(np.zeros(5), np.repeat(np.arange(1, 11), 2))
+    labels = [np.append(np.full(5, which), np.arange(20) % 2) for which in (0, 1)]
+    tables = [(X, labels[0], groups), (X, labels[1], groups)]
+    public = None
+    if relation == "add_or_remove_one":
+        tables[1] = (common, labels[0][5:], groups[5:])
+        public = 22
+    drawn = []
+    for which, table in enumerate(tables):
+        values = []
+        for seed in range(60):
+            fit = DPBayesianLogisticRegression(
+                20.0,
+                1e-5,
+                sampler="sgld",
+                n_steps=1,
+                n_draws=1,
+                data_norm=1.0,
+                fit_intercept=False,
+                classes=[0, 1],
+                neighboring_relation=relation,
+                public_size=public,
+                max_rows_per_group=k,
+                random_state=2 * seed + which,
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit.fit(*table[:2], groups=table[2])
+                values.append(fit.posterior_samples_[0, 0, 0])
+        drawn.append(values)
+    audit = audit_separation(drawn[1], drawn[0])
+    claim = fit.privacy_cost_.mu
+    assert abs(audit.mu) - 3.5 * audit.standard_error <= claim
+    assert abs(audit.mu) > 0.35 * claim
+
+
+def test_rows_beyond_the_limit_do_not_count(table):
+    """As many copies of a person's row as one likes change nothing."""
+    X, y, _ = table
+    X, y = X[:200], y[:200]
+    once = logistic(1).fit(X, y, groups=np.arange(200))
+    many = logistic(1).fit(
+        np.repeat(X, 4, axis=0), np.repeat(y, 4), groups=np.repeat(np.arange(200), 4)
+    )
+    np.testing.assert_array_equal(once.coef_, many.coef_)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        logistic(3),
+        logistic(1),
+        logistic(3, sampler="sghmc", n_steps=50),
+        logistic(3, sampler="dp_mh", delta=0.0),
+        DPBayesianMLPClassifier((4,), n_steps=20, n_draws=5, max_rows_per_group=2, random_state=0),
+        DPGaussianMixturePosterior(2, epsilon=3.0, max_rows_per_group=2, random_state=0),
+    ],
+    ids=lambda e: f"{type(e).__name__}-{getattr(e, 'sampler', '')}-{e.max_rows_per_group}",
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fits_spend_what_was_asked_for_persons(estimator, table):
+    X, y, groups = table
+    model = clone(estimator).fit(X, y, groups=groups)
+    assert 0.9 * model.epsilon < model.spent_epsilon_ <= model.epsilon
+    assert model.privacy_cost_.neighboring_relation == "replace_one_person"
+    assert model.plan_.budget.epsilon < model.epsilon or model.max_rows_per_group == 1
+    assert "replace-one-person" in str(model.plan_)
+    planned = estimator.privacy_plan(PERSONS, 2)
+    assert planned.cost == model.privacy_cost_
+    assert planned.n_samples == PERSONS * model.max_rows_per_group
+    report = privacy_report(model)
+    assert report["deployment"]["privacy_loss"]["privacy_unit"] == "User-level"
+
+
+def test_without_privacy_rows_are_bounded_all_the_same(table):
+    X, y, groups = table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = logistic(2, epsilon=np.inf, n_steps=200).fit(X, y, groups=groups)
+    assert model.spent_epsilon_ == np.inf
+
+
+def test_noise_grows_with_the_limit(table):
+    X, y, groups = table
+    fits = [logistic(k).fit(X, y, groups=groups) for k in (1, 2, 4)]
+    multipliers = np.array([fit.plan_.moment_multiplier for fit in fits])
+    # Under replace-one a row that is replaced is two steps, with half the sensitivity each.
+    np.testing.assert_allclose(multipliers / multipliers[0], [1.0, 4.0, 8.0], rtol=1e-3)
+
+
+# What is refused
+
+
+def test_one_without_the_other_is_refused_before_anything_is_spent(table):
+    X, y, groups = table
+    with PrivacyLedger(10.0, 1e-5, "replace_one_person") as ledger:
+        with pytest.raises(ValueError, match="choose how many rows of a person"):
+            logistic(None).fit(X, y, groups=groups)
+        with pytest.raises(ValueError, match="pass fit"):
+            logistic(3).fit(X, y)
+        with pytest.raises(ValueError, match="batch_size=None"):
+            logistic(3, sampler=SGLD(batch_size=100)).fit(X, y, groups=groups)
+        with pytest.raises(ValueError, match="far below"):
+            logistic(3, public_size=10).fit(X, y, groups=groups)
+        with pytest.raises(ValueError, match="leave public_size=None"):
+            logistic(1, public_size=10).fit(X, y, groups=groups)
+        with pytest.raises(ValueError, match="max_rows_per_group"):
+            logistic(0).fit(X, y, groups=groups)
+        assert ledger.spent_epsilon == 0.0
+        logistic(3, delta=1e-5).fit(X, y, groups=groups)
+    assert 0.99 < ledger.spent_epsilon <= 1.0
+
+
+def test_ledgers_for_rows_refuse_persons(table):
+    X, y, groups = table
+    with PrivacyLedger(10.0, 1e-5) as ledger, pytest.raises(ValueError, match="different things"):
+        logistic(3).fit(X, y, groups=groups)
+    assert ledger.spent_epsilon == 0.0
+
+
+# Through scikit-learn
+
+
+def test_groups_are_routed(table):
+    X, y, groups = table
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = logistic(3, classes=[0, 1]).set_fit_request(groups=True)
+        pipeline = make_private_pipeline(
+            BoundedScaler(-3.0, 3.0), logistic(None, classes=[0, 1]), max_rows_per_group=1
+        ).set_fit_request(groups=True)
+        for one in (model, pipeline):
+            found = cross_validate(
+                one,
+                X,
+                y,
+                cv=GroupKFold(2),
+                params={"groups": groups},
+                return_estimator=True,
+                error_score="raise",
+            )
+            for fitted in found["estimator"]:
+                relation = fitted.privacy_cost_.neighboring_relation
+                assert relation == "replace_one_person"
+
+
+@pytest.fixture
+def steps():
+    sizes = {"neighboring_relation": "add_or_remove_one", "public_size": 900}
+    return DPQuantileScaler(**sizes), logistic(None, classes=[0, 1], **sizes), sizes
+
+
+def test_a_pipeline_bounds_rows_once_for_all_steps(table, steps):
+    X, y, groups = table
+    scaler, last, _ = steps
+    pipe = make_private_pipeline(
+        scaler, DPImputer(), last, epsilon=2.0, delta=1e-5, max_rows_per_group=3
+    )
+    seen = []
+    plan = pipe.privacy_plan(PERSONS, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        fit = DPQuantileScaler.fit
+        patch.setattr(
+            DPQuantileScaler, "fit", lambda self, X, y=None: (seen.append(X), fit(self, X, y))[1]
+        )
+        pipe.fit(X, y, groups=groups)
+    kept = sum(min(3, count) for count in np.unique(groups, return_counts=True)[1])
+    assert [len(rows) for rows in seen] == [kept]
+    assert pipe.privacy_cost_ == plan.cost
+    assert plan.cost.neighboring_relation == "add_or_remove_one_person"
+    assert 1.8 < plan.epsilon <= 2.0
+    of_rows = pipe[0].privacy_cost_ + pipe[-1].privacy_cost_
+    assert of_rows.epsilon(1e-5) < plan.persons.cost_of_rows.epsilon(1e-5) + 1e-9
+    assert plan.cost.mu == pytest.approx(3 * plan.persons.cost_of_rows.mu)
+    assert "add-or-remove-one-person" in str(plan) and "at most 2)" in str(plan)
+    with (
+        PrivacyLedger(1.0, 1e-5, "add_or_remove_one_person"),
+        pytest.raises(BudgetExceededError),
+    ):
+        pipe.fit(X, y, groups=groups)
+
+
+def test_pipelines_refuse_what_they_cannot_account_for(table, steps):
+    X, y, groups = table
+    scaler, last, sizes = steps
+    with pytest.raises(ValueError, match="choose how many rows"):
+        make_private_pipeline(scaler, last).fit(X, y, groups=groups)
+    with pytest.raises(ValueError, match="pass fit"):
+        make_private_pipeline(scaler, last, max_rows_per_group=2).fit(X, y)
+    with pytest.raises(ValueError, match="set it in the pipeline"):
+        make_private_pipeline(scaler, clone(last).set_params(max_rows_per_group=2)).fit(X, y)
+    with pytest.raises(ValueError, match="max_rows_per_group=1"):
+        make_private_pipeline(DPQuantileScaler(), logistic(None), max_rows_per_group=2).fit(
+            X, y, groups=groups
+        )
+    with pytest.raises(ValueError, match="public categories"):
+        make_private_pipeline(DPOneHotEncoder(**sizes), last, max_rows_per_group=2).fit(
+            X, y, groups=groups
+        )
+    with pytest.raises(ValueError, match="positive integer"):
+        make_private_pipeline(scaler, last, max_rows_per_group=0.5).privacy_plan(100, 2)

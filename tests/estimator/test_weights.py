@@ -1,0 +1,264 @@
+"""Weights of records and of classes: what is private about them, and what they do."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_validate
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._estimator.weights import largest_weight
+from skdpbayes.privacy import Budget, PrivacyLedger
+from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
+from skdpbayes.samplers.noise_aware.releases import Releases
+from skdpbayes.targets import (
+    logistic_bounds,
+    logistic_prior_precision,
+    make_logistic,
+    potential_gradient,
+    second_moment,
+)
+from skdpbayes.targets._weighted import record_weights, weighted_sums
+
+N = 3000
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 3))
+    y = (X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=N) > 0.8).astype(int)
+    return X, y, rng.uniform(0, 1, size=N) * (0.2 + 0.8 * (X[:, 2] > X[:, 1]))
+
+
+def logistic(epsilon=1.0, **options):
+    options = {"data_norm": 4.0, "prior_scale": 10.0, "random_state": 0, **options}
+    return DPBayesianLogisticRegression(epsilon, **options)
+
+
+def weighted_target(rows, labels, weights, largest, n_classes=2, constant=0.5):
+    precision = logistic_prior_precision(rows.shape[1], n_classes, 2.5, 2.5, constant)
+    bounds = logistic_bounds(math.hypot(1.0, constant), n_classes, precision, constant, largest)
+    target = make_logistic(rows, labels, 1.0, n_classes, constant, precision, weights, largest)
+    return target, bounds
+
+
+# Privacy
+
+
+def differences(released, other):
+    """Distances of all releases between the table they are of and another, in deviations of their noise."""
+    table, plan, link = released.target, released.plan, released.link
+    transform, norm = released.coordinates.transform, released.coordinates.norm
+    moments = [second_moment(t, plan.bounds.constant, t.weights) for t in (table, other)]
+    found = [np.linalg.norm(moments[0] - moments[1]) / released.moment_noise]
+    own = [record_weights(t, transform, norm) * t.weights for t in (table, other)]
+    for looks, which in ((released.looks, 0), (released.curvatures, 1)):
+        for point, _, noise in looks:
+            theta = point.reshape(link.n_blocks, -1) @ transform.T
+            sums = [
+                weighted_sums(t, link, w, theta, transform)[which]
+                for t, w in zip((table, other), own, strict=True)
+            ]
+            moved = sums[0] - sums[1]
+            moved = moved @ transform if which == 0 else moved
+            found.append(np.linalg.norm(moved) / noise)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("largest", [0.5, 4.0])
+def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_classes, largest):
+    """Everything that is released, by its exact distances; the worst pair reaches most of what it can."""
+    rng = np.random.default_rng(3)
+    n, worst = 40, 0.0
+    rows = 0.1 * rng.normal(size=(n, 2))
+    labels = np.arange(n) % n_classes
+    weights = rng.uniform(0, largest, size=n)
+    for trial in range(6):
+        rows[0], labels[0], weights[0] = [0.0, 1.0], 0, largest
+        target, bounds = weighted_target(rows.copy(), labels, weights.copy(), largest, n_classes)
+        plan = NoiseAware().plan(bounds, n, Budget(3.0, 1e-6, relation))
+        if relation == "add_or_remove_one":
+            other, _ = weighted_target(rows[1:], labels[1:], weights[1:], largest, n_classes)
+        else:
+            rows[0], labels[0] = [[0.0, -1.0], [1.0, 0.0]][trial % 2], trial % n_classes
+            weights[0] = largest * [1.0, 0.0, 0.5][trial % 3]
+            other, _ = weighted_target(rows.copy(), labels, weights.copy(), largest, n_classes)
+        released = Releases(plan, target, np.random.default_rng(trial))
+        released.look_around()
+        found = differences(released, other)
+        bounds_of_parts = np.array(
+            [
+                1.0 / plan.moment_multiplier,
+                *(1.0 / m for m in plan.gradient_multipliers),
+                *(1.0 / m for m in plan.curvature_multipliers if m),
+            ]
+        )
+        assert (found <= bounds_of_parts * (1 + 1e-6)).all()
+        assert math.hypot(*found) <= plan.cost.mu
+        worst = max(worst, math.hypot(*found) / plan.cost.mu)
+    assert worst > 0.45  # Gradients are half of their bound where probabilities are even.
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("largest", [0.5, 4.0])
+def test_gradients_of_chains_keep_to_their_bound(n_classes, largest):
+    rng, longest = np.random.default_rng(0), 0.0
+    for _ in range(60):
+        row = rng.normal(size=(1, 2)) * 10.0 ** rng.uniform(-1, 1)
+        label = rng.integers(n_classes, size=1)
+        target, bounds = weighted_target(row, label, np.array([largest]), largest, n_classes)
+        theta = rng.normal(size=bounds.n_parameters) * 10.0 ** rng.uniform(0, 2)
+        found = np.linalg.norm(potential_gradient(target, theta, temperature=0.0))
+        assert found <= bounds.gradient_bound * (1 + 1e-12)
+        longest = max(longest, found / bounds.gradient_bound)
+    assert longest > 0.95
+
+
+def test_noise_is_in_proportion_to_the_largest_weight(table):
+    X, y, w = table
+    of_moment, of_gradients = [], []
+    for largest in (1.0, 3.0):
+        target, bounds = weighted_target(X, y, np.minimum(w, 0.9), largest)
+        plan = NoiseAware().plan(bounds, N, Budget(1.0, 1e-6))
+        released = Releases(plan, target, np.random.default_rng(0))
+        of_moment.append(released.moment_noise)
+        released.release(np.zeros(4), 5.0)
+        of_gradients.append(released.looks[0].noise / released.coordinates.norm)
+    assert of_moment[1] == pytest.approx(3.0 * of_moment[0])
+    assert of_gradients[1] == pytest.approx(3.0 * of_gradients[0], rel=1e-6)
+
+
+def test_weights_beyond_the_maximum_are_cut_without_a_word(table, recwarn):
+    X, y, w = table
+    cut = logistic(max_sample_weight=0.5).fit(X, y, sample_weight=np.minimum(w, 0.5))
+    same = logistic(max_sample_weight=0.5).fit(X, y, sample_weight=w)
+    np.testing.assert_array_equal(cut.coef_, same.coef_)
+    assert not [warning for warning in recwarn if "eight" in str(warning.message)]
+
+
+# What weights do
+
+
+@pytest.mark.parametrize("largest", [1.0, 5.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_posteriors_are_around_the_weighted_fit(table, largest, n_classes, is_sparse):
+    X, y, w = table
+    y = y + (n_classes == 3) * (X[:, 2] > 0.7)
+    rows = sp.csr_matrix(X) if is_sparse else X
+    w = largest * w
+    fit = logistic(100.0, max_sample_weight=largest, data_norm=6.0).fit(rows, y, sample_weight=w)
+    weighted, plain = (
+        LogisticRegression(C=100).fit(X, y, sample_weight=v).predict_proba(X) for v in (w, None)
+    )
+    distances = [np.abs(fit.predict_proba(rows) - p).mean() for p in (weighted, plain)]
+    assert distances[0] < 0.015
+    assert distances[0] < 0.5 * distances[1]
+
+
+def test_class_weights_are_weights_of_their_records(table):
+    X, y, _ = table
+    named = logistic(5.0, class_weight={1: 3.0}).fit(X, y)
+    weights = np.where(y == 1, 3.0, 1.0)
+    given = logistic(5.0, max_sample_weight=3.0).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(named.coef_, given.coef_)
+    assert named.plan_.bounds.max_weight == 3.0
+    assert named.intercept_ > logistic(5.0).fit(X, y).intercept_ + 0.5
+    planned = logistic(5.0, class_weight={1: 3.0}).privacy_plan(N, 3)
+    assert planned == named.plan_
+
+
+def test_records_that_count_nothing_are_as_if_they_were_others(table):
+    X, y, w = table
+    w = np.where(np.arange(N) % 3 == 0, 0.0, w)
+    other = np.where(w[:, None] == 0, X[::-1], X)
+    fits = [logistic(1.0, classes=[0, 1]).fit(rows, y, sample_weight=w) for rows in (X, other)]
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-6)
+
+
+def test_half_the_weight_is_half_the_information(table):
+    X, y, _ = table
+    deviations = [
+        logistic(200.0, n_draws=2000)
+        .fit(X, y, sample_weight=np.full(N, v))
+        .posterior_samples_.std(axis=0)
+        for v in (1.0, 0.25)
+    ]
+    ratio = (deviations[1] / deviations[0])[0]
+    assert (np.abs(ratio - 2.0) < 0.3).all()
+
+
+def test_persons_may_have_weights(table):
+    X, y, w = table
+    groups = np.arange(N) // 2
+    fit = logistic(5.0, max_rows_per_group=1).fit(X, y, sample_weight=w, groups=groups)
+    assert fit.privacy_cost_.neighboring_relation == "replace_one_person"
+    assert fit.plan_.n_samples == N // 2 and fit.plan_.bounds.max_weight == 1.0
+
+
+def test_without_privacy_a_chain_reads_the_weights(table):
+    X, y, w = table
+    with pytest.warns():
+        fit = logistic(np.inf, n_steps=400, n_draws=100).fit(
+            X[:500], y[:500], sample_weight=w[:500]
+        )
+    assert fit.plan_.name == "sghmc" and fit.plan_.bounds.max_weight == 1.0
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "options, weights, named",
+    [
+        ({"class_weight": "balanced"}, None, "counts the labels"),
+        ({"class_weight": {7: 2.0}}, None, "not in classes"),
+        ({"class_weight": {0: -1.0}}, None, "non-negative"),
+        ({"class_weight": {0: 0.0, 1: 0.0}}, None, "one of them positive"),
+        ({"max_sample_weight": 0.0}, None, "max_sample_weight"),
+        ({}, -np.ones(N), "Negative values"),
+        ({}, np.full(N, np.nan), "NaN"),
+        ({}, np.ones(5), "shape"),
+        ({"sampler": "dp_fast_mh"}, np.ones(N), "'noise_aware'"),
+        ({"sampler": "sgfs"}, np.ones(N), "'noise_aware'"),
+        ({"sampler": OPS()}, np.ones(N), "'noise_aware'"),
+        ({"sampler": SGLD(release="last_iterate")}, np.ones(N), "does not know weights"),
+        ({"sampler": SGHMC(init="ops")}, np.ones(N), "does not know weights"),
+        ({"sampler": "bbb", "class_weight": {0: 2.0}}, None, "nor of classes"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_spent(table, options, weights, named):
+    X, y, _ = table
+    with PrivacyLedger(10.0, 1e-5) as ledger, pytest.raises(ValueError, match=named):
+        logistic(**options).fit(X, y, sample_weight=weights)
+    assert ledger.spent_epsilon == 0
+
+
+def test_the_largest_weight_is_public():
+    assert largest_weight(None, 2, None) is None
+    assert largest_weight(None, 2, 3.0) == 3.0
+    assert largest_weight({0: 0.2}, 2, None) == 1.0
+    assert largest_weight({0: 0.2, 1: 0.5}, 2, None) == 0.5
+    assert largest_weight({0: 0.2, 1: 0.5}, 2, 4.0) == 2.0
+
+
+def test_targets_refuse_weights_beyond_their_maximum():
+    with pytest.raises(ValueError, match="from 0 to max_weight"):
+        weighted_target(np.zeros((2, 1)), np.array([0, 1]), np.array([0.5, 1.5]), 1.0)
+
+
+def test_weights_are_routed(table):
+    X, y, w = table
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = logistic(classes=[0, 1]).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        found = cross_validate(
+            model, X, y, params={"sample_weight": w}, cv=2, return_estimator=True
+        )
+    assert all(fit.plan_.bounds.max_weight == 1.0 for fit in found["estimator"])
