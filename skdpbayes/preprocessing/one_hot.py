@@ -9,7 +9,7 @@ mechanism.
 
 import math
 from collections import Counter
-from numbers import Real
+from numbers import Complex, Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -289,6 +289,8 @@ def _canonical(value):
         return _MISSING if math.isnan(value) else float(value) + 0.0
     if value is None or str(value) in ("<NA>", "NaT"):
         return _MISSING
+    if isinstance(value, Complex):
+        raise ValueError("Complex data not supported: categories are text or real numbers.")
     raise TypeError(
         "X holds categories that are neither text nor numbers: an argument must be a string or a number."
     )

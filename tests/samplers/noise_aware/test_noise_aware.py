@@ -276,7 +276,7 @@ def covered(n, d, epsilon, repetitions, n_classes=2):
         (2000, 4, 0.3, 2),
         (2000, 4, 1.0, 2),
         (3000, 3, 10.0, 2),
-        (3000, 3, 1.0, 3),
+        pytest.param(3000, 3, 1.0, 3, marks=pytest.mark.nightly),
         (3000, 3, 10.0, 3),
     ],
 )
