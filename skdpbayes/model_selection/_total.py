@@ -92,11 +92,13 @@ def _of_search(search):
     final = _final(best)
     n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
     shape = (best if is_private(best) else final).n_features_in_, n_classes
+    # Of weights that were passed to fits only the plans of these know.
+    weighted = getattr(getattr(final.plan_, "bounds", None), "max_weight", None) is not None
     fits = []
     for params in search.cv_results_["params"]:
         candidate = clone(search.estimator).set_params(**clone(params, safe=False))
         sizes = _train_sizes(search.cv, n_samples, n_splits)
-        fits.append([planned_cost(candidate, size, *shape) for size in sizes])
+        fits.append([planned_cost(candidate, size, *shape, weighted) for size in sizes])
     return (
         _over_folds(fits, _score_cost(search.scorer_), dealt_out, search.return_train_score) + refit
     )
@@ -185,13 +187,21 @@ def _final(estimator):
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
-def planned_cost(candidate, n_samples, n_features, n_classes):
-    """Return what a candidate's fit on so many rows costs: its plan's. Mixtures have no classes."""
+def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
+    """Return what a candidate's fit on so many rows costs: its plan's. Mixtures have no classes.
+
+    ``weighted`` is for fits that may have been given weights of rows, and may cost more then.
+    """
     if isinstance(candidate, Pipeline) and is_private(candidate):
         _refuse_leaks(candidate)
         return candidate.privacy_plan(n_samples, n_features).cost
     classes = () if n_classes is None else (n_classes,)
-    return spending_step(candidate).privacy_plan(n_samples, n_features, *classes).cost
+    final = spending_step(candidate)
+    cost = final.privacy_plan(n_samples, n_features, *classes).cost
+    if not weighted:
+        return cost
+    largest = float(final.max_sample_weight)
+    return in_parallel(cost, final._plan(n_samples, n_features, n_classes, largest).cost)
 
 
 def spending_step(candidate):

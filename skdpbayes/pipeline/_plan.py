@@ -237,7 +237,9 @@ def _remainder(final, budget, spent, n_samples, width):
         exact = learnt_norm(budget.epsilon)
         if len(exact.bits) == 1 and not exact.pure:
             epsilon, cost = _largest(learnt_norm, budget, spent)
-            return (epsilon, budget.delta), cost
+            # With what is left rows may be too few to choose: what a fit costs depends on its width then.
+            if cost.bits:
+                return (epsilon, budget.delta), cost
     epsilon, cost = _largest(gaussian, budget, spent)
     if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
         return (epsilon, budget.delta), cost

@@ -6,6 +6,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.compose import make_column_transformer
+from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import BudgetExceededError
@@ -183,3 +185,14 @@ def test_a_pipeline_charges_for_it_exactly(table):
     pipe[-1].privacy_cost_ = own + own
     with pytest.raises(RuntimeError, match="another form"):
         pipe._check_charge(pipe.plan_)
+
+
+@pytest.mark.parametrize("n_samples", [700, 780])
+def test_a_last_step_left_with_too_few_rows_to_choose_is_charged_for_any_width(n_samples):
+    encoder = OneHotEncoder(categories=[list(range(300))], handle_unknown="ignore")
+    columns = make_column_transformer((DPQuantileScaler(), [0]), (encoder, [1]))
+    last = logistic(sampler="sghmc", prior_scale=0.05)
+    plan = make_private_pipeline(columns, last, epsilon=1.0, delta=1e-5).privacy_plan(n_samples, 2)
+    epsilon, delta = plan.steps["dpbayesianlogisticregression"]
+    wide = last.set_params(epsilon=epsilon, delta=delta).privacy_plan(n_samples, 301)
+    assert wide.cost.mu <= plan.final_cost.mu and plan.epsilon <= 1.0

@@ -20,6 +20,7 @@ from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.model_selection import _search as module
+from skdpbayes.model_selection._total import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
@@ -258,3 +259,12 @@ def test_bad_input_is_refused_and_nothing_is_spent(options, message):
     with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(ValueError, match=message):
         search_of(**options).fit(X, y)
     assert ledger.spent_epsilon == 0
+
+
+def test_totals_know_of_weights_that_fits_were_given():
+    estimator = DPBayesianLogisticRegression(
+        sampler="sghmc", prior_scale=0.02, max_sample_weight=10.0, delta=DELTA, classes=[0, 1]
+    )
+    weighted = estimator._plan(100, 3, 2, 10.0).cost
+    assert weighted.mu > 2.0 * planned_cost(estimator, 100, 3, 2).mu
+    assert planned_cost(estimator, 100, 3, 2, weighted=True).mu >= weighted.mu
