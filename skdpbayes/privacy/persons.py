@@ -94,8 +94,8 @@ def cost_for_persons(cost, neighboring_relation, steps):
         )
     if cost.selected or cost.failure > 0:
         raise ValueError(
-            "max_rows_per_group is for plans without thresholds or private selection, whose cost for "
-            "persons is not known: give public categories, or fix the parameters."
+            "max_rows_per_group is not for DPOneHotEncoder or private searches, whose cost for persons is not"
+            " known: take OneHotEncoder(categories=[...]) with public categories, or fix the parameters."
         )
     return PrivacyCost(
         f"{neighboring_relation}_person",
