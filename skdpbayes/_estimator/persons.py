@@ -50,13 +50,16 @@ def _numbered(groups):
             "groups has missing values: give rows whose person is not known a group each, or leave them out."
         )
     try:
-        return np.unique(groups, return_inverse=True)[1]
+        labels, numbers = np.unique(groups, return_inverse=True)
+        # Of what is only partially ordered, such as sets, equal labels may not come next to each other.
+        if groups.dtype != object or len(set(labels)) == len(labels):
+            return numbers
     except TypeError:
         pass
     # Outside the handler: that error names kinds of values, and is no help.
     raise ValueError(
-        "groups holds labels of several kinds, such as numbers and text: make them one kind, e.g. by "
-        "groups = np.asarray(groups).astype(str)."
+        "groups holds labels that have no order, such as numbers and text together: make them one kind, e.g. "
+        "by groups = np.asarray(groups).astype(str)."
     )
 
 

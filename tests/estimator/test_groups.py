@@ -191,6 +191,16 @@ def test_one_without_the_other_is_refused_before_anything_is_spent(table):
     assert 0.99 < ledger.spent_epsilon <= 1.0
 
 
+def test_labels_that_have_no_order_are_refused(table):
+    """Sorted sets may leave equal ones apart, and one person would be several."""
+    X, y, _ = table
+    for kinds in (({1}, {2}), (1, "a")):
+        groups = np.empty(N, dtype=object)
+        groups[:] = [frozenset(kinds[i % 2]) if kinds[0] == {1} else kinds[i % 2] for i in range(N)]
+        with pytest.raises(ValueError, match="no order"):
+            DPBayesianLogisticRegression(max_rows_per_group=1).fit(X, y, groups=groups)
+
+
 def test_ledgers_for_rows_refuse_persons(table):
     X, y, groups = table
     with PrivacyLedger(10.0, 1e-5) as ledger, pytest.raises(ValueError, match="different things"):
