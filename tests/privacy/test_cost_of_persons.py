@@ -105,7 +105,10 @@ def test_gaussian_and_concentrated_costs_of_groups():
     "part, named",
     [
         ({"sampled": (SampledGaussian(1.0, 0.1, 5),)}, "batch_size=None"),
-        ({"selected": (SelectedRun((PrivacyCost("replace_one", mu=1.0),), 3.0),)}, "private searches"),
+        (
+            {"selected": (SelectedRun((PrivacyCost("replace_one", mu=1.0),), 3.0),)},
+            "private searches",
+        ),
         ({"failure": 1e-7}, "public categories"),
     ],
 )
