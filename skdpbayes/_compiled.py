@@ -1,7 +1,11 @@
 """Compiled functions, cached on disk where there is a folder to write to."""
 
-from numba import njit
-from numba.extending import overload, register_jitable
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload, register_jitable
+
+WORD = ir.IntType(64)
 
 # Divisions by zero give infinities, as in NumPy. What only compiled code calls needs no way in from C.
 _INNER = {"error_model": "numpy", "no_cfunc_wrapper": True}
@@ -39,3 +43,15 @@ def by_dimension(of_vectors, of_matrices):
 
     overload(either, jit_options=_INNER, strict=False)(choose)
     return either
+
+
+@intrinsic
+def call_address(typing_context, address, arguments):
+    """Call the function of integers at an address."""
+
+    def generate(context, builder, signature, values):
+        function = ir.FunctionType(WORD, [WORD] * arguments.count)
+        words = cgutils.unpack_tuple(builder, values[1])
+        return builder.call(builder.inttoptr(values[0], function.as_pointer()), words)
+
+    return types.int64(types.int64, types.UniTuple(types.int64, arguments.count)), generate

@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_limits
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import shortness
-from ._estimator.labels import encode_labels
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import (
@@ -30,11 +29,13 @@ from ._estimator.predictive import (
     average_softmax,
     fits_single_precision,
 )
+from ._estimator.tables import logistic_of, read_table
 from ._estimator.validation import validate_table
-from ._estimator.weights import largest_weight, record_weights
+from ._estimator.weights import largest_weight
 from ._silence import silently
-from .targets import logistic_bounds, logistic_prior_precision, make_logistic
+from .targets import logistic_bounds, logistic_prior_precision
 from .targets._clipping import clip_rows
+from .targets._elsewhere import logistic_elsewhere
 
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
 LOGIT_SCALE = 2.5
@@ -200,6 +201,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     (10, 1, 11)
     """
 
+    _reads_collections = True
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
         "prior_scale": [None, Interval(Real, 0, None, closed="neither")],
@@ -298,12 +300,12 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     # From the table
 
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X, y, sample_weight=None, groups=None, *, client=None):
         """Draw from the posterior, within the budget.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
             Rows beyond ``data_norm`` are clipped to it. CSR stays sparse, float32 stays float32, and a
             memory-mapped array is read in place.
         y : array-like of shape (n_samples,)
@@ -312,6 +314,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             What rows count, from 0 to ``max_sample_weight``; as private as the rows.
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
+        client : distributed.Client or None, default=None
+            Who computes on collections of Dask; None is the current one, or this process if there is none.
 
         Returns
         -------
@@ -326,27 +330,23 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
         """
         self._validate_params()
-        X, y = validate_table(self, X, y, reset=True)
-        classes, labels = encode_labels(y, self.classes)
         largest = None if sample_weight is None else float(self.max_sample_weight)
-        weights = record_weights(self.class_weight, classes, labels, sample_weight, largest, X)
-        n_samples, X, labels, weights = self._at_most(groups, X, labels, weights)
-        n_features = X.shape[1]
-        plan = self._plan(n_samples, n_features, classes.size, largest)
-        with released_norm(self, plan, X, classes.size, largest) as (model, plan):
-            constant = model._scales(n_features)[-1]
-            target = make_logistic(
-                X,
-                labels,
-                model._norm(n_features),
-                classes.size,
-                constant,
-                model._prior_precision(n_features, classes.size),
-                weights,
-                plan.bounds.max_weight,
-            )
-            in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
-            draws = self._draw(target, plan, in_blocks)
+        with read_table(self, X, y, sample_weight, groups, client) as table:
+            classes, n_features = table.classes, table.n_features
+            plan = self._plan(table.n_samples, n_features, classes.size, largest)
+            with released_norm(self, plan, table, classes.size, largest) as (model, plan):
+                constant = model._scales(n_features)[-1]
+                target = table.target(
+                    logistic_of,
+                    logistic_elsewhere,
+                    model._norm(n_features),
+                    classes.size,
+                    constant,
+                    model._prior_precision(n_features, classes.size),
+                    plan.bounds.max_weight,
+                )
+                in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
+                draws = self._draw(target, plan, in_blocks)
         for text in shortness(draws, self.plan_):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes

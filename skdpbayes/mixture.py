@@ -17,9 +17,10 @@ from ._checks import check_sizes
 from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
-from ._estimator.validation import validate_table
+from ._estimator.tables import mixture_of, read_table
 from .samplers.mixture import MixtureSampler
-from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
+from .targets._elsewhere import mixture_elsewhere
+from .targets.mixture import MixtureModel, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
@@ -181,6 +182,7 @@ class DPGaussianMixturePosterior(
     (3, 2)
     """
 
+    _reads_collections = True
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -295,7 +297,7 @@ class DPGaussianMixturePosterior(
 
     # From the table
 
-    def fit(self, X, y=None, groups=None):
+    def fit(self, X, y=None, groups=None, *, client=None):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -305,6 +307,8 @@ class DPGaussianMixturePosterior(
         y : ignored
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
+        client : distributed.Client or None, default=None
+            Who computes on collections of Dask; None is the current one, or this process if there is none.
 
         Returns
         -------
@@ -319,12 +323,10 @@ class DPGaussianMixturePosterior(
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
         """
         self._validate_params()
-        X = validate_table(self, X, reset=True, accept_sparse=False)
-        n_samples, X = self._at_most(groups, X)
-        n_features = X.shape[1]
-        model = self._model(n_features)
-        plan = self._make_plan(model, self._public_size(n_samples))
-        draws = self._draw(make_mixture(X, model), plan)
+        with read_table(self, X, groups=groups, client=client, accept_sparse=False) as table:
+            model = self._model(table.n_features)
+            plan = self._make_plan(model, self._public_size(table.n_samples))
+            draws = self._draw(table.target(mixture_of, mixture_elsewhere, model), plan)
         posterior = self.released_.get("posterior")
         if posterior is not None:
             model = posterior.model

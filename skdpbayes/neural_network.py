@@ -16,8 +16,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator.classifier import PrivateClassifierMixin
-from ._estimator.labels import encode_labels
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
+from ._estimator.tables import read_table
 from ._estimator.validation import validate_table
 from ._silence import silently
 from .random import public_generator
@@ -273,15 +273,13 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
         """
         self._validate_params()
-        X, y = validate_table(self, X, y, reset=True, accept_sparse=False)
-        classes, labels = encode_labels(y, self.classes)
-        n_samples, X, labels = self._at_most(groups, X, labels)
-        n_features = X.shape[1]
-        plan = self._plan(n_samples, n_features, classes.size)
+        table = read_table(self, X, y, groups=groups, accept_sparse=False)
+        classes, n_features = table.classes, table.n_features
+        plan = self._plan(table.n_samples, n_features, classes.size)
         sizes = self._sizes(n_features, classes.size)
         target = make_mlp(
-            X,
-            labels,
+            table.rows.X,
+            table.rows.labels,
             self._norm(n_features),
             sizes,
             self.activation,

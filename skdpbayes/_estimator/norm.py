@@ -11,7 +11,7 @@ import math
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ..preprocessing._quantiles import draw_quantiles, draws_cost
+from ..preprocessing._quantiles import count_candidates, draw_by_counts, draws_cost
 from ..privacy.cost import PrivacyCost
 from ..privacy.ledger import prepaid, reserve
 from ..privacy.root_finding import smallest_within
@@ -81,7 +81,7 @@ def _rest(budget, choice):
 
 
 @contextmanager
-def released_norm(estimator, plan, X, *sizes):
+def released_norm(estimator, plan, table, *sizes):
     """Charge a plan, release its norm, and yield the estimator and the plan with it; as they are without one.
 
     ``sizes`` are what the estimator's bounds are made of, but for the number of columns.
@@ -92,9 +92,9 @@ def released_norm(estimator, plan, X, *sizes):
     reservations = reserve(plan, type(estimator).__name__)
     try:
         fixed = copy.copy(estimator)
-        fixed.data_norm = _draw_norm(plan.norm, X, estimator)
+        fixed.data_norm = _draw_norm(plan.norm, table, estimator)
         with prepaid():
-            bounds = fixed._bounds(X.shape[1], *sizes)
+            bounds = fixed._bounds(table.n_features, *sizes)
             path = fixed._plan_of_budget(bounds, plan.n_samples)(plan.budget)
             yield fixed, _at_norm(path, plan)
     except BaseException:
@@ -103,11 +103,15 @@ def released_norm(estimator, plan, X, *sizes):
     reservations.close("completed")
 
 
-def _draw_norm(release, X, estimator):
+def _draw_norm(release, table, estimator):
     generator, level = separate_generator(estimator.random_state, 2), release.log_odds_range
-    (norm,) = draw_quantiles(row_norms(X), (release.quantile,), level, generator)
+    (norm,) = draw_by_counts(table.total(_counts), (release.quantile,), level, generator)
     # Decimals that are drawn may be 0 or less, where most rows are.
-    return min(norm, NORMS[1]) if norm > 0 else float(X.shape[1]) ** 0.5
+    return min(norm, NORMS[1]) if norm > 0 else float(table.n_features) ** 0.5
+
+
+def _counts(rows):
+    return count_candidates(row_norms(rows.X))
 
 
 def _at_norm(path, plan):

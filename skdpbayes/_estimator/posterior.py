@@ -26,7 +26,6 @@ from ..samplers._protocol import AUTO, carry_out
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
 from .norm import plan_with_norm
-from .persons import check_groups, choose_rows
 
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
@@ -101,17 +100,6 @@ class PrivatePosteriorMixin:
                 "it, or lower max_rows_per_group."
             )
         return int(self.public_size)
-
-    def _at_most(self, groups, *arrays):
-        """Return (number of rows, or of persons, that plans are for; arrays with the rows that are kept)."""
-        n_samples = arrays[0].shape[0]
-        persons = check_groups(groups, self.max_rows_per_group, n_samples)
-        if persons is None:
-            return n_samples, *arrays
-        kept = choose_rows(persons, int(self.max_rows_per_group), self.random_state)
-        return int(persons.max()) + 1, *(
-            array if array is None else array[kept] for array in arrays
-        )
 
     def _sampler(self):
         """Return the sampler object that makes plans."""

@@ -152,11 +152,22 @@ def draw_quantiles(values, quantiles, log_odds_range, generator, bounds=(None, N
     -------
     drawn : list of float
     """
-    grid, weights = candidates(*bounds)
+    counts = count_candidates(values, bounds)
+    return draw_by_counts(counts, quantiles, log_odds_range, generator, bounds)
+
+
+def count_candidates(values, bounds=(None, None)):
+    """Return how many values of a column count as each candidate. **It is not private.**"""
+    grid, _ = candidates(*bounds)
     values = values[~np.isnan(values)].astype(np.float64)
     # Halves first: the sum of two large numbers would overflow.
     places = np.searchsorted(grid[:-1] / 2 + grid[1:] / 2, values)
-    counts = np.bincount(places, minlength=grid.size)
+    return np.bincount(places, minlength=grid.size)
+
+
+def draw_by_counts(counts, quantiles, log_odds_range, generator, bounds=(None, None)):
+    """Draw quantiles as `draw_quantiles` does, of values that were counted."""
+    grid, weights = candidates(*bounds)
     up_to = np.concatenate([[0], np.cumsum(weights)])
     return [
         float(grid[_draw(counts, up_to, quantile, log_odds_range, generator)])

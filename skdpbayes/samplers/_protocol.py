@@ -29,6 +29,7 @@ from ..random import private_generator
 from ..targets._links import link_of
 from ._machinery.execution import compiler_announced
 from ._machinery.linking import count_examples
+from ._machinery.parts import raise_failure
 from ._plan import Plan
 from ._public_numbers import check_public
 
@@ -367,6 +368,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
         with silently(), compiler_announced(plan.name, verbose):
             generator = private_generator(random_state)
             released = plan.sampler.run(plan.as_run(), target, generator, verbose)
+            raise_failure(target)
     except BaseException as error:
         reservations.close("failed")
         how = "was interrupted" if isinstance(error, KeyboardInterrupt) else "ended with an error"

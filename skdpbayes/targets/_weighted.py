@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from .._silence import silently
 from ._links import slope_matrix
 from ._moments import _blocks
+from ._rows import read_only
 
 
 @silently()
@@ -44,6 +45,15 @@ def record_weights(target, transform, norm):
     return weights
 
 
+def reweighted(target, transform, norm):
+    """Return a target of which records count ``v`` times what they did. **It is not private.**
+
+    Parameters are those of `record_weights`.
+    """
+    weights = target.weights * record_weights(target, transform, norm)
+    return target._replace(weights=read_only(weights))
+
+
 @silently()
 def weighted_sums(target, link, weights, theta, transform=None, *, curvature=True):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
@@ -54,7 +64,8 @@ def weighted_sums(target, link, weights, theta, transform=None, *, curvature=Tru
         A logistic target.
     link : BinaryLink or SoftmaxLink
         For as many classes.
-    weights : ndarray of shape (n_samples,)
+    weights : ndarray of shape (n_samples,) or None
+        None is the target's.
     theta : ndarray of shape (n_blocks, length)
         In the blocks of the link.
     transform : ndarray of shape (length, length) or None, default=None
@@ -69,6 +80,7 @@ def weighted_sums(target, link, weights, theta, transform=None, *, curvature=Tru
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
     constant = target.intercept_scaling
+    weights = target.weights if weights is None else weights
     gradient = np.zeros(theta.shape)
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows, logits in _with_logits(target, theta):

@@ -35,7 +35,7 @@ from ._rows import SparseRows, add_weighted, make_rows, project, read_only, rows
 from ._vector_math import log_sum_exp, softmax, subtract_from_sigmoid, subtract_losses
 
 # ``B = G^2 / 4`` for both models.
-_SMOOTHNESS = property(lambda target: target.gradient_bound**2 / 4.0)
+SMOOTHNESS = property(lambda target: target.gradient_bound**2 / 4.0)
 
 
 class DenseBinaryLogistic(NamedTuple):
@@ -49,7 +49,7 @@ class DenseBinaryLogistic(NamedTuple):
     prior_precision: np.ndarray
     gradient_bound: float
 
-    smoothness = _SMOOTHNESS
+    smoothness = SMOOTHNESS
 
 
 class SparseBinaryLogistic(NamedTuple):
@@ -65,7 +65,7 @@ class SparseBinaryLogistic(NamedTuple):
     prior_precision: np.ndarray
     gradient_bound: float
 
-    smoothness = _SMOOTHNESS
+    smoothness = SMOOTHNESS
 
 
 class DenseSoftmaxLogistic(NamedTuple):
@@ -80,7 +80,7 @@ class DenseSoftmaxLogistic(NamedTuple):
     gradient_bound: float
     n_classes: int
 
-    smoothness = _SMOOTHNESS
+    smoothness = SMOOTHNESS
 
 
 class SparseSoftmaxLogistic(NamedTuple):
@@ -97,7 +97,7 @@ class SparseSoftmaxLogistic(NamedTuple):
     gradient_bound: float
     n_classes: int
 
-    smoothness = _SMOOTHNESS
+    smoothness = SMOOTHNESS
 
 
 def logistic_prior_precision(

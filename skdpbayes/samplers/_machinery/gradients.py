@@ -170,7 +170,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         0 if sums_only else _pull_back.address(target),
         np.empty(sizes[0]),
         np.empty(sizes[1]),
-        np.empty((n_chunks(rate * n_samples), sizes[1])),
+        np.empty((getattr(table, "n_parts", n_chunks(rate * n_samples)), sizes[1])),
         n,
     )
     return oracle, batch
@@ -225,21 +225,25 @@ def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
 
 
 @CompiledCore
-def _evaluate(oracle, theta, adds_up, loop):
-    inner = _inner_point(oracle, theta)
-    if adds_up:
-        _add_up(oracle, inner, None, oracle.n_examples, loop)
+def _evaluate(oracle, theta, members, count, loop):
+    _add_up(oracle, _inner_point(oracle, theta), members, count, loop)
 
 
-def sums_at(oracle, theta, loop):
-    """Return the sums of a table without more than that, by an oracle for the full table."""
-    _evaluate(oracle, theta, True, loop)
+@CompiledCore
+def _go(oracle, theta):
+    _inner_point(oracle, theta)
+
+
+def sums_at(oracle, theta, loop, members=None):
+    """Return the sums of a table, or of the records with some numbers, without more than that."""
+    count = oracle.n_examples if members is None else members.size
+    _evaluate(oracle, theta, members, count, loop)
     return oracle.sums.copy()
 
 
 def table_at(oracle, theta):
     """Return the parameters of a target's table at ``theta``."""
-    _evaluate(oracle, theta, False, 0)
+    _go(oracle, theta)
     return oracle.inner.copy()
 
 

@@ -24,11 +24,10 @@ from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from ..._compiled import compiled
+from ..._compiled import WORD, call_address, compiled
 from ...targets import n_examples
 
 _PACKAGE = __name__.partition(".")[0]
-_WORD = ir.IntType(64)
 
 
 @cache
@@ -124,18 +123,6 @@ def _compiled_callback(signature, function, cached, **options):
 
 
 @intrinsic
-def _call(typing_context, address, arguments):
-    """Call the function of integers at an address."""
-
-    def generate(context, builder, signature, values):
-        function = ir.FunctionType(_WORD, [_WORD] * arguments.count)
-        words = cgutils.unpack_tuple(builder, values[1])
-        return builder.call(builder.inttoptr(values[0], function.as_pointer()), words)
-
-    return types.int64(types.int64, types.UniTuple(types.int64, arguments.count)), generate
-
-
-@intrinsic
 def _write(typing_context, value, address):
     """Write a value to an address."""
 
@@ -157,7 +144,7 @@ def address_of(typing_context, job):
     def generate(context, builder, signature, values):
         place = cgutils.alloca_once(builder, context.get_data_type(job))
         context.pack_value(builder, job, values[0], place)
-        return builder.ptrtoint(place, _WORD)
+        return builder.ptrtoint(place, WORD)
 
     return types.int64(job), generate
 
@@ -228,7 +215,7 @@ _loops = []
 def _each_part(entry, target, job, n_parts):
     done = 0
     for part in prange(n_parts):
-        done += _call(entry, (target, job, np.int64(part)))
+        done += call_address(entry, (target, job, np.int64(part)))
     return done
 
 
@@ -246,10 +233,10 @@ def do_parts(entry, target, job, n_parts, loop):
     if entry == 0:
         raise RuntimeError("the oracle was made for other batches.")
     if loop != 0:
-        done = _call(loop, (entry, target, job, n_parts))
+        done = call_address(loop, (entry, target, job, n_parts))
     else:
         done = 0
         for part in range(n_parts):
-            done += _call(entry, (target, job, part))
+            done += call_address(entry, (target, job, part))
     if done != n_parts:
         raise RuntimeError("a function of the target raised an error, which was printed.")

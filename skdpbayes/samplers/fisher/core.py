@@ -9,9 +9,10 @@ which follow from the released matrix.
 Ahn, Korattikara and Welling (2012).
 """
 
-from ...targets import record_weights, second_moment
-from ...targets._rows import read_only
+from ...targets import second_moment
+from ...targets._weighted import reweighted
 from .._machinery.lattice import OfBlocks, release_moment
+from .._machinery.parts import mapped, total
 from .._protocol import Released
 from ..langevin.underdamped import run_underdamped
 from .plan import complete, shift_scale
@@ -19,9 +20,9 @@ from .plan import complete, shift_scale
 
 def run_fisher(plan, chain, target, generator, verbose):
     """Release a second moment, and run an underdamped chain in the coordinates that it whitens."""
-    moment = release_moment(second_moment(target), plan.moment_noise, generator)
+    moment = release_moment(total(second_moment, target), plan.moment_noise, generator)
     path, transform, norm = complete(plan, moment, chain)
-    target = target._replace(weights=read_only(record_weights(target, transform, norm)))
+    target = mapped(reweighted, target, transform, norm)
     n_blocks = plan.bounds.n_blocks
     scale = shift_scale(target.prior_precision.reshape(n_blocks, -1).max(axis=0), plan.n_samples)
     coordinates = OfBlocks(transform, scale) if n_blocks > 1 else transform

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from ...targets import second_moment
 from ...targets._curvature import curvature_bound, loss_and_derivatives
+from .._machinery.parts import total
 from .._protocol import Released, given
 from ..langevin.at_noise import chain_length
 from ..langevin.geometry import PriorGeometry
@@ -48,7 +49,7 @@ def find_mode(target, temperature):
     theta = np.zeros(precision.size)
 
     def potential(theta):
-        loss, gradient, hessian = loss_and_derivatives(target, theta)
+        loss, gradient, hessian = total(loss_and_derivatives, target, theta)
         return (
             loss + 0.5 * np.sum(precision * theta**2),
             gradient + precision * theta,
@@ -83,7 +84,7 @@ def run_reference(plan, chain, target, generator, verbose):
     """Carry out a `FisherPlan` without privacy."""
     temperature = 1.0 if np.isnan(plan.temperature) else plan.temperature
     mode, hessian = find_mode(target, temperature)
-    moment = second_moment(target)
+    moment = total(second_moment, target)
     values, vectors = np.linalg.eigh(hessian)
     transform = np.ascontiguousarray(vectors / np.sqrt(values))
     most = curvature_bound(moment, plan.bounds.n_blocks)

@@ -16,6 +16,7 @@ from ..._silence import silently
 from ...targets.mixture import Components, MixtureModel, pack_mixture
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_vector
+from .._machinery.parts import total
 from .._protocol import Released
 from ..langevin.at_noise import free_shift
 from ..noise_aware.draws import draw, find_mode
@@ -118,7 +119,7 @@ class Rounds:
         """Add a look at statistics around a reference."""
         plan, budget = self.plan, self.plan.budget
         room = inflation(plan.n_samples, budget.neighboring_relation, reference)
-        sums = local_sums(self.table, reference, scales)
+        sums = total(local_sums, self.table, reference, scales)
         bound = np.sqrt(budget.records_moved) * scales.norm * room
         noise = bound / free_shift(multiplier, sums.size)
         sums = release_vector(sums, noise, self.generator)

@@ -59,7 +59,7 @@ class StatisticsReleases:
         triangular = components.factors.ndim == 3
         size = statistics_size(k, d, triangular)
         oracle, _ = gradient_oracle(self.table, size, self.public_size, sums_only=True)
-        with cores(self.table.values.shape[0] * size) as parallel:
+        with cores(oracle.n_examples * size) as parallel:
             total = sums_at(oracle, components.as_vector(), several_cores() if parallel else 0)
         scales = np.full(size, noise_scale)
         rows, columns = np.tril_indices(d)

@@ -13,9 +13,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ...targets import second_moment
-from ...targets._weighted import record_weights, weighted_sums
+from ...targets._weighted import reweighted, weighted_sums
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
+from .._machinery.parts import mapped, total
 from .._protocol import Released
 from ..fisher.plan import moment_noise
 from ..langevin.at_noise import free_shift
@@ -70,9 +71,8 @@ class Releases:
         self.link = plan.link
         self.looks, self.curvatures, self.curvature = [], [], None
         self._release_moment()
-        self.weights = record_weights(target, self.coordinates.transform, self.coordinates.norm)
-        if self.is_weighted:
-            self.weights *= target.weights
+        transform, norm = self.coordinates.transform, self.coordinates.norm
+        self.target = mapped(reweighted, target, transform, norm)
         advance()
 
     @property
@@ -95,8 +95,7 @@ class Releases:
         )
         self.moment_noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
         self.moment_noise *= self.largest
-        own = self.target.weights if self.is_weighted else None
-        moment = second_moment(self.target, constant, own)
+        moment = total(_moment, self.target, constant, self.is_weighted)
         self.moment = release_moment(moment, self.moment_noise, self.generator)
         self.advance()
         n_records = plan.n_samples
@@ -128,8 +127,8 @@ class Releases:
         theta = point.reshape(self.link.n_blocks, -1) @ transform.T
         room = self.coordinates.inflation(plan, theta)
         wanted = curvature_multiplier is not None
-        gradient, matrix = weighted_sums(
-            self.target, self.link, self.weights, theta, transform, curvature=wanted
+        gradient, matrix = total(
+            weighted_sums, self.target, self.link, None, theta, transform, curvature=wanted
         )
         room *= self.largest
         noise = noise_for(moved * self.link.residual_bound * norm * room, multiplier, theta.size)
@@ -201,6 +200,10 @@ class Releases:
             self.coordinates.norm,
             deviations_in_common(self.target, self.link),
         )
+
+
+def _moment(target, constant, is_weighted):
+    return second_moment(target, constant, target.weights if is_weighted else None)
 
 
 def noise_for(bound, multiplier, size):

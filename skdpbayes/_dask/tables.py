@@ -1,0 +1,168 @@
+"""Reading collections of Dask: each partition is validated, and its labels are encoded, where it is.
+
+partitions of X, y, sample_weight -> Rows there -> labels that occur, sizes
+"""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .._estimator.labels import encode_labels
+from .._estimator.tables import UNLABELLED, Rows, Table, encoded, is_collection, weighing
+from .._estimator.validation import validate_table
+from .._silence import silently
+from ..samplers._machinery.parts import PartsHere
+from .parts import DaskParts, Failed, checked, do_one, says_why
+
+
+class TableElsewhere(Table):
+    """Rows in parts; outside of its context nothing can be asked.
+
+    Parameters
+    ----------
+    parts : Parts
+        Of `Rows`.
+    n_features : int
+    classes : ndarray of shape (n_classes,) or None
+    """
+
+    def __init__(self, parts, n_features, classes):
+        self.parts, self.n_features, self.classes = parts, n_features, classes
+        self.n_samples = sum(parts.sizes)
+
+    def __enter__(self):
+        self.parts.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.parts.__exit__(*error)
+
+    def total(self, function, *args):
+        """Return a sum over records that a function of `Rows` computes."""
+        return self.parts.total(function, *args)
+
+    def target(self, make, elsewhere, *args):
+        """Return what ``elsewhere`` says of the targets that ``make`` makes of the parts."""
+        parts = self.parts.child(self.parts.kept(make, *args))
+        return elsewhere(parts.address, self.n_samples, *args)
+
+
+def read_collection(estimator, X, y, sample_weight, groups, client, options):
+    """Return the `TableElsewhere` of a collection; parameters are those of `read_table`."""
+    _check(estimator, y, groups)
+    # Sets names and the number of features, and refuses columns of text.
+    n_features = validate_table(estimator, _example(X), reset=True, **options).shape[1]
+    client, labelled = _client(client), not (isinstance(y, str) and y == UNLABELLED)
+    X = X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
+    blocks = _blocks(X)
+    beside = [
+        [None] * len(blocks) if part is None else _aligned(part, X, len(blocks), name)
+        for name, part in (("y", y if labelled else None), ("sample_weight", sample_weight))
+    ]
+    parts = _load(zip(blocks, *beside, strict=True), client, labelled, options)
+    classes = None
+    if labelled:
+        found = np.concatenate(parts.each(_labels))
+        classes = encode_labels(found, estimator.classes)[0]
+        parts = parts.kept(_encoded, classes, *weighing(estimator, sample_weight))
+    return TableElsewhere(parts, n_features, classes)
+
+
+def _check(estimator, y, groups):
+    if not getattr(estimator, "_reads_collections", False):
+        raise TypeError(
+            f"{type(estimator).__name__} is for tables in memory: pass X.compute() if it fits, or take "
+            "DPBayesianLogisticRegression, which reads collections of Dask."
+        )
+    if y is None:
+        raise ValueError("y is None, and a classifier needs labels: pass a column of the collection.")
+    if groups is not None or estimator.max_rows_per_group is not None:
+        raise ValueError(
+            "groups are for tables in memory: keep at most k rows of each person beforehand, chosen at "
+            "random by a shuffle of the collection, and plan with epsilon / k."
+        )
+
+
+def _example(X):
+    """Return a row that says of a collection what is public."""
+    if hasattr(X, "columns"):
+        return X._meta_nonempty.iloc[:1]
+    return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
+
+
+def _client(client):
+    """Return the client that is given, or the current one, or None."""
+    if client is not None:
+        return client
+    try:
+        from distributed import get_client
+
+        return get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def _blocks(collection):
+    """Return a collection's partitions, in their order."""
+    return list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
+
+
+def _aligned(part, X, n_blocks, name):
+    """Return what belongs to the partitions of X."""
+    chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
+    if is_collection(part):
+        if hasattr(part, "rechunk") and not np.isnan(chunks).any():
+            part = part.rechunk({0: chunks})
+        blocks = _blocks(part)
+        if len(blocks) == n_blocks:
+            return blocks
+    elif not np.isnan(chunks).any() and len(part) == sum(chunks):
+        return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
+    raise ValueError(
+        f"{name} must have the partitions of X: pass a collection of Dask that was made as X was, e.g. a "
+        "column of the same data frame."
+    )
+
+
+def _load(blocks, client, labelled, options):
+    """Have partitions validated, and return those with rows as `Parts`."""
+    import dask
+
+    one = dask.delayed(do_one, pure=False)
+    read = [one(_read, list(block), (labelled, options)) for block in blocks]
+    if client is None:
+        rows = dask.compute(*read)
+        for found in rows:
+            if isinstance(found, Failed):
+                raise found.error
+        parts = PartsHere(list(rows), map(_size, rows))
+    else:
+        futures = checked(client, client.compute(read))
+        parts = DaskParts(client, futures, client.gather(client.map(_size, futures, pure=False)))
+    return parts.without_empty()
+
+
+@says_why
+def _read(block, labelled, options):
+    """Return a partition's validated `Rows`."""
+    X, y, weights = block
+    if X.shape[0] == 0:
+        return Rows(X, y, weights)
+    own = BaseEstimator()
+    if not labelled:
+        return Rows(validate_table(own, X, reset=True, **options))
+    X, y = validate_table(own, X, y, reset=True, **options)
+    return Rows(X, y, weights)
+
+
+def _size(rows):
+    return rows.X.shape[0]
+
+
+def _labels(rows):
+    return np.unique(rows.labels)
+
+
+@says_why
+def _encoded(rows, *args):
+    with silently():
+        return encoded(rows, *args)

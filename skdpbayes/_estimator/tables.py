@@ -1,0 +1,151 @@
+"""Tables that a fit reads: in this process, or in parts elsewhere.
+
+    validate, encode labels, weigh -> rows -> a target
+
+Of a table in parts all of this happens where the parts are; what comes back are labels that occur, sizes, and
+sums over records.
+"""
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..targets import make_logistic, make_mixture
+from .labels import encode_labels
+from .persons import check_groups, choose_rows
+from .validation import validate_table
+from .weights import record_weights
+
+
+# scikit-learn's word for it.
+UNLABELLED = "no_validation"
+
+
+class Rows(NamedTuple):
+    """Rows that were validated.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+    labels : ndarray of shape (n_samples,) or None
+    weights : ndarray of shape (n_samples,) or None
+    """
+
+    X: np.ndarray | csr_array
+    labels: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+class Table:
+    """Rows in this process; a context, outside of which targets of tables elsewhere are closed.
+
+    Parameters
+    ----------
+    rows : Rows
+    classes : ndarray of shape (n_classes,) or None
+    n_samples : int or None, default=None
+        That plans are for: of persons, where rows are theirs.
+    """
+
+    def __init__(self, rows, classes, n_samples=None):
+        self.rows, self.classes = rows, classes
+        self.n_features = rows.X.shape[1]
+        self.n_samples = rows.X.shape[0] if n_samples is None else n_samples
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def total(self, function, *args):
+        """Return a sum over records that a function of `Rows` computes."""
+        return function(self.rows, *args)
+
+    def target(self, make, elsewhere, *args):
+        """Return the target that ``make`` makes of `Rows`; of other tables, ``elsewhere`` says what it is."""
+        return make(self.rows, *args)
+
+
+def read_table(
+    estimator, X, y=UNLABELLED, sample_weight=None, groups=None, client=None, **options
+):
+    """Validate a table and return it.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Whose names and number of features are set; ``classes``, ``class_weight``, ``max_sample_weight`` and
+        ``max_rows_per_group`` are read if there are labels.
+    X, y, sample_weight, groups
+        As for `fit`.
+    client : distributed.Client or None, default=None
+        For collections of Dask.
+    **options
+        Of `validate_table`.
+
+    Returns
+    -------
+    table : Table
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is not valid.
+    """
+    if is_collection(X):
+        from .._dask.tables import read_collection
+
+        return read_collection(estimator, X, y, sample_weight, groups, client, options)
+    if client is not None:
+        raise ValueError(
+            f"client is for collections of Dask, and X is of type {type(X).__name__}: leave client=None, or "
+            "pass dask.array.from_array(X, chunks=(rows, -1))."
+        )
+    if isinstance(y, str) and y == UNLABELLED:
+        rows, classes = Rows(validate_table(estimator, X, reset=True, **options)), None
+    else:
+        X, y = validate_table(estimator, X, y, reset=True, **options)
+        classes = encode_labels(y, estimator.classes)[0]
+        rows = encoded(Rows(X, y, sample_weight), classes, *weighing(estimator, sample_weight))
+    n_samples = None
+    persons = check_groups(groups, estimator.max_rows_per_group, rows.X.shape[0])
+    if persons is not None:
+        kept = choose_rows(persons, int(estimator.max_rows_per_group), estimator.random_state)
+        n_samples = int(persons.max()) + 1
+        rows = Rows(*(None if part is None else part[kept] for part in rows))
+    return Table(rows, classes, n_samples)
+
+
+def is_collection(X):
+    """Tell whether a table is a collection of Dask, without importing it."""
+    dask = sys.modules.get("dask")
+    return dask is not None and dask.is_dask_collection(X)
+
+
+def weighing(estimator, sample_weight):
+    """Return (weights of classes, public maximum of records' own weights or None)."""
+    largest = None if sample_weight is None else float(estimator.max_sample_weight)
+    return getattr(estimator, "class_weight", None), largest
+
+
+def encoded(rows, classes, class_weight, largest):
+    """Return `Rows` with numbers of labels, and with weights as they count."""
+    labels = encode_labels(rows.labels, classes)[1]
+    weights = record_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
+    return Rows(rows.X, labels, weights)
+
+
+def logistic_of(rows, norm, n_classes, constant, prior_precision, max_weight):
+    """Return the logistic target of some rows; parameters are those of `make_logistic`."""
+    return make_logistic(
+        rows.X, rows.labels, norm, n_classes, constant, prior_precision, rows.weights, max_weight
+    )
+
+
+def mixture_of(rows, model):
+    """Return some rows as a mixture's table."""
+    return make_mixture(rows.X, model)
+
