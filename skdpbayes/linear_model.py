@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from ._estimator.blocks import by_blocks
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import shortness
@@ -393,6 +394,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             log_proba[part] = average(logits)
         return log_proba
 
+    @by_blocks
     def decision_function(self, X):
         """Logit of the averaged probability; for several classes its log.
 

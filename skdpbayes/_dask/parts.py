@@ -8,10 +8,10 @@ fail are logged by workers, records among them: so no task fails, but returns wh
 """
 
 import itertools
+from functools import reduce
+from operator import add
 
-from distributed import wait
-
-from ..samplers._machinery.parts import Parts
+from ..samplers._machinery.parts import Part, Parts, of_target
 
 
 class Failed:
@@ -37,17 +37,15 @@ class DaskParts(Parts):
         self.client, self.futures = client, futures
         self._groups = _groups(client, futures)
 
-    def each(self, function, *args, of_parts=None, **options):
+    def call(self, function, of_parts, *args):
         """Return what a function returns for each part, in their order."""
         tasks = [
             self.client.submit(
                 do_each,
                 function,
                 [self.futures[p] for p in group],
-                None if of_parts is None else [of_parts[p] for p in group],
+                [of_parts[p] for p in group],
                 args,
-                options,
-                pure=False,
                 key=_name(function),
             )
             for group in self._groups
@@ -56,10 +54,17 @@ class DaskParts(Parts):
         for group, results in zip(self._groups, self.client.gather(tasks), strict=True):
             for p, result in zip(group, results, strict=True):
                 found[p] = result
-        for result in found:
-            if isinstance(result, Failed):
-                raise result.error
-        return found
+        return raised(found)
+
+    def count(self, function, *args):
+        """Return the sum over parts, those of a worker being added up there."""
+        tasks = [
+            self.client.submit(
+                do_sum, function, [self.futures[p] for p in group], args, key=_name(function)
+            )
+            for group in self._groups
+        ]
+        return reduce(add, raised(self.client.gather(tasks)))
 
     def chosen(self, numbers):
         """Return the parts with some numbers."""
@@ -67,9 +72,9 @@ class DaskParts(Parts):
         return DaskParts(self.client, futures, [self.sizes[p] for p in numbers])
 
     def kept(self, function, *args):
-        """Return the parts that a function makes of these, on the same workers."""
+        """Return the parts whose targets a function makes of those of these, on the same workers."""
         futures = [
-            self.client.submit(do_one, function, future, args, pure=False, key=_name(function))
+            self.client.submit(make_one, function, future, args, key=_name(function))
             for future in self.futures
         ]
         return DaskParts(self.client, checked(self.client, futures), self.sizes)
@@ -96,12 +101,16 @@ def _groups(client, futures):
     return groups
 
 
+def raised(results):
+    """Return results, or raise the first error among them."""
+    for found in filter(failure, results):
+        raise found.error
+    return results
+
+
 def checked(client, futures):
     """Return futures when they are done; raise the first error, in their order."""
-    wait(futures)
-    for found in client.gather(client.map(failure, futures, pure=False)):
-        if found is not None:
-            raise found.error
+    raised(client.gather(client.map(failure, futures, pure=False)))
     return futures
 
 
@@ -119,7 +128,7 @@ def says_why(function):
     return function
 
 
-def do_one(function, part, args):
+def do_one(function, part, *args):
     """Return what a function returns, or what went wrong; what went wrong before stays."""
     if isinstance(part, Failed):
         return part
@@ -128,13 +137,21 @@ def do_one(function, part, args):
     except Exception as error:
         if getattr(function, "says_why", False):
             return Failed(error)
-        return Failed(RuntimeError(f"a worker's {function.__name__} ended with {type(error).__name__}."))
+        return Failed(RuntimeError(f"a worker's task ended with {type(error).__name__}."))
 
 
-def do_each(function, parts, of_parts, args, options):
+def make_one(function, part, args):
+    """Return the `Part` that a function makes of another's target, or what went wrong."""
+    made = do_one(function, part if isinstance(part, Failed) else part.target, *args)
+    return made if isinstance(made, Failed) else Part(made)
+
+
+def do_each(function, parts, of_parts, args):
     """Return what a function returns for each of a worker's parts."""
-    own = [()] * len(parts) if of_parts is None else [(mine,) for mine in of_parts]
-    return [
-        do_one(lambda part, *all: function(part, *all, **options), part, (*mine, *args))
-        for part, mine in zip(parts, own, strict=True)
-    ]
+    return [do_one(function, part, own, *args) for part, own in zip(parts, of_parts, strict=True)]
+
+
+def do_sum(function, parts, args):
+    """Return the sum of what a function returns for the targets of a worker's parts."""
+    found = [do_one(of_target, part, function, args, {}) for part in parts]
+    return next(filter(failure, found), None) or reduce(add, found)

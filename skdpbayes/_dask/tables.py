@@ -7,11 +7,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._estimator.labels import encode_labels
-from .._estimator.tables import UNLABELLED, Rows, Table, encoded, is_collection, weighing
-from .._estimator.validation import validate_table
+from .._estimator.tables import (
+    UNLABELLED,
+    Rows,
+    Table,
+    encoded,
+    example_of,
+    is_collection,
+    weighing,
+)
 from .._silence import silently
-from ..samplers._machinery.parts import PartsHere
-from .parts import DaskParts, Failed, checked, do_one, says_why
+from ..samplers._machinery.parts import Part, PartsHere
+from .parts import DaskParts, checked, make_one, raised, says_why
 
 
 class TableElsewhere(Table):
@@ -36,9 +43,9 @@ class TableElsewhere(Table):
     def __exit__(self, *error):
         self.parts.__exit__(*error)
 
-    def total(self, function, *args):
-        """Return a sum over records that a function of `Rows` computes."""
-        return self.parts.total(function, *args)
+    def count(self, function, *args):
+        """Return a sum of whole numbers over records that a function of `Rows` computes."""
+        return self.parts.count(function, *args)
 
     def target(self, make, elsewhere, *args):
         """Return what ``elsewhere`` says of the targets that ``make`` makes of the parts."""
@@ -46,19 +53,19 @@ class TableElsewhere(Table):
         return elsewhere(parts.address, self.n_samples, *args)
 
 
-def read_collection(estimator, X, y, sample_weight, groups, client, options):
+def read_collection(estimator, X, y, sample_weight, groups, client, validate):
     """Return the `TableElsewhere` of a collection; parameters are those of `read_table`."""
     _check(estimator, y, groups)
     # Sets names and the number of features, and refuses columns of text.
-    n_features = validate_table(estimator, _example(X), reset=True, **options).shape[1]
+    n_features = validate(estimator, example_of(X), reset=True).shape[1]
     client, labelled = _client(client), not (isinstance(y, str) and y == UNLABELLED)
-    X = X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
-    blocks = _blocks(X)
+    X = in_whole_rows(X)
+    blocks = blocks_of(X)
     beside = [
         [None] * len(blocks) if part is None else _aligned(part, X, len(blocks), name)
         for name, part in (("y", y if labelled else None), ("sample_weight", sample_weight))
     ]
-    parts = _load(zip(blocks, *beside, strict=True), client, labelled, options)
+    parts = _load(zip(blocks, *beside, strict=True), client, labelled, validate)
     classes = None
     if labelled:
         found = np.concatenate(parts.each(_labels))
@@ -74,19 +81,14 @@ def _check(estimator, y, groups):
             "DPBayesianLogisticRegression, which reads collections of Dask."
         )
     if y is None:
-        raise ValueError("y is None, and a classifier needs labels: pass a column of the collection.")
-    if groups is not None or estimator.max_rows_per_group is not None:
+        raise ValueError(
+            "y is None, and a classifier needs labels: pass a column of the collection."
+        )
+    if groups is not None or getattr(estimator, "max_rows_per_group", None) is not None:
         raise ValueError(
             "groups are for tables in memory: keep at most k rows of each person beforehand, chosen at "
             "random by a shuffle of the collection, and plan with epsilon / k."
         )
-
-
-def _example(X):
-    """Return a row that says of a collection what is public."""
-    if hasattr(X, "columns"):
-        return X._meta_nonempty.iloc[:1]
-    return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
 
 
 def _client(client):
@@ -101,7 +103,12 @@ def _client(client):
         return None
 
 
-def _blocks(collection):
+def in_whole_rows(X):
+    """Return an array whose partitions have all columns; of data frames they do."""
+    return X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
+
+
+def blocks_of(collection):
     """Return a collection's partitions, in their order."""
     return list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
 
@@ -110,9 +117,9 @@ def _aligned(part, X, n_blocks, name):
     """Return what belongs to the partitions of X."""
     chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
     if is_collection(part):
-        if hasattr(part, "rechunk") and not np.isnan(chunks).any():
+        if hasattr(part, "rechunk") and part.shape[0] == sum(chunks):
             part = part.rechunk({0: chunks})
-        blocks = _blocks(part)
+        blocks = blocks_of(part)
         if len(blocks) == n_blocks:
             return blocks
     elif not np.isnan(chunks).any() and len(part) == sum(chunks):
@@ -123,39 +130,40 @@ def _aligned(part, X, n_blocks, name):
     )
 
 
-def _load(blocks, client, labelled, options):
+def _load(blocks, client, labelled, validate):
     """Have partitions validated, and return those with rows as `Parts`."""
     import dask
 
-    one = dask.delayed(do_one, pure=False)
-    read = [one(_read, list(block), (labelled, options)) for block in blocks]
+    read = dask.delayed(_read_part, pure=False)
+    read = [read(*block, labelled, validate) for block in blocks]
     if client is None:
         rows = dask.compute(*read)
-        for found in rows:
-            if isinstance(found, Failed):
-                raise found.error
-        parts = PartsHere(list(rows), map(_size, rows))
+        parts = PartsHere(raised(rows), map(_size, rows))
     else:
         futures = checked(client, client.compute(read))
         parts = DaskParts(client, futures, client.gather(client.map(_size, futures, pure=False)))
     return parts.without_empty()
 
 
+def _read_part(X, y, weights, labelled, validate):
+    return make_one(_read, Part((X, y, weights)), (labelled, validate))
+
+
 @says_why
-def _read(block, labelled, options):
+def _read(block, labelled, validate):
     """Return a partition's validated `Rows`."""
     X, y, weights = block
     if X.shape[0] == 0:
         return Rows(X, y, weights)
     own = BaseEstimator()
     if not labelled:
-        return Rows(validate_table(own, X, reset=True, **options))
-    X, y = validate_table(own, X, y, reset=True, **options)
+        return Rows(validate(own, X, reset=True))
+    X, y = validate(own, X, y, reset=True)
     return Rows(X, y, weights)
 
 
-def _size(rows):
-    return rows.X.shape[0]
+def _size(part):
+    return part.target.X.shape[0]
 
 
 def _labels(rows):

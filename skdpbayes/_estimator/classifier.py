@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from .._checks import check_sizes
+from .blocks import by_blocks
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
 
@@ -58,6 +59,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         check_sizes(2, n_classes=n_classes)
         return self._plan(int(n_samples), int(n_features), int(n_classes))
 
+    @by_blocks
     def predict_log_proba(self, X):
         """Log of the class probabilities.
 
@@ -73,6 +75,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         """
         return self._log_proba(X)
 
+    @by_blocks
     def predict_proba(self, X):
         """Class probabilities, averaged over the draws (the posterior predictive).
 
@@ -88,6 +91,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         """
         return np.exp(self._log_proba(X))
 
+    @by_blocks
     def predict(self, X):
         """The most probable label.
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._silence import silently
 from ..targets.mixture import unpack_mixture
+from .blocks import by_blocks
 from .intervals import interval_ends, interval_table
 from .mixture_density import (
     MixtureDraws,
@@ -58,6 +59,7 @@ class MixtureDrawsMixin:
         check_is_fitted(self)
         return validate_table(self, X, reset=False, accept_sparse=False)
 
+    @by_blocks
     @silently()
     def score_samples(self, X):
         """Log of the density, averaged over the draws (the posterior predictive).
@@ -89,6 +91,7 @@ class MixtureDrawsMixin:
         """
         return float(self.score_samples(X).mean())
 
+    @by_blocks
     @silently()
     def predict_proba(self, X):
         """Probabilities of the components, averaged over the draws.
@@ -105,6 +108,7 @@ class MixtureDrawsMixin:
         """
         return mean_responsibilities(self._validated(X), self._mixtures)
 
+    @by_blocks
     def predict(self, X):
         """The most probable component.
 

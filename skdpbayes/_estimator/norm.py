@@ -11,7 +11,7 @@ import math
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ..preprocessing._quantiles import count_candidates, draw_by_counts, draws_cost
+from ..preprocessing._quantiles import count_candidates, draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
 from ..privacy.ledger import prepaid, reserve
 from ..privacy.root_finding import smallest_within
@@ -105,7 +105,7 @@ def released_norm(estimator, plan, table, *sizes):
 
 def _draw_norm(release, table, estimator):
     generator, level = separate_generator(estimator.random_state, 2), release.log_odds_range
-    (norm,) = draw_by_counts(table.total(_counts), (release.quantile,), level, generator)
+    (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
     # Decimals that are drawn may be 0 or less, where most rows are.
     return min(norm, NORMS[1]) if norm > 0 else float(table.n_features) ** 0.5
 

@@ -7,6 +7,7 @@ sums over records.
 """
 
 import sys
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from .labels import encode_labels
 from .persons import check_groups, choose_rows
 from .validation import validate_table
 from .weights import record_weights
-
 
 # scikit-learn's word for it.
 UNLABELLED = "no_validation"
@@ -60,8 +60,8 @@ class Table:
     def __exit__(self, *error):
         pass
 
-    def total(self, function, *args):
-        """Return a sum over records that a function of `Rows` computes."""
+    def count(self, function, *args):
+        """Return a sum of whole numbers over records that a function of `Rows` computes."""
         return function(self.rows, *args)
 
     def target(self, make, elsewhere, *args):
@@ -70,7 +70,14 @@ class Table:
 
 
 def read_table(
-    estimator, X, y=UNLABELLED, sample_weight=None, groups=None, client=None, **options
+    estimator,
+    X,
+    y=UNLABELLED,
+    sample_weight=None,
+    groups=None,
+    client=None,
+    validate=validate_table,
+    **options,
 ):
     """Validate a table and return it.
 
@@ -83,8 +90,10 @@ def read_table(
         As for `fit`.
     client : distributed.Client or None, default=None
         For collections of Dask.
+    validate : callable
+        `validate_table`, or one that is called like it.
     **options
-        Of `validate_table`.
+        Of ``validate``.
 
     Returns
     -------
@@ -98,20 +107,22 @@ def read_table(
     if is_collection(X):
         from .._dask.tables import read_collection
 
-        return read_collection(estimator, X, y, sample_weight, groups, client, options)
+        return read_collection(
+            estimator, X, y, sample_weight, groups, client, partial(validate, **options)
+        )
     if client is not None:
         raise ValueError(
             f"client is for collections of Dask, and X is of type {type(X).__name__}: leave client=None, or "
             "pass dask.array.from_array(X, chunks=(rows, -1))."
         )
     if isinstance(y, str) and y == UNLABELLED:
-        rows, classes = Rows(validate_table(estimator, X, reset=True, **options)), None
+        rows, classes = Rows(validate(estimator, X, reset=True, **options)), None
     else:
-        X, y = validate_table(estimator, X, y, reset=True, **options)
+        X, y = validate(estimator, X, y, reset=True, **options)
         classes = encode_labels(y, estimator.classes)[0]
         rows = encoded(Rows(X, y, sample_weight), classes, *weighing(estimator, sample_weight))
     n_samples = None
-    persons = check_groups(groups, estimator.max_rows_per_group, rows.X.shape[0])
+    persons = check_groups(groups, getattr(estimator, "max_rows_per_group", None), rows.X.shape[0])
     if persons is not None:
         kept = choose_rows(persons, int(estimator.max_rows_per_group), estimator.random_state)
         n_samples = int(persons.max()) + 1
@@ -123,6 +134,15 @@ def is_collection(X):
     """Tell whether a table is a collection of Dask, without importing it."""
     dask = sys.modules.get("dask")
     return dask is not None and dask.is_dask_collection(X)
+
+
+def example_of(X):
+    """Return a row of a collection's kind, which says what is public; other tables as they are."""
+    if not is_collection(X):
+        return X
+    if hasattr(X, "columns"):
+        return X._meta_nonempty.iloc[:1]
+    return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
 
 
 def weighing(estimator, sample_weight):
@@ -148,4 +168,3 @@ def logistic_of(rows, norm, n_classes, constant, prior_precision, max_weight):
 def mixture_of(rows, model):
     """Return some rows as a mixture's table."""
     return make_mixture(rows.X, model)
-

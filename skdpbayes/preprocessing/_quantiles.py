@@ -134,13 +134,27 @@ def run_weights(far, masses, log_odds_range):
     return [int(m) * int(e) for m, e in zip(masses, exponentials, strict=True)]
 
 
-def draw_quantiles(values, quantiles, log_odds_range, generator, bounds=(None, None)):
+def count_candidates(values, bounds=(None, None)):
+    """Return how many values of a column count as each candidate; NaN are left out. **It is not private.**"""
+    grid, _ = candidates(*bounds)
+    values = values[~np.isnan(values)].astype(np.float64)
+    # Halves first: the sum of two large numbers would overflow.
+    places = np.searchsorted(grid[:-1] / 2 + grid[1:] / 2, values)
+    return np.bincount(places, minlength=grid.size)
+
+
+def count_column(rows, column, bounds):
+    """Return the counts of a column of some `Rows`. **They are not private.**"""
+    return count_candidates(rows.X[:, column], bounds)
+
+
+def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, None)):
     """Draw quantiles of a column privately, one after the other.
 
     Parameters
     ----------
-    values : ndarray of shape (n_samples,)
-        NaN are left out.
+    counts : ndarray of shape (n_candidates,)
+        How many values count as each candidate.
     quantiles : sequence of float
     log_odds_range : float
         Of each draw.
@@ -152,21 +166,6 @@ def draw_quantiles(values, quantiles, log_odds_range, generator, bounds=(None, N
     -------
     drawn : list of float
     """
-    counts = count_candidates(values, bounds)
-    return draw_by_counts(counts, quantiles, log_odds_range, generator, bounds)
-
-
-def count_candidates(values, bounds=(None, None)):
-    """Return how many values of a column count as each candidate. **It is not private.**"""
-    grid, _ = candidates(*bounds)
-    values = values[~np.isnan(values)].astype(np.float64)
-    # Halves first: the sum of two large numbers would overflow.
-    places = np.searchsorted(grid[:-1] / 2 + grid[1:] / 2, values)
-    return np.bincount(places, minlength=grid.size)
-
-
-def draw_by_counts(counts, quantiles, log_odds_range, generator, bounds=(None, None)):
-    """Draw quantiles as `draw_quantiles` does, of values that were counted."""
     grid, weights = candidates(*bounds)
     up_to = np.concatenate([[0], np.cumsum(weights)])
     return [

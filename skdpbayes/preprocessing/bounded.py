@@ -15,6 +15,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._estimator.blocks import by_blocks
+from .._estimator.tables import example_of
 from .._estimator.validation import validate_table
 from .._silence import silently
 from ..targets._clipping import NORMS, canonical, clip_rows, scale_rows
@@ -74,9 +76,10 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : RowNormClipper
         """
         self._validate_params()
-        self._validate(X, reset=True)
+        self._validate(example_of(X), reset=True)
         return self
 
+    @by_blocks
     def transform(self, X):
         """Shorten the rows that are longer than ``norm``.
 
@@ -221,7 +224,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._validate_params()
         lower, upper = self._bounds(getattr(X, "columns", None))
         scale, minimum = self._scale_and_min(lower, upper)
-        X = self._validate(X, reset=True)
+        X = self._validate(example_of(X), reset=True)
         if scale.ndim and scale.size != X.shape[1]:
             raise ValueError(
                 f"lower and upper have {scale.size} entries, but X has {X.shape[1]} columns: give "
@@ -232,6 +235,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             setattr(self, name, np.broadcast_to(value, X.shape[1]).copy())
         return self
 
+    @by_blocks
     def transform(self, X):
         """Clip to the bounds and scale.
 
@@ -257,6 +261,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X += self.min_.astype(X.dtype)
         return X
 
+    @by_blocks
     def inverse_transform(self, X):
         """Undo the scaling (not the clipping).
 

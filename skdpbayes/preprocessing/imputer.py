@@ -8,9 +8,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from .._estimator.blocks import by_blocks
+from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
-from ._quantiles import draw_quantiles, draws_cost, log_odds_range
+from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
+
+_KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
 class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
@@ -67,6 +71,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     (True, True)
     """
 
+    _reads_collections = True
     _parameter_constraints = {
         **CONSTRAINTS,
         "strategy": [StrOptions({"constant", "median"})],
@@ -136,24 +141,24 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             If an active ledger does not allow it. Nothing is spent then.
         """
         self._validate_params()
-        X = self._validate(X, reset=True)
-        if not np.isfinite(self.fill_value):
-            raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
-        plan = self.privacy_plan(*X.shape)
-        generator = self._spend(plan)
-        if self.strategy == "median":
-            level = plan.details["log_odds_range"]
-            drawn = [draw_quantiles(column, (0.5,), level, generator)[0] for column in X.T]
-            self.statistics_ = np.array(drawn)
-        else:
-            self.statistics_ = np.full(X.shape[1], float(self.fill_value))
+        with read_table(self, X, **_KINDS) as table:
+            n_features = table.n_features
+            if not np.isfinite(self.fill_value):
+                raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
+            plan = self.privacy_plan(table.n_samples, n_features)
+            generator = self._spend(plan)
+            self.statistics_ = np.full(n_features, float(self.fill_value))
+            if self.strategy == "median":
+                level = plan.details["log_odds_range"]
+                for column in range(n_features):
+                    counts = table.count(count_column, column, (None, None))
+                    self.statistics_[column] = draw_quantiles(counts, (0.5,), level, generator)[0]
         return self
 
     def _validate(self, X, reset):
-        return validate_table(
-            self, X, reset=reset, accept_sparse=False, ensure_all_finite="allow-nan"
-        )
+        return validate_table(self, X, reset=reset, **_KINDS)
 
+    @by_blocks
     def transform(self, X):
         """Fill in missing values.
 

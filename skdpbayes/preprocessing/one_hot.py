@@ -26,6 +26,8 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from .._estimator.blocks import by_blocks
+from .._estimator.tables import read_table
 from ..privacy.cost import PrivacyCost, gaussian_mu
 from ..privacy.floating_point import lattice_spacing
 from ..samplers._machinery.lattice import on_lattice
@@ -93,6 +95,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
            [0., 0., 1.]])
     """
 
+    _reads_collections = True
     _parameter_constraints = {
         **CONSTRAINTS,
         "categories": [StrOptions({"private"}), list, tuple, dict],
@@ -195,17 +198,18 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             If an active ledger does not allow it. Nothing is spent then.
         """
         self._validate_params()
-        columns = self._columns(X, reset=True)
-        names = getattr(self, "feature_names_in_", None)
-        lists = self._public_lists(names, len(columns))
-        plan = self.privacy_plan(len(columns[0]), len(columns))
-        generator = self._spend(plan)
-        self.categories_ = [
-            _frequent(column, plan.details, generator) if public is None else public
-            for column, public in zip(columns, lists, strict=True)
-        ]
+        with read_table(self, X, validate=categories_of) as table:
+            names = getattr(self, "feature_names_in_", None)
+            lists = self._public_lists(names, table.n_features)
+            plan = self.privacy_plan(table.n_samples, table.n_features)
+            generator = self._spend(plan)
+            self.categories_ = [
+                _frequent(table.count(_count, j), plan.details, generator) if one is None else one
+                for j, one in enumerate(lists)
+            ]
         return self
 
+    @by_blocks
     def transform(self, X):
         """Encode categories.
 
@@ -218,14 +222,14 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         X : ndarray or CSR matrix of shape (n_samples, n_indicators)
         """
         check_is_fitted(self)
-        columns = self._columns(X, reset=False)
+        found = categories_of(self, X, reset=False)
         places, first = [], 0
-        for column, kept in zip(columns, self.categories_, strict=True):
+        for column, kept in zip(found.T, self.categories_, strict=True):
             place = {category: i for i, category in enumerate(kept)}
             places.append([first + place.get(value, len(kept)) for value in column])
             first += len(kept) + 1
         indices = np.array(places, dtype=np.int64).T.ravel()
-        n_rows, n_columns = len(columns[0]), len(columns)
+        n_rows, n_columns = found.shape
         table = sp.csr_matrix(
             (np.ones(indices.size), indices, np.arange(n_rows + 1) * n_columns), (n_rows, first)
         )
@@ -252,21 +256,25 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         ]
         return np.asarray(out, dtype=object)
 
-    def _columns(self, X, reset):
-        """Return the columns as lists of canonical categories."""
-        frame = hasattr(X, "columns") and hasattr(X, "shape")
-        # As objects: a list with a single text would become one of texts, and all its numbers others.
-        table = X if frame else check_array(X, dtype=object, ensure_all_finite=False)
-        _check_feature_names(self, X, reset=reset)
-        _check_n_features(self, table, reset=reset)
-        if _num_samples(table) < 1 or table.shape[1] < 1:
-            raise ValueError(
-                f"X has shape {table.shape}: at least one row and one column are needed."
-            )
-        return [
-            [_canonical(v) for v in np.asarray(_safe_indexing(table, j, axis=1), dtype=object)]
-            for j in range(table.shape[1])
-        ]
+
+def categories_of(estimator, X, reset):
+    """Return a table of canonical categories, of shape (n_samples, n_features)."""
+    frame = hasattr(X, "columns") and hasattr(X, "shape")
+    # As objects: a list with a single text would become one of texts, and all its numbers others.
+    table = X if frame else check_array(X, dtype=object, ensure_all_finite=False)
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, table, reset=reset)
+    if _num_samples(table) < 1 or table.shape[1] < 1:
+        raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
+    found = np.empty(table.shape, dtype=object)
+    for j in range(table.shape[1]):
+        column = np.asarray(_safe_indexing(table, j, axis=1), dtype=object)
+        found[:, j] = np.fromiter(map(_canonical, column), object, len(column))
+    return found
+
+
+def _count(rows, column):
+    return Counter(rows.X[:, column])
 
 
 def _is_private(one):
@@ -296,10 +304,10 @@ def _canonical(value):
     )
 
 
-def _frequent(column, details, generator):
+def _frequent(counts, details, generator):
     """Return the categories whose noisy counts reach the threshold."""
     scale, threshold = details["noise_scale"], details["threshold"]
-    kept, counts = [], Counter(column)
+    kept = []
     for value in sorted(counts, key=_order):
         count = float(counts[value])
         if scale:

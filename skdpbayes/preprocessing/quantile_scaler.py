@@ -12,9 +12,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._estimator.blocks import by_blocks
+from .._estimator.tables import example_of, read_table
 from .._estimator.validation import validate_table
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
-from ._quantiles import draw_quantiles, draws_cost, log_odds_range
+from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
 from .bounded import BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise: fewer, and the noise
@@ -23,6 +25,7 @@ _SAFE = 12.0
 _UNSAFE = 8.0
 # A column without spread gets some: ones, or thousandths of its value.
 _NARROWEST = 1e-3
+_KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
 class DPQuantileScaler(
@@ -95,6 +98,7 @@ class DPQuantileScaler(
     (True, 1.0)
     """
 
+    _reads_collections = True
     _parameter_constraints = {
         **CONSTRAINTS,
         "quantiles": [StrOptions({"auto"}), tuple, list],
@@ -192,28 +196,27 @@ class DPQuantileScaler(
             If an active ledger does not allow it. Nothing is spent then.
         """
         self._validate_params()
-        table = self._validate(X, reset=True)
-        bounds = self._public_bounds(X, table.shape[1])
-        plan = self.privacy_plan(*table.shape)
-        generator = self._spend(plan)
-        quantiles, level = plan.details["quantiles"], plan.details["log_odds_range"]
-        drawn = [
-            sorted(draw_quantiles(column, quantiles, level, generator, limits))
-            for column, limits in zip(table.T, bounds, strict=True)
-        ]
+        with read_table(self, X, **_KINDS) as table:
+            bounds = self._public_bounds(example_of(X), table.n_features)
+            plan = self.privacy_plan(table.n_samples, table.n_features)
+            generator = self._spend(plan)
+            quantiles, level = plan.details["quantiles"], plan.details["log_odds_range"]
+            drawn = []
+            for column, limits in enumerate(bounds):
+                counts = table.count(count_column, column, limits)
+                drawn.append(sorted(draw_quantiles(counts, quantiles, level, generator, limits)))
         self.lower_, self.upper_ = _widened(np.array(drawn).T, quantiles)
-        self.data_norm_ = float(np.sqrt(table.shape[1]))
+        self.data_norm_ = float(np.sqrt(table.n_features))
         return self
 
     def _validate(self, X, reset):
-        return validate_table(
-            self, X, reset=reset, accept_sparse=False, ensure_all_finite="allow-nan"
-        )
+        return validate_table(self, X, reset=reset, **_KINDS)
 
     def _scaler(self):
         check_is_fitted(self)
         return BoundedScaler(self.lower_, self.upper_)
 
+    @by_blocks
     def transform(self, X):
         """Clip to the bounds and scale to [-1, 1].
 
@@ -228,6 +231,7 @@ class DPQuantileScaler(
         scaler = self._scaler()
         return scaler.fit_transform(self._validate(X, reset=False))
 
+    @by_blocks
     def inverse_transform(self, X):
         """Undo the scaling (not the clipping).
 

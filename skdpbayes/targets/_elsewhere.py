@@ -9,7 +9,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-
 from numba import types
 
 from .._compiled import call_address, compiled_for
@@ -69,9 +68,7 @@ for _target in (LogisticElsewhere, MixtureTableElsewhere):
     implements(add_gradient, _target)(_ask)
 
 
-def logistic_elsewhere(
-    address, count, norm, n_classes, constant, prior_precision, max_weight
-):
+def logistic_elsewhere(address, count, norm, n_classes, constant, prior_precision, max_weight):
     """Return what stands for the targets that `make_logistic` makes of rows elsewhere."""
     bounds = logistic_bounds(
         math.hypot(norm, constant), n_classes, prior_precision, max_weight=max_weight

@@ -12,6 +12,7 @@ from skdpbayes.preprocessing._quantiles import (
     _SLACK,
     _draw,
     candidates,
+    count_candidates,
     decimals,
     distances,
     draw_quantiles,
@@ -110,13 +111,16 @@ def test_levels_use_up_a_budget_and_no_more(count, delta):
     [np.full(50, np.nan), np.full(50, 7.0), np.array([1e300, -1e300, 5e-324]), np.array([3.0])],
 )
 def test_odd_columns_are_drawn_from(values):
-    drawn = draw_quantiles(values, (0.1, 0.9), 0.5, private_generator(0))
+    drawn = draw_quantiles(count_candidates(values), (0.1, 0.9), 0.5, private_generator(0))
     assert np.isfinite(drawn).all()
 
 
 def test_without_privacy_quantiles_are_those_of_the_values():
     values = np.arange(101.0)
-    assert draw_quantiles(values, (0.1, 0.9), 128.0, private_generator(0)) == [10.0, 90.0]
+    assert draw_quantiles(count_candidates(values), (0.1, 0.9), 128.0, private_generator(0)) == [
+        10.0,
+        90.0,
+    ]
 
 
 @pytest.mark.parametrize("relation, size", [("replace_one", None), ("add_or_remove_one", 1000)])

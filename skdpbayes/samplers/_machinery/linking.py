@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from llvmlite import ir
 from numba import cfunc, njit, prange, typeof, types
 from numba.core import cgutils
 from numba.core.errors import TypingError

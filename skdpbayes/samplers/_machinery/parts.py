@@ -12,6 +12,8 @@ What goes wrong inside a core is kept until the core is done, whose sums are zer
 
 import ctypes
 import math
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -22,6 +24,39 @@ from .linking import count_examples, several_cores
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _open = {}
+
+
+class Part:
+    """A part, and what cores know of it, which is worth keeping.
+
+    Parameters
+    ----------
+    target : object
+        A target, or whatever one is made of.
+    """
+
+    def __init__(self, target):
+        self.target = target
+        self._oracles = {}
+
+    def __reduce__(self):
+        return Part, (self.target,)
+
+    def gradient(self, members, theta, n_sums):
+        """Return the sum of gradients of all records, or of those with some numbers."""
+        # Several threads that ask at once each have an oracle of their own.
+        kind = members is None, n_sums
+        oracle = self._oracles.pop(kind, None) or self._oracle(*kind)
+        with cores(oracle.n_examples * n_sums) as parallel:
+            total = sums_at(oracle, theta, several_cores() if parallel else 0, members)
+        self._oracles[kind] = oracle
+        return total
+
+    def _oracle(self, whole, n_sums):
+        # In so many chunks that none is longer than those of the whole table.
+        chunks = count_examples(self.target) + RECORDS_PER_CHUNK - 1
+        rate = 1.0 if whole else math.nextafter(1.0, 0.0)
+        return gradient_oracle(self.target, n_sums, chunks, rate, sums_only=True)[0]
 
 
 class Parts:
@@ -40,20 +75,25 @@ class Parts:
         self._function = _Function(self._answer)
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
-    def each(self, function, *args, of_parts=None, **options):
-        """Return what a function returns for each part, in their order.
+    def call(self, function, of_parts, *args):
+        """Return what a function returns for each `Part`, in their order.
 
         Parameters
         ----------
         function : callable
-            Of a target, of what is this part's of ``of_parts`` if that is given, and of ``args`` and
-            ``options``. It can be imported by name.
+            Of a `Part`, of what is this part's of ``of_parts``, and of ``args``. It can be imported by name.
+        of_parts : list
+        *args
         """
         raise NotImplementedError
 
     def kept(self, function, *args):
-        """Return the parts that a function makes of these, which stay where they are."""
+        """Return the parts whose targets a function makes of those of these, which stay where they are."""
         raise NotImplementedError
+
+    def each(self, function, *args, **options):
+        """Return what a function of a target, of ``args`` and of ``options`` returns for each part."""
+        return self.call(of_target, [function] * len(self.sizes), args, options)
 
     def without_empty(self):
         """Return the parts with records, or raise a ValueError if there are none."""
@@ -65,6 +105,10 @@ class Parts:
     def chosen(self, numbers):
         """Return the parts with some numbers."""
         raise NotImplementedError
+
+    def count(self, function, *args):
+        """Return the sum over parts of what a function returns: whole numbers, or what adds up like them."""
+        return reduce(add, self.each(function, *args))
 
     def total(self, function, *args, **options):
         """Return the sum over parts of what a function returns: an array, a number, None or a tuple."""
@@ -95,7 +139,7 @@ class Parts:
             try:
                 theta = _numbers(theta, n_theta, ctypes.c_double).copy()
                 chosen = _numbers(members, count, ctypes.c_int64).copy() if members else None
-                out += self.total(gradient_of_part, theta, n_out, of_parts=self._split(chosen))
+                out += exact_sum(self.call(Part.gradient, self._split(chosen), theta, n_out))
             except BaseException as error:
                 self.error = error
         return 1
@@ -114,45 +158,34 @@ class PartsHere(Parts):
 
     Parameters
     ----------
-    targets : list
-        Targets, or whatever `kept` makes them of.
+    parts : list of Part
     sizes : sequence of int
     """
 
-    def __init__(self, targets, sizes):
+    def __init__(self, parts, sizes):
         super().__init__(sizes)
-        self.targets = targets
+        self.parts = parts
 
-    def each(self, function, *args, of_parts=None, **options):
+    def call(self, function, of_parts, *args):
         """Return what a function returns for each part, in their order."""
-        if of_parts is None:
-            return [function(target, *args, **options) for target in self.targets]
-        pairs = zip(self.targets, of_parts, strict=True)
-        return [function(target, own, *args, **options) for target, own in pairs]
+        return [function(part, own, *args) for part, own in zip(self.parts, of_parts, strict=True)]
 
     def chosen(self, numbers):
         """Return the parts with some numbers."""
-        return PartsHere([self.targets[p] for p in numbers], [self.sizes[p] for p in numbers])
+        return PartsHere([self.parts[p] for p in numbers], [self.sizes[p] for p in numbers])
 
     def kept(self, function, *args):
-        """Return the parts that a function makes of these."""
-        return PartsHere(self.each(function, *args), self.sizes)
+        """Return the parts whose targets a function makes of those of these."""
+        return PartsHere([Part(function(part.target, *args)) for part in self.parts], self.sizes)
 
 
 def _numbers(address, size, kind):
     return np.ctypeslib.as_array((kind * size).from_address(address))
 
 
-def gradient_of_part(target, members, theta, n_sums):
-    """Return the sum of gradients of a part's records, or of those with some numbers."""
-    n = count_examples(target)
-    # Into so many chunks that none is longer than those of the whole table.
-    counted, rate = (n, 1.0) if members is None else (2 * members.size, 0.5)
-    oracle, _ = gradient_oracle(
-        target, n_sums, counted + RECORDS_PER_CHUNK / rate, rate, sums_only=True
-    )
-    with cores(rate * counted * n_sums) as parallel:
-        return sums_at(oracle, theta, several_cores() if parallel else 0, members)
+def of_target(part, function, args, options):
+    """Return what a function of a part's target returns."""
+    return function(part.target, *args, **options)
 
 
 def exact_sum(results):
@@ -190,6 +223,15 @@ def mapped(function, target, *args):
     if parts is None:
         return function(target, *args)
     return target._replace(address=parts.child(parts.kept(function, *args)).address)
+
+
+def check_in_memory(sampler, target):
+    """Raise a ValueError for a sampler that asks for more than sums, and records that are elsewhere."""
+    if _parts_of(target) is not None:
+        raise ValueError(
+            f"sampler={sampler.name!r} compares losses record by record, and collections of Dask return sums "
+            "of gradients only: take sampler='auto', or pass X.compute() if it fits into memory."
+        )
 
 
 def raise_failure(target):

@@ -26,6 +26,7 @@ from ...privacy.accept_bits import LARGEST_BATCH_RATIO
 from ...targets import has_losses
 from .._machinery.linking import count_examples
 from .._machinery.losses import potential_at
+from .._machinery.parts import check_in_memory
 from .._protocol import (
     AUTO,
     CONSTRAINTS,
@@ -116,6 +117,7 @@ class RandomWalk(Sampler):
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another target, or this one has no losses."""
         check_made_for(plan, target)
+        check_in_memory(self, target)
         if not has_losses(target):
             raise ValueError(
                 f"sampler={self.name!r} compares losses, and {type(target).__name__} has none: implement "

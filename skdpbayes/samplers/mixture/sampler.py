@@ -8,6 +8,7 @@ looks for it, by `statistics` alone; `core` runs both. See `skdpbayes.targets.mi
 
 from sklearn.base import clone
 
+from .._machinery.parts import check_in_memory
 from .._protocol import Sampler, check_made_for, of_plan, resolved_batch_size
 from .._public_numbers import check_public
 from ..auto import Auto
@@ -98,6 +99,8 @@ class MixtureSampler(Sampler):
     def check(self, plan, target):
         """Raise a ValueError if a plan was made for another table."""
         check_made_for(plan, target)
+        if isinstance(self.path, RandomWalk):
+            check_in_memory(self.path, target)
 
     def run(self, plan, target, generator, verbose):
         """Release what the plan says, and draw given it or around it."""

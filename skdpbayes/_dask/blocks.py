@@ -1,0 +1,35 @@
+"""Functions of rows on the partitions of a collection, as a collection."""
+
+import dask
+import dask.array as da
+import numpy as np
+
+from .._estimator.tables import example_of
+from .tables import blocks_of, in_whole_rows
+
+
+def map_blocks(function, X):
+    """Return ``function`` of each partition, as a dask array with one partition for each.
+
+    Parameters
+    ----------
+    function : callable
+        Of a table; returns an array with an entry, or a row, for each of its rows.
+    X : dask.array.Array or dask.dataframe.DataFrame
+    """
+    X = in_whole_rows(X)
+    like = function(example_of(X))
+    one = dask.delayed(_on_block, pure=True)
+    function, none = dask.delayed(function), like[:0]
+    sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
+    return da.concatenate(
+        [
+            da.from_delayed(one(function, block, none), (size, *like.shape[1:]), meta=none)
+            for size, block in zip(sizes, blocks_of(X), strict=True)
+        ],
+        allow_unknown_chunksizes=True,
+    )
+
+
+def _on_block(function, block, none):
+    return function(block) if block.shape[0] else none

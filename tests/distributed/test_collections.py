@@ -1,0 +1,314 @@
+"""Fits on collections of Dask: the draws of the same table in memory, on one machine or on many."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.metrics import dp_accuracy_score, dp_log_loss
+from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import (
+    BoundedScaler,
+    DPImputer,
+    DPOneHotEncoder,
+    DPQuantileScaler,
+    RowNormClipper,
+)
+from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers import SGHMC, SGLD
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+from skdpbayes._dask.parts import DaskParts  # noqa: E402
+from skdpbayes.samplers._machinery import parts  # noqa: E402
+from skdpbayes.samplers._machinery.parts import Part  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two processes."""
+    options = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Rows and labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 4))
+    y = np.where(rng.random(4_000) < 1 / (1 + np.exp(-X @ [1.0, -1.0, 0.5, 0.0])), "yes", "no")
+    return X, y
+
+
+def in_parts(X, y, rows=700):
+    """Return the table in partitions that differ from X to y."""
+    return da.from_array(X, chunks=(rows, 3)), da.from_array(y, chunks=rows + 100)
+
+
+SAMPLERS = [
+    {},
+    {"neighboring_relation": "add_or_remove_one", "public_size": 5_000},
+    {"sampler": "sgfs"},
+    {"sampler": SGLD(), "n_steps": 40, "n_draws": 20},
+    {"sampler": SGLD(batch_size=400), "n_steps": 40, "n_draws": 20},
+    {"sampler": "sghmc", "n_steps": 40, "n_draws": 20},
+    {"sampler": "sgnht", "n_steps": 40, "n_draws": 20},
+    {"sampler": "ops", "n_steps": 60},
+    {"sampler": "bbb", "n_steps": 40},
+    {"data_norm": "auto"},
+    {"class_weight": {"yes": 0.5, "no": 1.0}},
+]
+
+
+@pytest.mark.parametrize("options", SAMPLERS, ids=str)
+def test_draws_on_parts_are_those_in_memory(table, options):
+    clf = DPBayesianLogisticRegression(random_state=0, **options)
+    here = clf.fit(*table).posterior_samples_
+    there = clf.fit(*in_parts(*table)).posterior_samples_
+    np.testing.assert_array_equal(here, there)
+    # Without order, too: what is added up exactly has none.
+    X, y = table
+    X, y = (np.concatenate([part[2_100:], part[:2_100]]) for part in (X, y))
+    if "batch" not in repr(options):
+        shuffled = clf.fit(*in_parts(X, y)).posterior_samples_
+        np.testing.assert_array_equal(here, shuffled)
+
+
+def test_draws_on_a_cluster_are_those_in_memory(table, client):
+    for options in (SAMPLERS[0], SAMPLERS[2], SAMPLERS[4], SAMPLERS[9]):
+        clf = DPBayesianLogisticRegression(random_state=0, **options)
+        here = clf.fit(*table).posterior_samples_
+        there = clf.fit(*in_parts(*table), client=client).posterior_samples_
+        np.testing.assert_array_equal(here, there)
+    assert "dask" not in repr(vars(clf)).lower()
+
+
+def test_three_classes_weights_and_float32(table, client):
+    X, _ = table
+    rng = np.random.default_rng(1)
+    y, weights = rng.integers(0, 3, len(X)), rng.random(len(X))
+    clf = DPBayesianLogisticRegression(random_state=0)
+    here = clf.fit(X.astype(np.float32), y, sample_weight=weights).posterior_samples_
+    dX, dy = in_parts(X.astype(np.float32), y)
+    weights = da.from_array(weights, chunks=1_000)
+    there = clf.fit(dX, dy, sample_weight=weights, client=client).posterior_samples_
+    np.testing.assert_array_equal(here, there)
+
+
+def test_without_privacy(table):
+    clf = DPBayesianLogisticRegression(epsilon=np.inf, n_steps=200, random_state=0)
+    here = clf.fit(*table).posterior_samples_
+    # Nothing rounds to a lattice there but the noise of the chain.
+    np.testing.assert_allclose(clf.fit(*in_parts(*table)).posterior_samples_, here, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sampler", ["auto", SGHMC()], ids=["auto", "sghmc"])
+@pytest.mark.parametrize("kind", ["diag", "full"])
+def test_mixtures(table, client, sampler, kind):
+    X, _ = table
+    mixture = DPGaussianMixturePosterior(
+        2, covariance_type=kind, sampler=sampler, epsilon=3.0, random_state=0
+    )
+    here = mixture.fit(X).posterior_samples_
+    there = mixture.fit(da.from_array(X, chunks=(900, -1)), client=client).posterior_samples_
+    for mine, theirs in zip(here, there, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    lazy = mixture.score_samples(da.from_array(X, chunks=(900, 2)))
+    np.testing.assert_allclose(lazy.compute(), mixture.score_samples(X))
+
+
+def test_sparse_rows(table):
+    X, y = table
+    X = np.where(np.abs(X) > 1.0, X, 0.0)
+    clf = DPBayesianLogisticRegression(random_state=0)
+    here = clf.fit(sp.csr_matrix(X), y).posterior_samples_
+    blocks = da.from_array(X, chunks=(900, -1)).map_blocks(sp.csr_matrix)
+    there = clf.fit(blocks, da.from_array(y, chunks=900)).posterior_samples_
+    np.testing.assert_array_equal(here, there)
+
+
+def frame_of(X, y):
+    """Return a data frame with gaps and a text column."""
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.loc[::7, "b"] = np.nan
+    return frame.assign(colour=np.where(X[:, 0] > 0, "red", "blue"), label=y)
+
+
+def test_the_workflow_on_data_frames(table, client):
+    frame = frame_of(*table)
+    parts = dd.from_pandas(frame, npartitions=5)
+    numbers, scaled = list("abcd"), {}
+    for name, data in (("here", frame), ("there", parts)):
+        imputer = DPImputer(strategy="median", epsilon=1.0, random_state=0).fit(data[numbers])
+        filled = imputer.transform(data[numbers])
+        scaler = DPQuantileScaler(epsilon=1.0, random_state=1).fit(filled)
+        encoder = DPOneHotEncoder(epsilon=1.0, random_state=2).fit(data[["colour"]])
+        codes = encoder.transform(data[["colour"]])
+        scaled[name] = [
+            imputer.statistics_,
+            scaler.lower_,
+            scaler.upper_,
+            np.asarray(scaler.transform(filled)),
+            np.asarray(codes),
+        ]
+        assert list(imputer.feature_names_in_) == numbers
+        assert encoder.categories_ == [["blue", "red"]]
+    for mine, theirs in zip(scaled["here"], scaled["there"], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_predictions_and_scores_of_collections(table, client):
+    frame = frame_of(*table).drop(columns=["b", "colour"])
+    parts = dd.from_pandas(frame, npartitions=3)
+    parts = dd.concat([parts, parts[parts.a > 1e9]])  # The last partitions have no rows.
+    features = ["a", "c", "d"]
+    scaler = BoundedScaler(-4.0, 4.0).fit(parts[features])
+    clipper = RowNormClipper(1.0).fit(parts[features])
+    assert np.linalg.norm(np.asarray(clipper.transform(parts[features])), axis=1).max() < 1.0 + 1e-9
+    clf = DPBayesianLogisticRegression(random_state=0)
+    clf.fit(scaler.transform(parts[features]), parts["label"], client=client)
+    rows = scaler.transform(frame[features])
+    here = DPBayesianLogisticRegression(random_state=0).fit(rows, frame["label"])
+    np.testing.assert_array_equal(here.posterior_samples_, clf.posterior_samples_)
+    lazy = scaler.transform(parts[features])
+    for method in ("predict_proba", "predict", "decision_function"):
+        predicted = getattr(clf, method)(lazy)
+        assert isinstance(predicted, da.Array)
+        np.testing.assert_array_equal(predicted.compute(), getattr(clf, method)(rows))
+    labels, shares = clf.predict(lazy), clf.predict_proba(lazy)[:, 1]
+    for score, of in ((dp_accuracy_score, labels), (dp_log_loss, shares)):
+        options = {"epsilon": 1.0, "random_state": 0}
+        if score is dp_log_loss:
+            options["labels"] = ["no", "yes"]
+        expected = score(frame["label"], np.asarray(of), **options)
+        assert score(parts["label"], of, **options) == expected
+
+
+def test_private_pipelines(table):
+    X, y = table
+    pipeline = make_private_pipeline(
+        DPQuantileScaler(random_state=0), DPBayesianLogisticRegression(random_state=0), epsilon=1.0
+    )
+    here = pipeline.fit(X, y)[-1].posterior_samples_
+    cost = pipeline.spent_epsilon_
+    there = pipeline.fit(*in_parts(X, y))[-1].posterior_samples_
+    np.testing.assert_array_equal(here, there)
+    assert pipeline.spent_epsilon_ == cost <= 1.0
+
+
+# What is refused, before anything is spent
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda X, y: (X, None), "y is None"),
+        (lambda X, y: (np.where(X > 3.0, np.nan, X), y), "DPImputer"),
+        (lambda X, y: (X, np.where(X[:, 0] > 3.0, "perhaps", y)), "not in classes"),
+        (lambda X, y: (X, y[:-701]), "partitions of X"),
+        (lambda X, y: (X[:0], y[:0]), "0 rows"),
+    ],
+    ids=["no labels", "NaN", "a label", "lengths", "empty"],
+)
+def test_bad_tables_are_refused(table, client, on_cluster, spoil, message):
+    X, y = spoil(*table)
+    X = da.from_array(X, chunks=(700, -1))
+    y = y if y is None else da.from_array(y, chunks=700)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    clf = DPBayesianLogisticRegression(classes=["no", "yes"], random_state=0)
+    with ledger, pytest.raises(ValueError, match=message):
+        clf.fit(X, y, client=client if on_cluster else None)
+    assert ledger.spent_epsilon == 0.0
+
+
+def test_what_is_not_for_collections_says_so(table):
+    X, y = in_parts(*table)
+    with pytest.raises(TypeError, match="in memory"):
+        DPBayesianMLPClassifier().fit(X, y)
+    for sampler in ("dp_fast_mh", "dp_mh"):
+        with pytest.raises(ValueError, match="Dask"):
+            DPBayesianLogisticRegression(sampler=sampler).fit(X, y)
+    with pytest.raises(ValueError, match="groups are for tables in memory"):
+        DPBayesianLogisticRegression(max_rows_per_group=2).fit(X, y, groups=np.arange(4_000))
+    with pytest.raises(ValueError, match="client is for collections"):
+        DPBayesianLogisticRegression().fit(*table, client=object())
+    with pytest.raises(ValueError, match="not numeric"):
+        parts = dd.from_pandas(frame_of(*table), npartitions=2)
+        DPBayesianLogisticRegression().fit(parts.drop(columns="label"), parts["label"])
+
+
+# What goes wrong on the way
+
+
+def kill():
+    """End a worker's process as a lost machine does."""
+    os._exit(1)
+
+
+def test_a_worker_that_dies_changes_nothing(table, monkeypatch):
+    X, y = table
+    clf = DPBayesianLogisticRegression(random_state=0)
+    here = clf.fit(X, y).posterior_samples_
+    call, passes = DaskParts.call, []
+
+    def dying(self, *args):
+        passes.append(1)
+        if len(passes) == 6:
+            victim = next(iter(self.client.scheduler_info()["workers"]))
+            self.client.run(kill, workers=[victim], on_error="ignore")
+        return call(self, *args)
+
+    monkeypatch.setattr(DaskParts, "call", dying)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as other:
+            there = clf.fit(*in_parts(X, y), client=other).posterior_samples_
+    assert len(passes) > 6
+    np.testing.assert_array_equal(here, there)
+
+
+@pytest.mark.parametrize("sampler", ["auto", "sgld"])
+def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sampler, monkeypatch):
+    X, y = table
+    calls = []
+    split = parts.Parts.each if sampler == "auto" else parts.exact_sum
+
+    def failing(*args, **options):
+        calls.append(1)
+        if len(calls) == 5:
+            raise RuntimeError("the network is down")
+        return split(*args, **options)
+
+    target = parts.Parts if sampler == "auto" else parts
+    monkeypatch.setattr(target, "each" if sampler == "auto" else "exact_sum", failing)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
+    with ledger, pytest.warns(PrivacyWarning, match="whole plan is spent"):
+        with pytest.raises(RuntimeError, match="the network is down"):
+            clf.fit(*in_parts(X, y), client=client)
+    assert ledger.spent_epsilon > 0.9
+    assert not hasattr(clf, "posterior_samples_")
+
+
+def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
+    secret = client.scatter(Part(np.array([123456.789])))
+    secrets = DaskParts(client, [secret], [1])
+    with pytest.raises(RuntimeError, match="ended with TypeError") as caught:
+        secrets.each(dict.__getitem__, "123456.789")
+    assert "123456.789" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_nothing_stays_open(table):
+    DPBayesianLogisticRegression(random_state=0).fit(*in_parts(*table))
+    assert not parts._open
