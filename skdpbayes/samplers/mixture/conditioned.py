@@ -237,7 +237,7 @@ class Conditioned:
             energy = np.sum(degrees * np.log(local) + precisions, axis=(1, 2))
             return energy, degrees - 2.0 * precisions
         d = local.shape[-1]
-        inverse = np.linalg.inv(local)
+        inverse = _lower_inverse(local)
         whole = inverse @ np.linalg.inv(self.at.factors[: local.shape[1]])
         i = np.arange(d)
         exponents = (
@@ -268,6 +268,16 @@ class Conditioned:
             if self.model.covariance_type == "tied":
                 of_factors = of_factors[:1]
         return np.concatenate([of_logs, of_shift.ravel(), of_factors.ravel()])
+
+
+def _lower_inverse(matrices):
+    """Return the inverses of lower triangular matrices; where numbers overflow, they are not finite."""
+    inverse = np.zeros_like(matrices)
+    for i in range(matrices.shape[-1]):
+        inverse[..., i, i] = 1.0 / matrices[..., i, i]
+        above = matrices[..., i, None, :i] @ inverse[..., :i, :i]
+        inverse[..., i, :i] = -inverse[..., i, i, None] * above[..., 0, :]
+    return inverse
 
 
 def _by_log_diagonal(slope, local):

@@ -227,3 +227,21 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     monkeypatch.setattr(noise_aware, "make_look", deluded)
     found = covered(10_000, 2, 0.2, 12)
     assert found < 0.8 if factor < 1 else found > 0.95
+
+
+def test_a_component_too_many_is_drawn_without_an_error(rng):
+    # Of its own covariance hardly anything is known, so that chains go to where matrices are singular.
+    X = rng.normal(size=(4_000, 4))
+    for seed in range(3):
+        mixture = DPGaussianMixturePosterior(
+            2, covariance_type="full", epsilon=3.0, random_state=seed
+        ).fit(X)
+        assert np.isfinite(mixture.posterior_samples_.covariances).all()
+
+
+def test_energies_where_matrices_are_singular_or_overflow_are_no_errors(conditioned):
+    u = np.array([-1e3, 1e3, -1e200, 1e200])[:, None] * np.ones(conditioned.start.size)
+    with np.errstate(all="ignore"):
+        energy, gradient = conditioned.potential(u)
+    assert energy.shape == (4,)
+    assert gradient.shape == u.shape
