@@ -136,6 +136,11 @@ def is_collection(X):
     return dask is not None and dask.is_dask_collection(X)
 
 
+def in_memory(values):
+    """Return values, computed if they are a collection of Dask."""
+    return values.compute() if is_collection(values) else values
+
+
 def example_of(X):
     """Return a row of a collection's kind, which says what is public; other tables as they are."""
     if not is_collection(X):

@@ -11,6 +11,7 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
+from .._estimator.tables import in_memory
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {
@@ -70,6 +71,7 @@ def probability_column(values, name):
 
 def probability_table(values, name, n_classes):
     """Return probabilities of all classes, of shape (n_samples, n_classes); a column is the second's."""
+    values = in_memory(values)
     if np.ndim(values) == 2 and np.shape(values)[1] > 1 and not sp.issparse(values):
         table = _in_unit_interval(_numbers(values, name), name)
     else:
@@ -148,6 +150,7 @@ def label_numbers(y, labels, name):
 
 
 def _column(values, name):
+    values = in_memory(values)
     if sp.issparse(values):
         raise TypeError(f"{name} is sparse, and scores take dense columns: pass {name}.toarray().")
     if np.ndim(values) == 1 and len(values) == 0:

@@ -312,3 +312,23 @@ def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
 def test_nothing_stays_open(table):
     DPBayesianLogisticRegression(random_state=0).fit(*in_parts(*table))
     assert not parts._open
+
+
+def test_searches_on_a_cluster_are_charged(table, client, tmp_path):
+    from sklearn.model_selection import GridSearchCV
+
+    joblib = pytest.importorskip("joblib")
+    search = GridSearchCV(
+        DPBayesianLogisticRegression(epsilon=0.25, delta=1e-6), {"prior_scale": [0.5, 1.0]}, cv=2
+    )
+    ledger = PrivacyLedger(epsilon=4.0, delta=1e-4, path=tmp_path / "ledger.sqlite")
+    with ledger, joblib.parallel_config("dask", client=client):
+        search.fit(*table)
+    assert len(ledger.history()) == 5
+    # One that is in the memory of this process cannot be told.
+    with (
+        PrivacyLedger(epsilon=4.0, delta=1e-4) as ledger,
+        joblib.parallel_config("dask", client=client),
+    ):
+        with pytest.raises(Exception, match="cannot be charged"):
+            search.set_params(error_score="raise").fit(*table)
