@@ -124,8 +124,8 @@ def is_positive(y, pos_label):
         return y == pos_label
     if y.dtype.kind not in "biuf" or not np.isin(y, (-1, 0, 1)).all():
         raise ValueError(
-            "y_true holds labels other than 0 (or -1) and 1: say which one is positive, by pos_label, the "
-            "one whose probabilities y_score holds, e.g. pos_label=clf.classes_[1]."
+            "y_true holds labels other than 0 (or -1) and 1: say which one is positive, by pos_label, "
+            "e.g. pos_label=clf.classes_[1] for the second column of predict_proba."
         )
     return y == 1
 
