@@ -15,7 +15,7 @@ from skdpbayes import DPBayesianLogisticRegression as Logistic
 from skdpbayes import DPBayesianMLPClassifier as Network
 from skdpbayes import DPGaussianMixturePosterior as Mixture
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.metrics import dp_accuracy_score
+from skdpbayes.metrics import dp_accuracy_score, dp_log_loss, dp_roc_auc_score
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
@@ -48,6 +48,24 @@ ERRORS = {
     "None in y, classes": (
         lambda: Logistic(classes=[0, 1]).fit(X, NONE),
         "list all that can occur, and leave out rows without a label",
+    ),
+    "NA in y": (
+        lambda: Logistic(classes=["a", "b"]).fit(
+            X, pd.Series([None, *"ab" * 150][:N], dtype="string")
+        ),
+        "leave out rows without a label",
+    ),
+    "a mark in a column of numbers": (
+        lambda: Logistic().fit(np.where(X[0, 0] == X, "?", X.astype(object)), Y),
+        r"pandas.to_numeric\(column, errors='coerce'\)",
+    ),
+    "a score of text without labels": (
+        lambda: dp_log_loss(np.where(Y, "yes", "no"), np.full((N, 2), 0.5), epsilon=1.0),
+        "e.g. labels=clf.classes_",
+    ),
+    "a rank of text without a label": (
+        lambda: dp_roc_auc_score(np.where(Y, "yes", "no"), X[:, 0], epsilon=1.0),
+        r"e.g. pos_label=clf.classes_\[1\]",
     ),
     "NaN in y": (lambda: Logistic().fit(X, [np.nan, *Y[1:]]), "leave out rows without a label"),
     "labels of two kinds": (

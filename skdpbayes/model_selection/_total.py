@@ -13,7 +13,8 @@ from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, Shu
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
-from ..pipeline._leaks import children, is_private, leaks
+from ..pipeline._leaks import children, is_free, is_private, leaks
+from ..privacy.cost import PrivacyCost
 from ..privacy.parallel import in_parallel
 
 
@@ -169,7 +170,8 @@ def fit_cost(estimator):
 def _spent(step):
     """Return the costs of a fitted step, or of all that it holds."""
     if hasattr(step, "privacy_cost_"):
-        return [step.privacy_cost_]
+        cost = step.privacy_cost_
+        return [] if cost == PrivacyCost(cost.neighboring_relation) else [cost]
     held = getattr(step, "transformers_", None) or children(step) or []
     return [cost for _, one, *_ in held for cost in _spent(one)]
 
@@ -180,7 +182,8 @@ def _refuse_leaks(estimator):
 
 
 def _spends(step):
-    return is_private(step) or any(_spends(one) for _, one in children(step) or ())
+    own = is_private(step) and not is_free(step)
+    return own or any(_spends(one) for _, one in children(step) or ())
 
 
 def _final(estimator):
@@ -211,8 +214,9 @@ def spending_step(candidate):
     if not hasattr(final, "privacy_plan") or any(map(_spends, others)):
         raise ValueError(
             "the candidates' costs cannot be planned: the search's estimator must be one of the package, or "
-            "a pipeline in which only the last step spends. Run the search within a PrivacyLedger, "
-            "which adds up everything."
+            "a pipeline in which only the last step spends. Before it take steps with public parameters, "
+            "such as BoundedScaler, DPImputer(), OneHotEncoder(categories=[...], handle_unknown='ignore'); "
+            "what scikit-learn's searches spend with others a PrivacyLedger adds up."
         )
     _refuse_leaks(candidate)
     return final

@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from ..preprocessing import DPImputer
+
 # They look at nothing but the number of columns, and handle each row by itself.
 _LEARN_NOTHING = {
     "AdditiveChi2Sampler",
@@ -46,6 +48,11 @@ def children(step):
 def is_private(step):
     """Tell whether a step keeps to a budget by itself."""
     return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
+
+
+def is_free(step):
+    """Tell whether a private step spends nothing, whatever its budget."""
+    return isinstance(step, DPImputer) and step.strategy == "constant"
 
 
 def leaks(step):
