@@ -5,12 +5,14 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes._estimator.persons import check_groups
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import make_private_pipeline
@@ -189,6 +191,56 @@ def test_one_without_the_other_is_refused_before_anything_is_spent(table):
         assert ledger.spent_epsilon == 0.0
         logistic(3, delta=1e-5).fit(X, y, groups=groups)
     assert 0.99 < ledger.spent_epsilon <= 1.0
+
+
+def with_a_hole(kind):
+    """Persons of whom the last is missing, as ``kind`` has it."""
+    names = ["Jane Doe 12345"] * (N - 1)
+    missing, dtype = kind
+    if dtype == "list":
+        return [*names, missing]
+    if dtype == "pandas":
+        return pd.Series([*names, missing], dtype="string")
+    return np.array([*names, missing], dtype=dtype)
+
+
+HOLES = {
+    f"{missing}-{dtype}": (missing, dtype)
+    for missing in (None, np.nan, pd.NA, pd.NaT)
+    for dtype in ("list", "pandas", object)
+}
+if hasattr(np.dtypes, "StringDType"):
+    HOLES["nan-numpy"] = np.nan, np.dtypes.StringDType(na_object=np.nan)
+
+
+@pytest.mark.parametrize("kind", HOLES.values(), ids=HOLES)
+def test_missing_groups_are_refused_by_name(table, kind):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="groups has missing values.*leave them out") as caught:
+        logistic().fit(X, y, groups=with_a_hole(kind))
+    assert "12345" not in repr(caught.value) and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "groups", [np.full(N - 1, 12345), np.full((N, 2), 12345), ["12345"] * 7, [(1, 2)] * N]
+)
+def test_groups_of_another_shape_are_refused_by_name(table, groups):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=r"groups is of shape.*must be \(1500,\)") as caught:
+        logistic().fit(X, y, groups=groups)
+    assert "12345" not in repr(caught.value)
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series, pd.Categorical, "string", "frame", "bytes"])
+def test_groups_of_any_kind_are_the_same_persons(table, kind):
+    groups = table[-1]
+    made = {
+        "string": lambda: pd.Series(groups, dtype="string"),
+        "frame": lambda: pd.DataFrame({"who": groups}),
+        "bytes": lambda: groups.astype("S"),
+    }
+    given = made[kind]() if kind in made else kind(groups)
+    np.testing.assert_array_equal(check_groups(given, 2, N), check_groups(groups, 2, N))
 
 
 def test_labels_that_have_no_order_are_refused(table):
