@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
@@ -155,6 +156,66 @@ def test_columns_that_a_function_selects_are_named():
     assert "function" in leaks(ColumnTransformer(selected))[0]
     types = make_column_selector(dtype_include="number")
     assert leaks(ColumnTransformer([("a", DPImputer(), types)])) == []
+
+
+def test_a_choice_by_density_tells_of_one_row():
+    """scikit-learn's ``sparse_output_`` is part of what is published, and is not released by anybody."""
+    lists = OneHotEncoder(categories=[["a", "b", "c"]], handle_unknown="ignore")
+    rows = np.array([["a"]] * 18 + [["z"]] * 2)
+    shown = []
+    for last in ("a", "z"):
+        rows[17] = last
+        columns = ColumnTransformer([("a", lists, [0])], sparse_threshold=0.3)
+        shown.append(columns.fit(rows).sparse_output_)
+    assert shown == [False, True]
+    with pytest.raises(ValueError, match="OneHotEncoder.*sparse_threshold=0.*Nothing was read"):
+        make_private_pipeline(columns, Cheap(), strict=True).fit(rows, np.arange(20) % 2)
+
+
+def columns_of(step, **options):
+    inner = ColumnTransformer([("a", make_pipeline(step), ["region"])], **options)
+    return ColumnTransformer([("b", inner, ["region"]), ("c", DPQuantileScaler(), ["age"])])
+
+
+LISTS = OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore")
+
+
+@pytest.mark.parametrize(
+    "step, n_leaks",
+    [
+        (columns_of(LISTS), 2),
+        (columns_of(LISTS, sparse_threshold=0), 1),
+        (columns_of(LISTS).set_params(sparse_threshold=0, b__sparse_threshold=0), 0),
+        (columns_of(clone(LISTS).set_params(sparse_output=False)), 0),
+        (columns_of(DPOneHotEncoder(sparse_output=True)), 0),
+        (make_pipeline(LISTS), 0),
+    ],
+)
+def test_a_choice_by_density_is_named(step, n_leaks):
+    found = leaks(step)
+    assert len(found) == n_leaks and all("sparse_output=False" in text for text in found)
+
+
+def test_a_sparse_table_has_a_density():
+    rows, labels = sp.csr_array(np.eye(40)[:, :3]), np.arange(40) % 2
+    for threshold, found in ((0.3, "sparse table"), (0.0, None)):
+        columns = ColumnTransformer([("a", Normalizer(), [0, 1, 2])], sparse_threshold=threshold)
+        pipe = make_private_pipeline(columns, Cheap(), strict=True)
+        if found:
+            with pytest.raises(ValueError, match=found):
+                pipe.fit(rows, labels)
+        else:
+            pipe.fit(rows, labels)
+
+
+def test_private_indicators_have_the_same_density_in_every_table():
+    """What they are is released; how many entries a row has is then known."""
+    shapes = set()
+    for seed in range(5):
+        rows = np.random.default_rng(seed).choice(["a", "b", "z"], size=(50, 2)).astype(object)
+        encoder = DPOneHotEncoder(categories=[["a", "b"], ["a", "c"]], sparse_output=True)
+        shapes.add(tuple(np.diff(encoder.fit_transform(rows).indptr)))
+    assert shapes == {(2,) * 50}
 
 
 def test_a_private_pipeline_in_another_is_refused_and_nothing_is_spent(frame):
