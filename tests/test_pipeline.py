@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
@@ -30,10 +30,12 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
+from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline._columns import spending_steps
 from skdpbayes.pipeline._leaks import leaks
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
@@ -247,6 +249,45 @@ def test_a_fit_that_fails_is_noted_as_one(frame):
     with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError):
         make_private_pipeline(DPQuantileScaler(), Cheap()).fit(X[["region"]], y)
     assert [one["status"] for one in ledger.records()] == ["failed"]
+
+
+REGIONS = ["north", "south", None, *(str(i) for i in range(300))]
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        OneHotEncoder(categories=[REGIONS], handle_unknown="ignore", sparse_output=False),
+        DPOneHotEncoder(categories=[REGIONS]),
+        DPOneHotEncoder(categories={"region": REGIONS}),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(frame, encoder):
+    X, y = frame
+    columns = make_column_transformer((DPQuantileScaler(), ["age"]), (encoder, ["region"]))
+    width = columns.fit_transform(X).shape[1]
+    assert spending_steps(columns, 3, X)[1] == width > 300
+    last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1], data_norm=1.5)
+    pipe = make_private_pipeline(columns, last, delta=1e-5)
+    with PrivacyLedger(10.0, 1e-4) as ledger:
+        with pytest.raises(ValueError, match=f"up to 200 coefficients, and there are {width + 1}"):
+            pipe.fit(X, y)
+        assert ledger.spent_epsilon == 0.0 and ledger.records() == []
+
+
+def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame):
+    X, y = frame
+    X = X.assign(region=np.arange(N) % 210)
+    last = DPBayesianLogisticRegression(np.inf, sampler="noise_aware", classes=[0, 1])
+    pipe = make_private_pipeline(DPOneHotEncoder(), last, epsilon=60.0, delta=1e-5)
+    with PrivacyLedger(100.0, 1e-4) as ledger, pytest.raises(ValueError) as caught:
+        pipe.fit(X[["region"]], y)
+    assert "take fewer columns, or a chain by sampler='auto'" in str(caught.value)
+    plan = pipe.privacy_plan(N, 1)
+    note = f"epsilon = {plan.epsilon:.4g} at delta = 1e-05, whichever step failed; nothing beyond"
+    assert note in caught.value.__notes__[0]
+    assert ledger.spent_epsilon == pytest.approx(plan.cost.epsilon(1e-4))
 
 
 def test_steps_that_learn_nothing_pass():

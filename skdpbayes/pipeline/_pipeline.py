@@ -150,8 +150,12 @@ class PrivatePipeline(Pipeline):
             with prepaid():
                 super().fit(X, y, **params)
             self._check_charge(plan)
-        except BaseException:
+        except BaseException as error:
             reservations.close("failed")
+            error.add_note(
+                f"The pipeline's whole plan counts as spent, epsilon = {plan.epsilon:.4g} at delta = "
+                f"{plan.delta:.3g}, whichever step failed; nothing beyond it is."
+            )
             raise
         reservations.close("completed")
         self.plan_ = plan
