@@ -97,3 +97,22 @@ def _own_weights(weights, n_samples):
         )
     check_non_negative(weights, "sample_weight")
     return weights
+
+
+def refuse_weights(estimator, others):
+    """Raise a TypeError for arguments of a fit that are not known, weights by name.
+
+    Parameters
+    ----------
+    estimator : estimator
+    others : dict
+    """
+    name = type(estimator).__name__
+    for argument, value in others.items():
+        if argument != "sample_weight":
+            raise TypeError(f"{name}.fit() got an unexpected keyword argument {argument!r}.")
+        if value is not None:
+            raise TypeError(
+                f"{name} takes no sample_weight, all rows count 1: leave it out, or take "
+                "DPBayesianLogisticRegression. Do not repeat rows instead: only one copy would be protected."
+            )
