@@ -18,6 +18,7 @@ from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.validation import validate_table
+from ._estimator.weights import refuse_weights
 from .samplers.mixture import MixtureSampler
 from .targets.mixture import MixtureModel, make_mixture, unpack_mixture
 
@@ -295,7 +296,7 @@ class DPGaussianMixturePosterior(
 
     # From the table
 
-    def fit(self, X, y=None, groups=None):
+    def fit(self, X, y=None, groups=None, **others):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -305,6 +306,8 @@ class DPGaussianMixturePosterior(
         y : ignored
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
+        **others : dict
+            Refused, ``sample_weight`` among them: all rows count 1.
 
         Returns
         -------
@@ -318,6 +321,7 @@ class DPGaussianMixturePosterior(
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
         """
+        refuse_weights(self, others)
         self._validate_params()
         X = validate_table(self, X, reset=True, accept_sparse=False)
         n_samples, X = self._at_most(groups, X)

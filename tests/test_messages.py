@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from skdpbayes import DPBayesianLogisticRegression as Logistic
 from skdpbayes import DPBayesianMLPClassifier as Network
@@ -106,6 +108,15 @@ ERRORS = {
         lambda: Logistic(sampler="sgld", n_draws=10**6, n_steps=100).fit(X, Y),
         "n_draws.*n_steps",
     ),
+    "weights, network": (
+        lambda: Network((4,)).fit(X, Y, sample_weight=np.ones(N)),
+        "no sample_weight.*leave it out.*DPBayesianLogisticRegression",
+    ),
+    "weights, mixture": (
+        lambda: mixture().fit(X, sample_weight=np.ones(N)),
+        "no sample_weight.*leave it out.*DPBayesianLogisticRegression",
+    ),
+    "an unknown argument": (lambda: mixture().fit(X, persons=Y), "unexpected.*'persons'"),
     "an unknown sampler": (lambda: Logistic(sampler="nuts").fit(X, Y), "'noise_aware'"),
 }
 
@@ -117,6 +128,17 @@ def test_an_error_names_the_remedy_and_nothing_was_spent(do, remedy):
     assert re.search(remedy, str(caught.value))
     assert "SimpleImputer" not in str(caught.value)
     assert ledger.spent_epsilon == 0
+
+
+@pytest.mark.parametrize("one", [Network((4,), n_steps=3, n_draws=1), mixture()], ids=repr)
+def test_no_weights_are_none(one):
+    """Also to scikit-learn, which asks before it passes weights, and passes None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one.fit(X, Y, sample_weight=None)
+    assert not has_fit_parameter(one, "sample_weight")
+    with sklearn.config_context(enable_metadata_routing=True), pytest.raises(TypeError):
+        one.set_fit_request(sample_weight=True)
 
 
 @pytest.mark.parametrize("level", [90, 0, 1, np.nan, "0.9"])
