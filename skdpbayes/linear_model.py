@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from ._estimator.blocks import by_blocks
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
-from ._estimator.diagnostics import shortness
+from ._estimator.diagnostics import narrowness, shortness
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import (
@@ -348,12 +348,13 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
                 )
                 in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
                 draws = self._draw(target, plan, in_blocks)
-        for text in shortness(draws, self.plan_):
+        mean, scale = draws.mean(axis=0), model._scales(n_features)[0]
+        told = shortness(draws, self.plan_) + narrowness(mean[:, :n_features], scale, self.plan_)
+        for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
         self.data_norm_ = model._norm(n_features)
         self.posterior_samples_ = draws
-        mean = draws.mean(axis=0)
         self.coef_ = mean[:, :n_features].copy()
         self.intercept_ = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
         return self

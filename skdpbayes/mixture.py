@@ -18,6 +18,7 @@ from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.tables import mixture_of, read_table
+from ._estimator.weights import refuse_weights
 from .samplers.mixture import MixtureSampler
 from .targets._elsewhere import mixture_elsewhere
 from .targets.mixture import MixtureModel, unpack_mixture
@@ -297,7 +298,7 @@ class DPGaussianMixturePosterior(
 
     # From the table
 
-    def fit(self, X, y=None, groups=None, *, client=None):
+    def fit(self, X, y=None, groups=None, *, client=None, **others):
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -309,6 +310,8 @@ class DPGaussianMixturePosterior(
             Whose row it is, with ``max_rows_per_group``.
         client : distributed.Client or None, default=None
             Who computes on collections of Dask; None is the current one, or this process if there is none.
+        **others : dict
+            Refused, ``sample_weight`` among them: all rows count 1.
 
         Returns
         -------
@@ -322,6 +325,7 @@ class DPGaussianMixturePosterior(
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
         """
+        refuse_weights(self, others)
         self._validate_params()
         with read_table(self, X, groups=groups, client=client, accept_sparse=False) as table:
             model = self._model(table.n_features)

@@ -19,6 +19,7 @@ from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.tables import read_table
 from ._estimator.validation import validate_table
+from ._estimator.weights import refuse_weights
 from ._silence import silently
 from .random import public_generator
 from .samplers.network import NetworkSampler
@@ -248,7 +249,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     # From the table
 
-    def fit(self, X, y, groups=None):
+    def fit(self, X, y, groups=None, **others):
         """Draw weights, within the budget.
 
         Parameters
@@ -259,6 +260,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             Labels.
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
+        **others : dict
+            Refused, ``sample_weight`` among them: all rows count 1.
 
         Returns
         -------
@@ -266,12 +269,13 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
             then.
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
         """
+        refuse_weights(self, others)
         self._validate_params()
         table = read_table(self, X, y, groups=groups, accept_sparse=False)
         classes, n_features = table.classes, table.n_features

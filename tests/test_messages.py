@@ -7,15 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from skdpbayes import DPBayesianLogisticRegression as Logistic
 from skdpbayes import DPBayesianMLPClassifier as Network
 from skdpbayes import DPGaussianMixturePosterior as Mixture
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.metrics import dp_accuracy_score
+from skdpbayes.metrics import dp_accuracy_score, dp_log_loss, dp_roc_auc_score
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
@@ -48,6 +50,24 @@ ERRORS = {
     "None in y, classes": (
         lambda: Logistic(classes=[0, 1]).fit(X, NONE),
         "list all that can occur, and leave out rows without a label",
+    ),
+    "NA in y": (
+        lambda: Logistic(classes=["a", "b"]).fit(
+            X, pd.Series([None, *"ab" * 150][:N], dtype="string")
+        ),
+        "leave out rows without a label",
+    ),
+    "a mark in a column of numbers": (
+        lambda: Logistic().fit(np.where(X[0, 0] == X, "?", X.astype(object)), Y),
+        r"pandas.to_numeric\(column, errors='coerce'\)",
+    ),
+    "a score of text without labels": (
+        lambda: dp_log_loss(np.where(Y, "yes", "no"), np.full((N, 2), 0.5), epsilon=1.0),
+        "e.g. labels=clf.classes_",
+    ),
+    "a rank of text without a label": (
+        lambda: dp_roc_auc_score(np.where(Y, "yes", "no"), X[:, 0], epsilon=1.0),
+        r"e.g. pos_label=clf.classes_\[1\]",
     ),
     "NaN in y": (lambda: Logistic().fit(X, [np.nan, *Y[1:]]), "leave out rows without a label"),
     "labels of two kinds": (
@@ -88,6 +108,15 @@ ERRORS = {
         lambda: Logistic(sampler="sgld", n_draws=10**6, n_steps=100).fit(X, Y),
         "n_draws.*n_steps",
     ),
+    "weights, network": (
+        lambda: Network((4,)).fit(X, Y, sample_weight=np.ones(N)),
+        "no sample_weight.*leave it out.*DPBayesianLogisticRegression",
+    ),
+    "weights, mixture": (
+        lambda: mixture().fit(X, sample_weight=np.ones(N)),
+        "no sample_weight.*leave it out.*DPBayesianLogisticRegression",
+    ),
+    "an unknown argument": (lambda: mixture().fit(X, persons=Y), "unexpected.*'persons'"),
     "an unknown sampler": (lambda: Logistic(sampler="nuts").fit(X, Y), "'noise_aware'"),
 }
 
@@ -99,6 +128,17 @@ def test_an_error_names_the_remedy_and_nothing_was_spent(do, remedy):
     assert re.search(remedy, str(caught.value))
     assert "SimpleImputer" not in str(caught.value)
     assert ledger.spent_epsilon == 0
+
+
+@pytest.mark.parametrize("one", [Network((4,), n_steps=3, n_draws=1), mixture()], ids=repr)
+def test_no_weights_are_none(one):
+    """Also to scikit-learn, which asks before it passes weights, and passes None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one.fit(X, Y, sample_weight=None)
+    assert not has_fit_parameter(one, "sample_weight")
+    with sklearn.config_context(enable_metadata_routing=True), pytest.raises(TypeError):
+        one.set_fit_request(sample_weight=True)
 
 
 @pytest.mark.parametrize("level", [90, 0, 1, np.nan, "0.9"])

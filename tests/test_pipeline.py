@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
@@ -29,10 +30,12 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
+from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline._columns import spending_steps
 from skdpbayes.pipeline._leaks import leaks
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
@@ -157,6 +160,66 @@ def test_columns_that_a_function_selects_are_named():
     assert leaks(ColumnTransformer([("a", DPImputer(), types)])) == []
 
 
+def test_a_choice_by_density_tells_of_one_row():
+    """scikit-learn's ``sparse_output_`` is part of what is published, and is not released by anybody."""
+    lists = OneHotEncoder(categories=[["a", "b", "c"]], handle_unknown="ignore")
+    rows = np.array([["a"]] * 18 + [["z"]] * 2)
+    shown = []
+    for last in ("a", "z"):
+        rows[17] = last
+        columns = ColumnTransformer([("a", lists, [0])], sparse_threshold=0.3)
+        shown.append(columns.fit(rows).sparse_output_)
+    assert shown == [False, True]
+    with pytest.raises(ValueError, match="OneHotEncoder.*sparse_threshold=0.*Nothing was read"):
+        make_private_pipeline(columns, Cheap(), strict=True).fit(rows, np.arange(20) % 2)
+
+
+def columns_of(step, **options):
+    inner = ColumnTransformer([("a", make_pipeline(step), ["region"])], **options)
+    return ColumnTransformer([("b", inner, ["region"]), ("c", DPQuantileScaler(), ["age"])])
+
+
+LISTS = OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore")
+
+
+@pytest.mark.parametrize(
+    "step, n_leaks",
+    [
+        (columns_of(LISTS), 2),
+        (columns_of(LISTS, sparse_threshold=0), 1),
+        (columns_of(LISTS).set_params(sparse_threshold=0, b__sparse_threshold=0), 0),
+        (columns_of(clone(LISTS).set_params(sparse_output=False)), 0),
+        (columns_of(DPOneHotEncoder(sparse_output=True)), 0),
+        (make_pipeline(LISTS), 0),
+    ],
+)
+def test_a_choice_by_density_is_named(step, n_leaks):
+    found = leaks(step)
+    assert len(found) == n_leaks and all("sparse_output=False" in text for text in found)
+
+
+def test_a_sparse_table_has_a_density():
+    rows, labels = sp.csr_array(np.eye(40)[:, :3]), np.arange(40) % 2
+    for threshold, found in ((0.3, "sparse table"), (0.0, None)):
+        columns = ColumnTransformer([("a", Normalizer(), [0, 1, 2])], sparse_threshold=threshold)
+        pipe = make_private_pipeline(columns, Cheap(), strict=True)
+        if found:
+            with pytest.raises(ValueError, match=found):
+                pipe.fit(rows, labels)
+        else:
+            pipe.fit(rows, labels)
+
+
+def test_private_indicators_have_the_same_density_in_every_table():
+    """What they are is released; how many entries a row has is then known."""
+    shapes = set()
+    for seed in range(5):
+        rows = np.random.default_rng(seed).choice(["a", "b", "z"], size=(50, 2)).astype(object)
+        encoder = DPOneHotEncoder(categories=[["a", "b"], ["a", "c"]], sparse_output=True)
+        shapes.add(tuple(np.diff(encoder.fit_transform(rows).indptr)))
+    assert shapes == {(2,) * 50}
+
+
 def test_a_private_pipeline_in_another_is_refused_and_nothing_is_spent(frame):
     X, y = frame
     inner = make_private_pipeline(DPQuantileScaler(), epsilon=50.0)
@@ -186,6 +249,45 @@ def test_a_fit_that_fails_is_noted_as_one(frame):
     with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError):
         make_private_pipeline(DPQuantileScaler(), Cheap()).fit(X[["region"]], y)
     assert [one["status"] for one in ledger.records()] == ["failed"]
+
+
+REGIONS = ["north", "south", None, *(str(i) for i in range(300))]
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        OneHotEncoder(categories=[REGIONS], handle_unknown="ignore", sparse_output=False),
+        DPOneHotEncoder(categories=[REGIONS]),
+        DPOneHotEncoder(categories={"region": REGIONS}),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(frame, encoder):
+    X, y = frame
+    columns = make_column_transformer((DPQuantileScaler(), ["age"]), (encoder, ["region"]))
+    width = columns.fit_transform(X).shape[1]
+    assert spending_steps(columns, 3, X)[1] == width > 300
+    last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1], data_norm=1.5)
+    pipe = make_private_pipeline(columns, last, delta=1e-5)
+    with PrivacyLedger(10.0, 1e-4) as ledger:
+        with pytest.raises(ValueError, match=f"up to 200 coefficients, and there are {width + 1}"):
+            pipe.fit(X, y)
+        assert ledger.spent_epsilon == 0.0 and ledger.records() == []
+
+
+def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame):
+    X, y = frame
+    X = X.assign(region=np.arange(N) % 210)
+    last = DPBayesianLogisticRegression(np.inf, sampler="noise_aware", classes=[0, 1])
+    pipe = make_private_pipeline(DPOneHotEncoder(), last, epsilon=60.0, delta=1e-5)
+    with PrivacyLedger(100.0, 1e-4) as ledger, pytest.raises(ValueError) as caught:
+        pipe.fit(X[["region"]], y)
+    assert "take fewer columns, or a chain by sampler='auto'" in str(caught.value)
+    plan = pipe.privacy_plan(N, 1)
+    note = f"epsilon = {plan.epsilon:.4g} at delta = 1e-05, whichever step failed; nothing beyond"
+    assert note in caught.value.__notes__[0]
+    assert ledger.spent_epsilon == pytest.approx(plan.cost.epsilon(1e-4))
 
 
 def test_steps_that_learn_nothing_pass():

@@ -11,12 +11,15 @@ the same chain are compared by quarters. So the one chain of a fit is cut into t
 import math
 
 import numpy as np
+from scipy.stats import chi2
 
 # ArviZ computes nothing from shorter chains.
 LEAST_DRAWS = 4
 # Worth of draws without privacy: means within a twentieth of a deviation, typically.
 _WANTED_SIZE = 400
 _COLUMNS = 64
+# Chance of a warning where the prior is right: at most this.
+_SURPRISE = 0.01
 
 
 def effective_size(draws):
@@ -62,6 +65,29 @@ def shortness(draws, plan):
     return (
         f"the {n_draws} draws are worth about {size:.0f} independent ones where they move slowest, less than "
         f"{wanted}: take n_steps={longer:,} or more, in place of {plan.n_steps:,}{other}.",
+    )
+
+
+def narrowness(coefficients, prior_scale, plan):
+    """Return what to warn of where coefficients are far wider than their prior, a tuple of str.
+
+    Under the prior ``||coef||^2 / prior_scale^2`` is chi-squared, and less for posterior means. It is
+    computed from what was released.
+
+    Parameters
+    ----------
+    coefficients : ndarray
+        Means of the draws, without intercepts.
+    prior_scale : float
+    plan : Plan
+    """
+    scales = np.linalg.norm(coefficients) / prior_scale
+    if not plan.is_calibrated or scales**2 <= chi2.isf(_SURPRISE, coefficients.size):
+        return ()
+    return (
+        f"coefficients are {scales / math.sqrt(coefficients.size):.1f} prior deviations from zero, root mean "
+        f"square: prior_scale={prior_scale:.3g} holds them back, and intervals may be far too narrow. Set "
+        "a larger prior_scale before the fit where large effects are expected; another fit spends again.",
     )
 
 

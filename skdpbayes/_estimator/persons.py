@@ -6,7 +6,7 @@ What is kept of a person is a uniformly random choice from that person's rows, w
 """
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils._missing import is_pandas_na
 
 from ..random import separate_generator
 
@@ -23,7 +23,7 @@ def check_groups(groups, max_rows, n_samples):
     Raises
     ------
     ValueError
-        If one is given without the other, or if a row has no group.
+        If one is given without the other, or if a row has no group. No group is quoted.
     """
     if max_rows is None:
         if groups is not None:
@@ -37,15 +37,29 @@ def check_groups(groups, max_rows, n_samples):
             f"max_rows_per_group={max_rows} needs to know whose rows they are: pass "
             "fit(X, y, groups=...), one label a row; or set max_rows_per_group=None."
         )
-    check_consistent_length(np.empty(n_samples), groups)
-    return _numbered(column_or_1d(groups))
+    return _numbered(_column(groups, n_samples))
+
+
+def _column(groups, n_samples):
+    if not (hasattr(groups, "dtype") or hasattr(groups, "columns")):
+        # As objects: one text would turn all entries of a list into texts, NaN into "nan".
+        groups = np.asarray(groups, dtype=object)
+    groups = np.asarray(groups)
+    if groups.shape not in ((n_samples,), (n_samples, 1)):
+        raise ValueError(
+            f"groups is of shape {groups.shape}, and must be ({n_samples},): one label for each row."
+        )
+    return groups.ravel().astype(object if groups.dtype.kind == "T" else groups.dtype)
+
+
+def _is_missing(labels):
+    if labels.dtype != object:
+        return (labels != labels).any()
+    return any(one is None or is_pandas_na(one) or bool(one != one) for one in labels)
 
 
 def _numbered(groups):
-    missing = groups != groups
-    if groups.dtype == object:
-        missing = missing | np.array([group is None for group in groups])
-    if np.any(missing):
+    if _is_missing(groups):
         raise ValueError(
             "groups has missing values: give rows whose person is not known a group each, or leave them out."
         )

@@ -63,12 +63,17 @@ def _average_of_logits(logits, mean):
 
 
 @compiled
-def _average_of_rows(rows, weights, mean):
+def _average_of_rows(X, scale, weights, mean):
+    """The same of rows times a factor each, followed by a 1 if there is a weight for it."""
+    rows = np.ones((_BLOCK, weights.shape[0]), np.float32)
     logits = np.empty((_BLOCK, weights.shape[1]), np.float32)
-    for i in range(0, rows.shape[0], _BLOCK):
-        part = rows[i : i + _BLOCK]
-        multiply(part, PLAIN, weights, PLAIN, logits[: part.shape[0]])
-        _average(logits[: part.shape[0]], mean[i : i + _BLOCK])
+    for first in range(0, X.shape[0], _BLOCK):
+        size = min(_BLOCK, X.shape[0] - first)
+        for i in range(size):
+            for j in range(X.shape[1]):
+                rows[i, j] = X[first + i, j] * scale[first + i]
+        multiply(rows[:size], PLAIN, weights, PLAIN, logits[:size])
+        _average(logits[:size], mean[first : first + size])
 
 
 def fits_single_precision(draws, norm):
@@ -88,13 +93,15 @@ def average_binary_rows(X, scale, draws):
     log_proba = np.empty((n_rows, 2))
 
     def fill(part):
-        rows = np.ones((part.stop - part.start, draws.shape[1]))
-        np.multiply(X[part], scale[part, None], out=rows[:, :n_features])
+        rows, factors = X[part], scale[part]
         mean = np.empty((len(rows), 2))
-        _average_of_rows(rows.astype(np.float32), weights, mean)
-        log_proba[part] = _on_log_scale(
-            mean, len(draws), lambda tiny: _log_binary((rows[tiny] @ draws.T)[None])
-        )
+        _average_of_rows(rows, factors, weights, mean)
+
+        def exact(tiny):
+            logits = (factors[tiny, None] * rows[tiny]) @ draws[:, :n_features].T
+            return _log_binary((logits + draws[:, n_features:].sum(axis=1))[None])
+
+        log_proba[part] = _on_log_scale(mean, len(draws), exact)
 
     parts = list(gen_batches(n_rows, _PART))
     if len(parts) == 1 or get_num_threads() == 1:
@@ -130,8 +137,9 @@ def average_softmax(logits):
 def _on_log_scale(mean, n_draws, exact):
     """Return the logs of means of probabilities; ``exact(rows)`` has the logs of each draw's tiny ones."""
     with np.errstate(divide="ignore"):
-        log_mean = np.log(mean / mean.sum(axis=1, keepdims=True))
-    tiny = ~(mean > _LEAST).all(axis=1) | (n_draws == 1)
-    if tiny.any():
+        # Python's sum, of columns: numpy's along rows of a few entries takes several times as long.
+        log_mean = np.log(mean / sum(mean.T)[:, None])
+    if n_draws == 1 or not (mean > _LEAST).all():
+        tiny = ~(mean > _LEAST).all(axis=1) | (n_draws == 1)
         log_mean[tiny] = (logsumexp(exact(tiny), axis=2) - np.log(n_draws)).T
     return log_mean

@@ -46,7 +46,8 @@ def _without_cells(message):
         return (
             "X holds text where numbers are expected: encode categories by a public list of them, "
             "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or by DPOneHotEncoder, which "
-            "finds them privately."
+            "finds them privately. Marks such as '?' in a column of numbers become NaN by "
+            "pandas.to_numeric(column, errors='coerce')."
         )
     if "argument must be a string or a real number" in message:
         return (
@@ -65,7 +66,7 @@ def _without_cells(message):
             "Input X contains infinity or a value too large for its type: replace it by NaN, which "
             "skdpbayes.preprocessing.DPImputer fills in, or by a public bound of its column."
         )
-    if message.startswith("Input y contains NaN"):
+    if message.startswith("Input y contains NaN") or "value of NA is ambiguous" in message:
         return "Input y contains NaN: leave out rows without a label."
     if "Complex data not supported" in message:
         return "Complex data not supported: X must hold real numbers."

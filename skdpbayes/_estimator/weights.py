@@ -6,7 +6,8 @@ w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
 from numbers import Real
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
 
 
 def largest_weight(class_weight, n_classes, max_sample_weight):
@@ -62,13 +63,56 @@ def record_weights(class_weight, classes, labels, sample_weight, max_sample_weig
     largest_weight(class_weight, len(classes), max_sample_weight)  # Refuses what is no weight.
     weights = np.ones(X.shape[0])
     if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights = np.minimum(weights, max_sample_weight)
+        weights = np.minimum(_own_weights(sample_weight, X.shape[0]), max_sample_weight)
     if class_weight is not None:
         unknown = [label for label in class_weight if label not in classes]
         if unknown:
             raise ValueError(
                 f"class_weight has weights for {unknown}, which are not in classes={classes.tolist()}."
             )
-        weights = weights * np.array([class_weight.get(c, 1.0) for c in classes.tolist()])[labels]
+        of_classes = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
+        weights = weights * of_classes[labels]
     return weights
+
+
+def _own_weights(weights, n_samples):
+    """Return records' own weights. All may be 0: whether another one is not zero is private."""
+    if isinstance(weights, Real):
+        weights = np.full(n_samples, weights)
+    try:
+        weights = check_array(
+            weights, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+        )
+    except (TypeError, ValueError) as error:
+        quoted = ("could not convert", "float() argument", "Complex data")
+        if not str(error).startswith(quoted):
+            raise
+        weights = None
+    # Outside the handler, so that the error with a weight is not chained to this one.
+    if weights is None:
+        raise ValueError("sample_weight must hold real numbers, one for each row.")
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight is of shape {weights.shape}, and must be ({n_samples},): one for each row."
+        )
+    check_non_negative(weights, "sample_weight")
+    return weights
+
+
+def refuse_weights(estimator, others):
+    """Raise a TypeError for arguments of a fit that are not known, weights by name.
+
+    Parameters
+    ----------
+    estimator : estimator
+    others : dict
+    """
+    name = type(estimator).__name__
+    for argument, value in others.items():
+        if argument != "sample_weight":
+            raise TypeError(f"{name}.fit() got an unexpected keyword argument {argument!r}.")
+        if value is not None:
+            raise TypeError(
+                f"{name} takes no sample_weight, all rows count 1: leave it out, or take "
+                "DPBayesianLogisticRegression. Do not repeat rows instead: only one copy would be protected."
+            )

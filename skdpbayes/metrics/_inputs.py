@@ -106,8 +106,12 @@ def agree_in_kind(first, second, names):
     """Raise a ValueError if one column holds text and the other does not."""
     text = [column.size and isinstance(column[0], str) for column in (first, second)]
     if first.size and text[0] != text[1]:
+        listed = names[1] == "labels"
+        remedy = (
+            "list those of the rows, e.g. labels=clf.classes_" if listed else "make them one kind"
+        )
         raise ValueError(
-            f"{names[0]} and {names[1]} hold labels of different kinds, text and numbers: make them one kind."
+            f"{names[0]} and {names[1]} hold labels of different kinds, text and numbers: {remedy}."
         )
 
 
@@ -122,7 +126,8 @@ def is_positive(y, pos_label):
         return y == pos_label
     if y.dtype.kind not in "biuf" or not np.isin(y, (-1, 0, 1)).all():
         raise ValueError(
-            "y_true holds labels other than 0 (or -1) and 1: say which one is positive, by pos_label."
+            "y_true holds labels other than 0 (or -1) and 1: say which one is positive, by pos_label, "
+            "e.g. pos_label=clf.classes_[1] for the second column of predict_proba."
         )
     return y == 1
 

@@ -13,7 +13,9 @@ from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, Shu
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
-from ..pipeline._leaks import children, is_private, leaks
+from ..pipeline._leaks import children, is_free, is_private, leaks
+from ..privacy.cost import PrivacyCost
+from ..privacy.loss_distributions import PERSON_RELATIONS
 from ..privacy.parallel import in_parallel
 
 
@@ -40,7 +42,7 @@ def total_privacy_cost(results, *, cv=None, scoring=None):
     ValueError
         If nothing can be claimed: scores without noise, folds that depend on the rows (stratified ones: pass
         ``cv=KFold(5, shuffle=True)``), ``add_or_remove_one`` (where another row moves rows to other
-        folds), or steps whose cost is not known.
+        folds), fits for persons (scores are for rows), or steps whose cost is not known.
 
     Examples
     --------
@@ -80,6 +82,7 @@ def _of_cross_validation(results, cv, scoring):
             "total_privacy_cost(cross_validate(..., return_estimator=True), cv=cv, scoring=scorer)."
         )
     fits = [fit_cost(estimator) for estimator in results["estimator"]]
+    _refuse_persons(fits[0])
     score = _score_cost(scoring)
     trained = any(key.startswith("train_") for key in results)
     return _over_folds([fits], score, _is_dealt_out(cv, results["estimator"][0]), trained)
@@ -87,8 +90,9 @@ def _of_cross_validation(results, cv, scoring):
 
 def _of_search(search):
     best, n_splits = search.best_estimator_, search.n_splits_
-    dealt_out = _is_dealt_out(search.cv, best)
     refit = fit_cost(best)
+    _refuse_persons(refit)
+    dealt_out = _is_dealt_out(search.cv, best)
     final = _final(best)
     n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
     shape = (best if is_private(best) else final).n_features_in_, n_classes
@@ -102,6 +106,15 @@ def _of_search(search):
     return (
         _over_folds(fits, _score_cost(search.scorer_), dealt_out, search.return_train_score) + refit
     )
+
+
+def _refuse_persons(cost):
+    if cost.neighboring_relation in PERSON_RELATIONS:
+        raise ValueError(
+            "no total is claimed for persons: scores protect rows, and how many of a person's are scored is "
+            "not bounded. Keep one row of each person beforehand, e.g. table.groupby(groups).sample(1), and "
+            "leave max_rows_per_group=None: rows are persons then."
+        )
 
 
 def _over_folds(fits, score, dealt_out, train_scores):
@@ -169,7 +182,8 @@ def fit_cost(estimator):
 def _spent(step):
     """Return the costs of a fitted step, or of all that it holds."""
     if hasattr(step, "privacy_cost_"):
-        return [step.privacy_cost_]
+        cost = step.privacy_cost_
+        return [] if cost == PrivacyCost(cost.neighboring_relation) else [cost]
     held = getattr(step, "transformers_", None) or children(step) or []
     return [cost for _, one, *_ in held for cost in _spent(one)]
 
@@ -180,7 +194,8 @@ def _refuse_leaks(estimator):
 
 
 def _spends(step):
-    return is_private(step) or any(_spends(one) for _, one in children(step) or ())
+    own = is_private(step) and not is_free(step)
+    return own or any(_spends(one) for _, one in children(step) or ())
 
 
 def _final(estimator):
@@ -211,8 +226,9 @@ def spending_step(candidate):
     if not hasattr(final, "privacy_plan") or any(map(_spends, others)):
         raise ValueError(
             "the candidates' costs cannot be planned: the search's estimator must be one of the package, or "
-            "a pipeline in which only the last step spends. Run the search within a PrivacyLedger, "
-            "which adds up everything."
+            "a pipeline in which only the last step spends. Before it take steps with public parameters, "
+            "such as BoundedScaler, DPImputer(), OneHotEncoder(categories=[...], handle_unknown='ignore'); "
+            "what scikit-learn's searches spend with others a PrivacyLedger adds up."
         )
     _refuse_leaks(candidate)
     return final

@@ -4,9 +4,10 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils._indexing import _get_column_indices
 
-from ..preprocessing import BoundedScaler, DPImputer, RowNormClipper
+from ..preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, RowNormClipper
 from ._leaks import is_private
 
 
@@ -38,8 +39,21 @@ def spending_steps(step, n_columns, table=None, path=""):
     found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
     if isinstance(step, DPImputer) and step.add_indicator:
         return found, None if n_columns is None else 2 * n_columns
+    if n_columns is not None and (encoded := _n_indicators(step, n_columns)):
+        return found, encoded
     keeps = isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
     return found, n_columns if keeps else None
+
+
+def _n_indicators(step, n_columns):
+    """Return how many columns an encoder with public lists makes, or None."""
+    if type(step) is DPOneHotEncoder:
+        lists = step._public_lists(None, n_columns)
+        return None if None in lists else sum(len(one) + 1 for one in lists)
+    if type(step) is not OneHotEncoder or isinstance(step.categories, str):
+        return None
+    others = (step.drop, step.min_frequency, step.max_categories)
+    return sum(map(len, step.categories)) if others == (None, None, None) else None
 
 
 def branches(step, n_columns, table):

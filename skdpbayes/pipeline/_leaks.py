@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from ..preprocessing import DPImputer, DPOneHotEncoder
+
 # They look at nothing but the number of columns, and handle each row by itself.
 _LEARN_NOTHING = {
     "AdditiveChi2Sampler",
@@ -48,13 +50,19 @@ def is_private(step):
     return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
 
 
-def leaks(step):
-    """Return what is said of the steps that may leak, one text each."""
+def is_free(step):
+    """Tell whether a private step spends nothing, whatever its budget."""
+    return isinstance(step, DPImputer) and step.strategy == "constant"
+
+
+def leaks(step, is_sparse=False):
+    """Return what is said of the steps that may leak, one text each; ``is_sparse`` is of the table."""
     if step is None or isinstance(step, str):
         return []
     held = children(step)
     if held is not None:
-        return _selections(step) + [text for _, one in held for text in leaks(one)]
+        inner = [text for _, one in held for text in leaks(one, is_sparse)]
+        return _selections(step) + _densities(step, is_sparse) + inner
     if is_private(step) or _learns_nothing(step):
         return []
     name = type(step).__name__
@@ -72,6 +80,33 @@ def _selections(step):
         for name, _, columns in step.transformers
         if callable(columns) and not isinstance(columns, make_column_selector)
     ]
+
+
+def _densities(step, is_sparse):
+    """Return what is said of ``sparse_output_``, a fitted attribute that says whether entries are few."""
+    if not isinstance(step, ColumnTransformer) or not step.sparse_threshold > 0:
+        return []
+    makers = [type(one).__name__ for one in _leaves(step) if _may_be_sparse(one)]
+    if not makers and not is_sparse:
+        return []
+    return [
+        f"ColumnTransformer counts the entries of {makers[0] if makers else 'a sparse table'} to choose "
+        "between sparse and dense output, and the choice tells of them: give it sparse_threshold=0, or its "
+        "encoders sparse_output=False. DPOneHotEncoder has as many entries in every row."
+    ]
+
+
+def _leaves(step):
+    held = children(step)
+    return [step] if held is None else [leaf for _, one in held for leaf in _leaves(one)]
+
+
+def _may_be_sparse(step):
+    """Tell whether a step makes dense tables sparse, with a number of entries that is private."""
+    if type(step).__name__ in ("FeatureHasher", "HashingVectorizer"):
+        return True
+    asked = getattr(step, "sparse_output", False) or getattr(step, "sparse", False) is True
+    return bool(asked) and not isinstance(step, DPOneHotEncoder)
 
 
 def _learns_nothing(step):

@@ -6,6 +6,7 @@ plan (public numbers) -> reserve the whole -> fit the steps, each with its part
 import warnings
 from dataclasses import replace
 
+from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -129,7 +130,7 @@ class PrivatePipeline(Pipeline):
         BudgetExceededError
             If an active ledger does not allow it. Nothing is spent then.
         """
-        self._report_leaks()
+        self._report_leaks(issparse(X))
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
         table = X if hasattr(X, "shape") else None
         persons = check_groups(groups, self.max_rows_per_group, _num_samples(X))
@@ -149,8 +150,12 @@ class PrivatePipeline(Pipeline):
             with prepaid():
                 super().fit(X, y, **params)
             self._check_charge(plan)
-        except BaseException:
+        except BaseException as error:
             reservations.close("failed")
+            error.add_note(
+                f"The pipeline's whole plan counts as spent, epsilon = {plan.epsilon:.4g} at delta = "
+                f"{plan.delta:.3g}, whichever step failed; nothing beyond it is."
+            )
             raise
         reservations.close("completed")
         self.plan_ = plan
@@ -189,8 +194,8 @@ class PrivatePipeline(Pipeline):
         """
         return self.fit(X, y, **params).predict(X)
 
-    def _report_leaks(self):
-        found = leaks(Pipeline(self.steps))
+    def _report_leaks(self, is_sparse):
+        found = leaks(Pipeline(self.steps), is_sparse)
         if found and self.strict:
             raise ValueError(f"{' '.join(found)} Nothing was read.")
         for text in found:

@@ -12,7 +12,6 @@ from numbers import Integral
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..preprocessing import DPImputer
 from ..preprocessing._plan import public_size
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
@@ -20,6 +19,7 @@ from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.root_finding import smallest_within
 from ._columns import spending_steps
+from ._leaks import is_free
 from ._norms import longest_row, norm_warnings
 
 _FINAL_SHARE = 0.8
@@ -100,7 +100,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     -------
     plan : PipelinePlan
     """
-    found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not _is_free(one[1])]
+    found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not is_free(one[1])]
     if not found:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend a budget on."
@@ -171,10 +171,6 @@ def _norm_warnings(pipeline, final, width, n_columns, table):
     before = Pipeline(pipeline.steps[:-1])
     norm = longest_row(before, n_columns, table) if before.steps else math.inf
     return norm_warnings(final, width, norm)
-
-
-def _is_free(step):
-    return isinstance(step, DPImputer) and step.strategy == "constant"
 
 
 def _has_columns(path, step, columns):

@@ -391,7 +391,8 @@ def composed(costs):
     if len(relations) > 1:
         raise ValueError(
             f"costs under {' and '.join(map(repr, relations))} protect against different things and cannot "
-            "be added."
+            "be added: give both the same neighboring_relation, or keep a PrivacyLedger(epsilon, delta, "
+            "neighboring_relation) for each."
         )
     parts = {
         name: _merged(chain.from_iterable(getattr(cost, name) for cost in costs)) for name in _PARTS

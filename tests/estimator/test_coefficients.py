@@ -1,12 +1,13 @@
 """Intervals and a table of coefficients."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from skdpbayes import DPBayesianLogisticRegression
@@ -132,3 +133,20 @@ def test_draws_may_come_from_a_generator(binary):
 @pytest.mark.parametrize("level", [1e-7, 0.999999999])
 def test_ends_have_names_of_their_own(binary, level):
     assert binary.summary(level).shape == (4, 6)
+
+
+@pytest.mark.parametrize("size, narrow", [(0.8, False), (4.0, True)])
+def test_a_prior_that_holds_coefficients_back_is_told(size, narrow):
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (N, 6))
+    truth = size * np.array([1, -1, 1, 1, -1, 1])
+    labels = (rng.random(N) < expit(rows @ truth)).astype(int)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPBayesianLogisticRegression(random_state=0).fit(rows, labels)
+        wide = DPBayesianLogisticRegression(prior_scale=4.0, random_state=0).fit(rows, labels)
+    told = [one for one in caught if "prior deviations" in str(one.message)]
+    assert len(told) == narrow
+    assert all(one.category is ConvergenceWarning for one in told)
+    low, high = wide.posterior_interval(0.99)[0, :-1].T
+    assert ((low < truth) & (truth < high)).all()

@@ -5,14 +5,24 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    cross_val_score,
+    cross_validate,
+)
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes._estimator.persons import check_groups
 from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.metrics import make_private_scorer
 from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import (
@@ -191,6 +201,56 @@ def test_one_without_the_other_is_refused_before_anything_is_spent(table):
     assert 0.99 < ledger.spent_epsilon <= 1.0
 
 
+def with_a_hole(kind):
+    """Persons of whom the last is missing, as ``kind`` has it."""
+    names = ["Jane Doe 12345"] * (N - 1)
+    missing, dtype = kind
+    if dtype == "list":
+        return [*names, missing]
+    if dtype == "pandas":
+        return pd.Series([*names, missing], dtype="string")
+    return np.array([*names, missing], dtype=dtype)
+
+
+HOLES = {
+    f"{missing}-{dtype}": (missing, dtype)
+    for missing in (None, np.nan, pd.NA, pd.NaT)
+    for dtype in ("list", "pandas", object)
+}
+if hasattr(np.dtypes, "StringDType"):
+    HOLES["nan-numpy"] = np.nan, np.dtypes.StringDType(na_object=np.nan)
+
+
+@pytest.mark.parametrize("kind", HOLES.values(), ids=HOLES)
+def test_missing_groups_are_refused_by_name(table, kind):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="groups has missing values.*leave them out") as caught:
+        logistic().fit(X, y, groups=with_a_hole(kind))
+    assert "12345" not in repr(caught.value) and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "groups", [np.full(N - 1, 12345), np.full((N, 2), 12345), ["12345"] * 7, [(1, 2)] * N]
+)
+def test_groups_of_another_shape_are_refused_by_name(table, groups):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=r"groups is of shape.*must be \(1500,\)") as caught:
+        logistic().fit(X, y, groups=groups)
+    assert "12345" not in repr(caught.value)
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series, pd.Categorical, "string", "frame", "bytes"])
+def test_groups_of_any_kind_are_the_same_persons(table, kind):
+    groups = table[-1]
+    made = {
+        "string": lambda: pd.Series(groups, dtype="string"),
+        "frame": lambda: pd.DataFrame({"who": groups}),
+        "bytes": lambda: groups.astype("S"),
+    }
+    given = made[kind]() if kind in made else kind(groups)
+    np.testing.assert_array_equal(check_groups(given, 2, N), check_groups(groups, 2, N))
+
+
 def test_labels_that_have_no_order_are_refused(table):
     """Sorted sets may leave equal ones apart, and one person would be several."""
     X, y, _ = table
@@ -231,6 +291,52 @@ def test_groups_are_routed(table):
             for fitted in found["estimator"]:
                 relation = fitted.privacy_cost_.neighboring_relation
                 assert relation == "replace_one_person"
+
+
+def test_groups_part_folds_and_are_routed_to_fits_and_searches(table):
+    X, y, groups = table
+    folds = GroupKFold(3, shuffle=True, random_state=0)
+    parts = [set(groups[test]) for _, test in folds.split(X, y, groups)]
+    assert sum(map(len, parts)) == PERSONS == len(set().union(*parts))
+    training = [PERSONS - len(part) for part in parts]
+    fast = logistic(1, classes=[0, 1], delta=1e-5, sampler="sghmc", n_steps=20, n_draws=2)
+    with (
+        sklearn.config_context(enable_metadata_routing=True),
+        PrivacyLedger(100.0, 1e-3, "replace_one_person") as ledger,
+    ):
+        model = clone(fast).set_fit_request(groups=True)
+        search = GridSearchCV(model, {"epsilon": [0.5, 2.0]}, cv=folds, error_score="raise")
+        search.fit(X, y, groups=groups)
+        scores = cross_val_score(model, X, y, params={"groups": groups}, cv=folds)
+        assert np.isfinite(scores).all()
+    fits = [clone(fast).set_params(epsilon=epsilon) for epsilon in (0.5, 2.0, 1.0)]
+    planned = [fit.privacy_plan(size, 2).cost for fit in fits for size in training]
+    best = search.best_estimator_
+    assert best.plan_.n_samples == PERSONS
+    assert best.privacy_cost_.neighboring_relation == "replace_one_person"
+    total = sum(planned, best.privacy_cost_)
+    assert ledger.spent_epsilon == pytest.approx(total.epsilon(1e-3), rel=1e-6)
+    assert len(ledger.records()) == 3 * 3 + 1
+
+
+def test_no_total_is_claimed_for_persons_and_what_to_do_is_said(table):
+    X, y, groups = table
+    scorer = make_private_scorer("accuracy", epsilon=0.5, random_state=0)
+    fast = logistic(1, classes=[0, 1], delta=1e-5, sampler="sghmc", n_steps=20, n_draws=2)
+    folds = GroupKFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(fast, {"epsilon": [1.0]}, scoring=scorer, cv=KFold(2))
+    with sklearn.config_context(enable_metadata_routing=True):
+        fast.set_fit_request(groups=True)
+        search.fit(X, y, groups=groups)
+        options = {"params": {"groups": groups}, "return_estimator": True}
+        found = cross_validate(fast, X, y, cv=folds, scoring=scorer, **options)
+    with pytest.raises(ValueError, match="one row of each person beforehand"):
+        total_privacy_cost(search)
+    with pytest.raises(ValueError, match="one row of each person beforehand"):
+        total_privacy_cost(found, cv=folds, scoring=scorer)
+    alone = np.unique(groups, return_index=True)[1]
+    search.set_params(estimator__max_rows_per_group=None).fit(X[alone], y[alone])
+    assert 1.4 < total_privacy_cost(search).epsilon(1e-5) < 2.5
 
 
 @pytest.fixture

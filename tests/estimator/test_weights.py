@@ -1,8 +1,11 @@
 """Weights of records and of classes: what is private about them, and what they do."""
 
 import math
+import warnings
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
@@ -11,6 +14,7 @@ from sklearn.model_selection import cross_validate
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.weights import largest_weight
+from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
 from skdpbayes.samplers.noise_aware.releases import Releases
@@ -182,6 +186,35 @@ def test_records_that_count_nothing_are_as_if_they_were_others(table):
     np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{}, {"sampler": "sghmc", "n_steps": 50}])
+def test_whether_any_record_counts_is_private(table, options):
+    """With and without the only one that does, a fit says the same."""
+    X, y, _ = table
+    fits, told = [], []
+    for weights in (np.zeros(200), np.eye(200)[0], 0.0):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.simplefilter("ignore", PrivacyWarning)  # Once per process, of the seed.
+            model = logistic(classes=[0, 1], **options)
+            fits.append(model.fit(X[:200], y[:200], sample_weight=weights))
+        told.append([str(one.message) for one in caught])
+    none, one, scalar = fits
+    assert none.plan_ == one.plan_ == scalar.plan_
+    assert told[0] == told[1] == told[2]
+    assert np.isfinite(none.coef_).all()
+    np.testing.assert_array_equal(none.coef_, scalar.coef_)
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 3), np.float32(0.1), np.longdouble(1) / 3])
+def test_class_weights_are_numbers_of_any_kind(table, number):
+    X, y, w = table
+    fits = [
+        logistic(class_weight={1: of_class, 0: of_class}).fit(X, y, sample_weight=w)
+        for of_class in (number, float(number))
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+
+
 def test_half_the_weight_is_half_the_information(table):
     X, y, _ = table
     deviations = [
@@ -238,6 +271,18 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_spent(table, options
     with PrivacyLedger(10.0, 1e-5) as ledger, pytest.raises(ValueError, match=named):
         logistic(**options).fit(X, y, sample_weight=weights)
     assert ledger.spent_epsilon == 0
+
+
+@pytest.mark.parametrize(
+    "weight", ["Jane Doe 12345", {"Jane Doe": 12345}, 1.0 + 12345.0j, "12345 years"]
+)
+@pytest.mark.parametrize("frame", [list, pd.Series])
+def test_weights_that_are_no_numbers_are_not_quoted(table, weight, frame):
+    X, y, w = table
+    with pytest.raises(ValueError, match="sample_weight must hold real numbers") as caught:
+        logistic().fit(X, y, sample_weight=frame([*w[1:].tolist(), weight]))
+    assert "12345" not in repr(caught.value)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
 def test_the_largest_weight_is_public():

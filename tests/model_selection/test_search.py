@@ -13,7 +13,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
@@ -22,7 +22,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.model_selection import _search as module
 from skdpbayes.model_selection._total import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
@@ -157,11 +157,37 @@ def test_the_package_estimators_in_a_pipeline():
     assert fit.spent_epsilon_ <= search.plan_.fit_epsilon < search.spent_epsilon_ <= 2.0
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relation):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(region=np.where(y, "north", None))
+    frame.loc[::5, "a"] = np.nan
+    encoder = OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore")
+    columns = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(BoundedScaler(-5.0, 5.0), DPImputer()), list("abc")),
+            ("text", encoder, ["region"]),
+        ]
+    )
+    last = Cheap(neighboring_relation=relation, public_size=None if relation[0] == "r" else 3000)
+    search = search_of(
+        make_pipeline(columns, last), {"cheap__cut": [0.0]}, neighboring_relation=relation
+    )
+    with PrivacyLedger(np.inf, DELTA, relation) as ledger:
+        search.fit(frame, y)
+    assert ledger.spent == search.privacy_cost_ and 0 < search.spent_epsilon_ <= 2.0
+
+
 SPENDER = ColumnTransformer([("a", DPQuantileScaler(epsilon=50.0), [0, 1, 2])])
+MEDIANS = ColumnTransformer([("a", DPImputer("median", epsilon=50.0), [0, 1, 2])])
 
 
 @pytest.mark.parametrize(
-    "step, message", [(SPENDER, "only the last step spends"), (StandardScaler(), "StandardScaler")]
+    "step, message",
+    [
+        (SPENDER, "only the last step spends"),
+        (MEDIANS, "only the last step spends"),
+        (StandardScaler(), "StandardScaler"),
+    ],
 )
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_no_search_and_no_total_overlooks_what_other_steps_tell(step, message, relation):

@@ -192,8 +192,8 @@ def test_choices_are_not_those_of_the_noise():
         (np.array([0.0, np.nan, 1.0]), 2, "missing"),
         (np.array(["a", None, "b"], dtype=object), 2, "missing"),
         (np.array(["a", 1, "b"], dtype=object), 2, "astype"),
-        (np.zeros(4), 2, "inconsistent numbers of samples"),
-        (np.zeros((3, 2)), 2, "1d array"),
+        (np.zeros(4), 2, "one label for each row"),
+        (np.zeros((3, 2)), 2, "one label for each row"),
     ],
 )
 def test_groups_that_cannot_be_meant_are_refused(groups, max_rows, named):

@@ -51,7 +51,9 @@ def test_a_refusal_by_one_ledger_charges_no_other(ceilings):
 
 def test_relations_do_not_mix():
     ledger = PrivacyLedger(1.0, 1e-5)
-    with pytest.raises(ValueError, match="cannot be added"):
+    with pytest.raises(
+        ValueError, match="cannot be added: give both the same neighboring_relation"
+    ):
         ledger.reserve(PrivacyCost("add_or_remove_one", mu=0.1))
 
 

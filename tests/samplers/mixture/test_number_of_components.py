@@ -115,6 +115,34 @@ def test_the_largest_number_is_a_public_one(rng):
     assert plan.privacy_plan(100_000, 20).model.n_components == 3000 // 231
 
 
+@pytest.mark.parametrize("relation, steps", [("replace_one", 4), ("add_or_remove_one", 2)])
+def test_the_number_is_found_for_persons(rng, relation, steps):
+    """What it is chosen from is charged for all rows of a person."""
+    persons = rng.permutation(np.repeat(np.arange(5000), 2))
+    X = FAR[rng.integers(3, size=10_000)] + rng.normal(size=(10_000, 2))
+    mixture = DPGaussianMixturePosterior(
+        "auto",
+        epsilon=3.0,
+        delta=1e-6,
+        data_norm=8.0,
+        neighboring_relation=relation,
+        public_size=10_000 if relation == "add_or_remove_one" else None,
+        max_rows_per_group=2,
+        random_state=0,
+    )
+    plan = mixture.privacy_plan(5000, 2)
+    mixture.fit(X, groups=persons)
+    assert mixture.n_components_ == 3
+    assert mixture.privacy_cost_ == plan.cost
+    assert mixture.privacy_cost_.neighboring_relation == f"{relation}_person"
+    assert 0.99 * 3.0 < mixture.spent_epsilon_ <= 3.0
+    of_rows = mixture.plan_.persons.cost_of_rows
+    assert of_rows.neighboring_relation == "add_or_remove_one"
+    assert plan.cost.mu == pytest.approx(steps * of_rows.mu)
+    assert mixture.plan_.budget.epsilon < 3.0 / (steps - 0.5)
+    assert "-one-person" in str(mixture.plan_) and "3 of up to 10" in str(mixture.plan_)
+
+
 def test_few_rows_have_few_groups(rng):
     X = FAR[rng.integers(3, size=300)] + rng.normal(size=(300, 2))
     mixture = DPGaussianMixturePosterior("auto", epsilon=0.1, data_norm=8.0, random_state=0).fit(X)
