@@ -3,8 +3,8 @@
     python benchmarks/dask_passes.py [--rows 10000000] [--workers 2]
 
 Rows are drawn by the workers, or read by them from one file, and never by the client. Printed are: seconds a
-pass beyond the gradient, on tables so small that there is none; seconds of a fit on a file of float32 rows, in
-memory and on the workers, and what these hold beside their chunks; and, from the rates that were measured,
+pass beyond the gradient, on tables so small that there is none; seconds of a fit on a file of float32 rows,
+in memory and on the workers, and what these hold beside their chunks; and, from the rates that were measured,
 what a pass over more rows would take on more workers.
 """
 
@@ -136,8 +136,8 @@ def main():
         chunks = 4.0 * args.rows * N_FEATURES
         print(
             f"\n{args.rows:,} x {N_FEATURES} in float32, {chunks / 2**30:.2f} GiB: {here:.1f} s in memory, "
-            f"{there:.1f} s on {args.workers} workers, {there / here:.2f} times; beside their chunks these hold "
-            f"{(held - chunks) / 2**30:.2f} GiB more than before.\n"
+            f"{there:.1f} s on {args.workers} workers, {there / here:.2f} times; beside their chunks these "
+            f"hold {(held - chunks) / 2**30:.2f} GiB more than before.\n"
         )
         rate = args.rows * 12 / (there * args.workers)
         print("| rows | workers | seconds a pass |\n| --- | --- | --- |")

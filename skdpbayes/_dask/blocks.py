@@ -4,7 +4,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from .._estimator.tables import example_of
+from .._collections import example_of
 from .tables import blocks_of, in_whole_rows
 
 

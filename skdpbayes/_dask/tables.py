@@ -6,14 +6,13 @@ partitions of X, y, sample_weight -> Rows there -> labels that occur, sizes
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._collections import example_of, is_collection
 from .._estimator.labels import encode_labels
 from .._estimator.tables import (
     UNLABELLED,
     Rows,
     Table,
     encoded,
-    example_of,
-    is_collection,
     weighing,
 )
 from .._silence import silently

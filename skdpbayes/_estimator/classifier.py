@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from .._checks import check_sizes
-from .blocks import by_blocks
+from .._collections import by_blocks
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
 

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._collections import by_blocks
 from .._silence import silently
 from ..targets.mixture import unpack_mixture
-from .blocks import by_blocks
 from .intervals import interval_ends, interval_table
 from .mixture_density import (
     MixtureDraws,

@@ -6,13 +6,13 @@ Of a table in parts all of this happens where the parts are; what comes back are
 sums over records.
 """
 
-import sys
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from .._collections import is_collection
 from ..targets import make_logistic, make_mixture
 from .labels import encode_labels
 from .persons import check_groups, choose_rows
@@ -128,26 +128,6 @@ def read_table(
         n_samples = int(persons.max()) + 1
         rows = Rows(*(None if part is None else part[kept] for part in rows))
     return Table(rows, classes, n_samples)
-
-
-def is_collection(X):
-    """Tell whether a table is a collection of Dask, without importing it."""
-    dask = sys.modules.get("dask")
-    return dask is not None and dask.is_dask_collection(X)
-
-
-def in_memory(values):
-    """Return values, computed if they are a collection of Dask."""
-    return values.compute() if is_collection(values) else values
-
-
-def example_of(X):
-    """Return a row of a collection's kind, which says what is public; other tables as they are."""
-    if not is_collection(X):
-        return X
-    if hasattr(X, "columns"):
-        return X._meta_nonempty.iloc[:1]
-    return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
 
 
 def weighing(estimator, sample_weight):

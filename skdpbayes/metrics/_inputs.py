@@ -11,7 +11,7 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import column_or_1d
 
-from .._estimator.tables import in_memory
+from .._collections import in_memory
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {

@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._estimator.blocks import by_blocks
-from .._estimator.tables import example_of
+from .._collections import by_blocks, example_of
 from .._estimator.validation import validate_table
 from .._silence import silently
 from ..targets._clipping import NORMS, canonical, clip_rows, scale_rows

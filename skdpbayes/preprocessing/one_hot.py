@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._estimator.blocks import by_blocks
+from .._collections import by_blocks
 from .._estimator.tables import read_table
 from ..privacy.cost import PrivacyCost, gaussian_mu
 from ..privacy.floating_point import lattice_spacing

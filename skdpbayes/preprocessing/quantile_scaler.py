@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimator.blocks import by_blocks
-from .._estimator.tables import example_of, read_table
+from .._collections import by_blocks, example_of
+from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
