@@ -127,7 +127,7 @@ def test_a_fit_that_fails_after_the_norm_has_spent_it_all(table, monkeypatch):
     def fails(*_):
         raise RuntimeError("after the norm")
 
-    monkeypatch.setattr("skdpbayes.linear_model.make_logistic", fails)
+    monkeypatch.setattr("skdpbayes._estimator.tables.make_logistic", fails)
     with PrivacyLedger(1.0, 1e-5) as ledger, pytest.raises(RuntimeError, match="after the norm"):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert 0.999 < ledger.spent_epsilon <= 1.0

@@ -161,7 +161,9 @@ def test_the_package_estimators_in_a_pipeline():
 def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relation):
     frame = pd.DataFrame(X, columns=list("abc")).assign(region=np.where(y, "north", None))
     frame.loc[::5, "a"] = np.nan
-    encoder = OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore")
+    encoder = OneHotEncoder(
+        categories=[["north", "south"]], handle_unknown="ignore", sparse_output=False
+    )
     columns = ColumnTransformer(
         [
             ("numbers", make_pipeline(BoundedScaler(-5.0, 5.0), DPImputer()), list("abc")),
