@@ -7,9 +7,11 @@ its parts with it: Dask computes them anew from where they came, and so the same
 fail are logged by workers, records among them: so no task fails, but returns what went wrong, by its kind.
 """
 
-import itertools
 from functools import reduce
 from operator import add
+from uuid import uuid4
+
+from dask.sizeof import sizeof
 
 from ..samplers._machinery.parts import Part, Parts, of_target
 
@@ -80,12 +82,15 @@ class DaskParts(Parts):
         return DaskParts(self.client, checked(self.client, futures), self.sizes)
 
 
-_numbers = itertools.count()
+@sizeof.register(Part)
+def _size_of(part):
+    """Return how many bytes a part has: by them Dask decides what moves to other workers, and to disk."""
+    return sizeof(part.target)
 
 
 def _name(function):
-    """Return a name for a task: it is shown, and says nothing of arguments."""
-    return f"{function.__name__.strip('_')}-{id(_numbers):x}-{next(_numbers)}"
+    """Return a name for a task: it is shown, says nothing of arguments, and no other client has it."""
+    return f"{function.__name__.strip('_')}-{uuid4().hex}"
 
 
 def _groups(client, futures):

@@ -3,11 +3,14 @@
 partitions of X, y, sample_weight -> Rows there -> labels that occur, sizes
 """
 
+from contextlib import suppress
+
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length
 
 from .._collections import example_of, is_collection
-from .._estimator.labels import encode_labels
+from .._estimator.labels import encode_labels, label_set
 from .._estimator.tables import (
     UNLABELLED,
     Rows,
@@ -18,6 +21,9 @@ from .._estimator.tables import (
 from .._silence import silently
 from ..samplers._machinery.parts import Part, PartsHere
 from .parts import DaskParts, checked, make_one, raised, says_why
+
+# What scikit-learn notes of columns, and compares.
+_COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 class TableElsewhere(Table):
@@ -48,8 +54,11 @@ class TableElsewhere(Table):
 
     def target(self, make, elsewhere, *args):
         """Return what ``elsewhere`` says of the targets that ``make`` makes of the parts."""
-        parts = self.parts.child(self.parts.kept(make, *args))
-        return elsewhere(parts.address, self.n_samples, *args)
+        made = self.parts.kept(make, *args)
+        # Rows that targets were made of need not stay beside them.
+        self.__exit__()
+        self.parts = made.__enter__()
+        return elsewhere(made.address, self.n_samples, *args)
 
 
 def read_collection(estimator, X, y, sample_weight, groups, client, validate):
@@ -57,6 +66,7 @@ def read_collection(estimator, X, y, sample_weight, groups, client, validate):
     _check(estimator, y, groups)
     # Sets names and the number of features, and refuses columns of text.
     n_features = validate(estimator, example_of(X), reset=True).shape[1]
+    columns = {name: vars(estimator)[name] for name in _COLUMNS if hasattr(estimator, name)}
     client, labelled = _client(client), not (isinstance(y, str) and y == UNLABELLED)
     X = in_whole_rows(X)
     blocks = blocks_of(X)
@@ -64,11 +74,13 @@ def read_collection(estimator, X, y, sample_weight, groups, client, validate):
         [None] * len(blocks) if part is None else _aligned(part, X, len(blocks), name)
         for name, part in (("y", y if labelled else None), ("sample_weight", sample_weight))
     ]
-    parts = _load(zip(blocks, *beside, strict=True), client, labelled, validate)
+    parts = _load(zip(blocks, *beside, strict=True), client, labelled, validate, columns)
     classes = None
     if labelled:
-        found = np.concatenate(parts.each(_labels))
-        classes = encode_labels(found, estimator.classes)[0]
+        if estimator.classes is None:
+            classes = encode_labels(np.concatenate(parts.each(_labels)), None)[0]
+        else:
+            classes = label_set(estimator.classes)
         parts = parts.kept(_encoded, classes, *weighing(estimator, sample_weight))
     return TableElsewhere(parts, n_features, classes)
 
@@ -85,21 +97,27 @@ def _check(estimator, y, groups):
         )
     if groups is not None or getattr(estimator, "max_rows_per_group", None) is not None:
         raise ValueError(
-            "groups are for tables in memory: keep at most k rows of each person beforehand, chosen at "
-            "random by a shuffle of the collection, and plan with epsilon / k."
+            "groups are for tables in memory: pass X.compute() if it fits, or keep one row of each person "
+            "beforehand, e.g. by drop_duplicates('person')."
         )
 
 
 def _client(client):
     """Return the client that is given, or the current one, or None."""
-    if client is not None:
-        return client
     try:
-        from distributed import get_client
+        from distributed import get_client, secede
 
-        return get_client()
+        client = get_client() if client is None else client
     except (ImportError, ValueError):
         return None
+    if client.asynchronous:
+        raise ValueError(
+            "client is asynchronous, and a fit waits for sums: pass one of asynchronous=False."
+        )
+    # A fit that is a worker's task itself leaves its thread, once, to those that it waits for.
+    with suppress(ValueError, KeyError):
+        secede()
+    return client
 
 
 def in_whole_rows(X):
@@ -108,8 +126,12 @@ def in_whole_rows(X):
 
 
 def blocks_of(collection):
-    """Return a collection's partitions, in their order."""
-    return list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
+    """Return a collection's partitions, in their order.
+
+    Of data frames not optimized, each by itself: two columns would each have a shuffle of their own, whose
+    orders of rows may differ.
+    """
+    return list(np.ravel(np.array(collection.to_delayed(optimize_graph=False), dtype=object)))
 
 
 def _aligned(part, X, n_blocks, name):
@@ -121,7 +143,7 @@ def _aligned(part, X, n_blocks, name):
         blocks = blocks_of(part)
         if len(blocks) == n_blocks:
             return blocks
-    elif not np.isnan(chunks).any() and len(part) == sum(chunks):
+    elif np.shape(part)[:1] == (sum(chunks),):
         return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
     raise ValueError(
         f"{name} must have the partitions of X: pass a collection of Dask that was made as X was, e.g. a "
@@ -129,12 +151,12 @@ def _aligned(part, X, n_blocks, name):
     )
 
 
-def _load(blocks, client, labelled, validate):
+def _load(blocks, client, *how):
     """Have partitions validated, and return those with rows as `Parts`."""
     import dask
 
     read = dask.delayed(_read_part, pure=False)
-    read = [read(*block, labelled, validate) for block in blocks]
+    read = [read(*block, *how) for block in blocks]
     if client is None:
         rows = dask.compute(*read)
         parts = PartsHere(raised(rows), map(_size, rows))
@@ -144,20 +166,22 @@ def _load(blocks, client, labelled, validate):
     return parts.without_empty()
 
 
-def _read_part(X, y, weights, labelled, validate):
-    return make_one(_read, Part((X, y, weights)), (labelled, validate))
+def _read_part(X, y, weights, *how):
+    return make_one(_read, Part((X, y, weights)), how)
 
 
 @says_why
-def _read(block, labelled, validate):
-    """Return a partition's validated `Rows`."""
+def _read(block, labelled, validate, columns):
+    """Return a partition's validated `Rows`; its columns must be those that the collection declares."""
     X, y, weights = block
+    check_consistent_length(X, y, weights)
     if X.shape[0] == 0:
         return Rows(X, y, weights)
     own = BaseEstimator()
+    vars(own).update(columns)
     if not labelled:
-        return Rows(validate(own, X, reset=True))
-    X, y = validate(own, X, y, reset=True)
+        return Rows(validate(own, X, reset=False))
+    X, y = validate(own, X, y, reset=False)
     return Rows(X, y, weights)
 
 

@@ -147,12 +147,13 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
             plan = self.privacy_plan(table.n_samples, n_features)
             generator = self._spend(plan)
-            self.statistics_ = np.full(n_features, float(self.fill_value))
+            statistics = np.full(n_features, float(self.fill_value))
             if self.strategy == "median":
                 level = plan.details["log_odds_range"]
                 for column in range(n_features):
                     counts = table.count(count_column, column, (None, None))
-                    self.statistics_[column] = draw_quantiles(counts, (0.5,), level, generator)[0]
+                    statistics[column] = draw_quantiles(counts, (0.5,), level, generator)[0]
+            self.statistics_ = statistics
         return self
 
     def _validate(self, X, reset):

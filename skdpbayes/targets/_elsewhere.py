@@ -60,7 +60,11 @@ def _where_members_are(selection):
 
 def _ask(target, theta, selection, count, out):
     place = (theta.ctypes.data, theta.size, _members_at(selection), count)
-    call_address(target.address, (*place, out.ctypes.data, out.size))
+    # What a function of Python's returns that is interrupted is anything.
+    answered = np.zeros(1, np.int64)
+    call_address(target.address, (*place, out.ctypes.data, out.size, answered.ctypes.data))
+    if answered[0] != 1:
+        raise RuntimeError("whom a target asks was interrupted.")
 
 
 for _target in (LogisticElsewhere, MixtureTableElsewhere):

@@ -1,6 +1,10 @@
 """Fits on collections of Dask: the draws of the same table in memory, on one machine or on many."""
 
+import gc
+import multiprocessing
 import os
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,11 +26,17 @@ from skdpbayes.preprocessing import (
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import SGHMC, SGLD
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._dask.parts import DaskParts  # noqa: E402
+from dask.sizeof import sizeof  # noqa: E402
+
+from skdpbayes._dask import tables  # noqa: E402
+from skdpbayes._dask.parts import DaskParts, _name  # noqa: E402
+from skdpbayes._dask.tables import blocks_of  # noqa: E402
+from skdpbayes._estimator.tables import Rows  # noqa: E402
 from skdpbayes.samplers._machinery import parts  # noqa: E402
 from skdpbayes.samplers._machinery.parts import Part  # noqa: E402
 
@@ -309,9 +319,142 @@ def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
     assert caught.value.__cause__ is None
 
 
-def test_nothing_stays_open(table):
-    DPBayesianLogisticRegression(random_state=0).fit(*in_parts(*table))
-    assert not parts._open
+def test_nothing_stays_open_or_on_workers(table, monkeypatch):
+    made, new = weakref.WeakSet(), parts.Parts.__init__
+
+    def noting(self, *args):
+        made.add(self)
+        new(self, *args)
+
+    monkeypatch.setattr(parts.Parts, "__init__", noting)
+    gc.disable()
+    try:
+        for sampler in ("auto", "sgfs"):
+            DPBayesianLogisticRegression(sampler=sampler, random_state=0).fit(*in_parts(*table))
+            assert not parts._open
+            assert not made
+    finally:
+        gc.enable()
+
+
+def test_parts_have_the_size_of_their_rows():
+    # Dask moves what is small to idle workers, and never spills it.
+    assert sizeof(Part(Rows(np.zeros((1_000, 4)), np.zeros(1_000)))) > 40_000
+
+
+def _put_name(queue):
+    queue.put(_name(kill))
+
+
+def test_no_two_clients_give_tasks_one_name():
+    # A scheduler takes two tasks of one name for one task: a fit would get sums of another's records.
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=_put_name, args=(queue,)) for _ in range(2)]
+    for child in children:
+        child.start()
+    names = {queue.get(timeout=60) for _ in children}
+    for child in children:
+        child.join()
+    assert len(names) == 2
+
+
+def test_labels_and_rows_of_a_shuffled_frame_stay_together():
+    x = np.random.default_rng(0).normal(size=200_000)
+    frame = pd.DataFrame({"person": np.arange(x.size) % 1_000, "x": x, "y": x > 0})
+    # Each time that this is computed by several threads, rows come in another order.
+    shuffled = dd.from_pandas(frame, npartitions=16).shuffle("person", shuffle_method="disk")
+    scaled = BoundedScaler(-4.0, 4.0).fit_transform(shuffled[["x"]])
+    for X in (shuffled[["x"]], scaled):
+        blocks = zip(blocks_of(X), blocks_of(shuffled["y"]), strict=True)
+        pairs = dask.compute(
+            *[dask.delayed(pd.DataFrame)(dict(x=dask.delayed(np.ravel)(X), y=y)) for X, y in blocks]
+        )
+        for pair in pairs:
+            np.testing.assert_array_equal(pair.x > 0, pair.y)
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_partitions_that_are_not_as_declared_are_refused(table, client, on_cluster):
+    X, y = table
+    labels = dd.from_pandas(pd.Series(y), npartitions=2)
+    halves = [pd.DataFrame(half, columns=list("abcd")) for half in np.split(X, 2)]
+    wide = [da.from_delayed(dask.delayed(half), (2_000, 3), float) for half in np.split(X, 2)]
+    swapped = [dask.delayed(halves[0]), dask.delayed(halves[1][list("dcba")])]
+    swapped = dd.from_delayed(swapped, meta=halves[0].iloc[:0], verify_meta=False)
+    missing = [dask.delayed(halves[0]), dask.delayed(halves[1].iloc[:0])]
+    missing = dd.from_delayed(missing, meta=halves[0].iloc[:0])
+    clf = DPBayesianLogisticRegression(random_state=0)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    for bad, message in (
+        (da.concatenate(wide), "has 4 features"),
+        (swapped, "same order"),
+        (missing, "inconsistent numbers"),
+    ):
+        with ledger, pytest.raises(ValueError, match=message):
+            clf.fit(bad, labels, client=client if on_cluster else None)
+    assert ledger.spent_epsilon == 0.0
+
+
+def test_labels_that_are_declared_are_not_asked_for(table, monkeypatch):
+    monkeypatch.setattr(tables, "_labels", None)
+    clf = DPBayesianLogisticRegression(classes=["no", "yes"], random_state=0)
+    assert clf.fit(*in_parts(*table)).classes_.tolist() == ["no", "yes"]
+
+
+def fit_twice():
+    """Fit where a task runs."""
+    X, y = da.ones((400, 2), chunks=100), da.arange(400, chunks=100) % 2
+    clf = DPBayesianLogisticRegression(random_state=0)
+    return [clf.fit(X, y).posterior_samples_ for _ in range(2)]
+
+
+def test_a_fit_may_be_a_task_itself():
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            once, again = client.submit(fit_twice).result(timeout=120)
+    np.testing.assert_array_equal(once, again)
+
+
+def test_asynchronous_clients_are_refused(table):
+    waits = SimpleNamespace(asynchronous=True)
+    with pytest.raises(ValueError, match="asynchronous"):
+        DPBayesianLogisticRegression().fit(*in_parts(*table), client=waits)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_on_the_way_to_a_sum_ends_the_fit(table, monkeypatch):
+    answer, calls = parts.Parts._answer, []
+
+    def interrupted(self, *numbers):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return answer(self, *numbers)
+
+    monkeypatch.setattr(parts.Parts, "_answer", interrupted)
+    clf = DPBayesianLogisticRegression(sampler="sgld", random_state=0)
+    with pytest.warns(PrivacyWarning, match="whole plan is spent"), pytest.raises(RuntimeError):
+        clf.fit(*in_parts(*table))
+    assert len(calls) == 3
+
+
+def test_an_imputer_that_did_not_finish_is_not_fitted(table, monkeypatch):
+    calls = []
+
+    def failing(self, *args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("the network is down")
+        return count(self, *args)
+
+    count = parts.Parts.count
+    monkeypatch.setattr(parts.Parts, "count", failing)
+    imputer = DPImputer(strategy="median", epsilon=1.0, random_state=0)
+    with pytest.raises(RuntimeError, match="the network is down"):
+        imputer.fit(da.from_array(table[0], chunks=(700, -1)))
+    assert not hasattr(imputer, "statistics_")
 
 
 def test_searches_on_a_cluster_are_charged(table, client, tmp_path):

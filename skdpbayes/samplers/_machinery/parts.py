@@ -12,6 +12,7 @@ What goes wrong inside a core is kept until the core is done, whose sums are zer
 
 import ctypes
 import math
+import weakref
 from functools import reduce
 from operator import add
 
@@ -22,7 +23,7 @@ from .execution import cores
 from .gradients import gradient_oracle, sums_at
 from .linking import count_examples, several_cores
 
-_Function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_Function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 _open = {}
 
 
@@ -72,7 +73,9 @@ class Parts:
         self.sizes = tuple(int(size) for size in sizes)
         self.error, self._children = None, []
         self._ends = np.cumsum(self.sizes)
-        self._function = _Function(self._answer)
+        # A cycle would keep what is elsewhere until the garbage is collected.
+        answer = weakref.WeakMethod(self._answer)
+        self._function = _Function(lambda *numbers: answer()(*numbers))
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
     def call(self, function, of_parts, *args):
@@ -132,7 +135,7 @@ class Parts:
         """Return the first error that was kept, or None."""
         return next((p.error for p in (self, *self._children) if p.error is not None), None)
 
-    def _answer(self, theta, n_theta, members, count, out, n_out):
+    def _answer(self, theta, n_theta, members, count, out, n_out, answered):
         """Add the sum of some records' gradients at an address to that at another."""
         out = _numbers(out, n_out, ctypes.c_double)
         if self.error is None:
@@ -142,6 +145,7 @@ class Parts:
                 out += exact_sum(self.call(Part.gradient, self._split(chosen), theta, n_out))
             except BaseException as error:
                 self.error = error
+        _numbers(answered, 1, ctypes.c_int64)[0] = 1
         return 1
 
     def _split(self, members):
