@@ -42,8 +42,7 @@ class Population:
 
     def probabilities(self, u):
         """Return the link's probabilities for points of shape (n_points, n_blocks * length)."""
-        blocks = u.reshape(len(u), self.link.n_blocks, -1)
-        return self.link.probabilities(blocks @ self.rows.T)
+        return self.link.probabilities(self._logits(u))
 
     def score(self, probabilities):
         """Return ``S``, of shape (n_points, n_blocks * length)."""
@@ -51,8 +50,7 @@ class Population:
 
     def slope_times(self, probabilities, vectors):
         """Return ``S' a`` for vectors ``a`` like points."""
-        blocks = vectors.reshape(len(vectors), self.link.n_blocks, -1) @ self.rows.T
-        return self._summed(self.link.slope_times(probabilities, blocks))
+        return self._summed(self.link.slope_times(probabilities, self._logits(vectors)))
 
     def mean_slope(self, probabilities):
         """Return the mean slope of a row, of shape (n_points,)."""
@@ -62,8 +60,14 @@ class Population:
         """Return the gradient of the mean slope."""
         return self._summed(self.link.bend(probabilities)) / (self.size * self.weights.size)
 
+    # One product of matrices each: of three axes, numpy would make one for every point.
+    def _logits(self, vectors):
+        blocks = vectors.reshape(-1, self.rows.shape[1]) @ self.rows.T
+        return blocks.reshape(len(vectors), self.link.n_blocks, -1)
+
     def _summed(self, values):
-        return (self.size * ((values * self.weights) @ self.rows)).reshape(len(values), -1)
+        sums = (values * self.weights).reshape(-1, len(self.rows)) @ self.rows
+        return (self.size * sums).reshape(len(values), -1)
 
 
 def make_population(design, transform, link, norm, n_samples, n_rows, generator):
