@@ -2,10 +2,11 @@
 
     python benchmarks/dask_passes.py [--rows 10000000] [--workers 2]
 
-Rows are drawn by the workers, or read by them from one file, and never by the client. Printed are: seconds a
-pass beyond the gradient, on tables so small that there is none; seconds of a fit on a file of float32 rows,
-in memory and on the workers, and what these hold beside their chunks; and, from the rates that were measured,
-what a pass over more rows would take on more workers.
+Rows are drawn by the workers, or read by them from one file, and never by the client. Printed are: the
+milliseconds of an empty task on every worker, which is what Dask itself takes; those of a pass beyond the
+gradient, on tables so small that there is none; seconds of a fit on a file of float32 rows, in memory and on
+the workers, and what these hold beside their chunks; and, from the rates that were measured, what a pass over
+more rows would take on more workers.
 """
 
 import argparse
@@ -32,6 +33,20 @@ def timed(function):
     started = time.perf_counter()
     function()
     return time.perf_counter() - started
+
+
+def empty(_):
+    """Return nothing."""
+
+
+def round_trip(client, n_tasks):
+    """Return seconds from sending empty tasks to having their results."""
+
+    def once():
+        client.gather(client.map(empty, range(n_tasks), pure=False))
+
+    once()
+    return timed(lambda: [once() for _ in range(N_STEPS)]) / N_STEPS
 
 
 def small_table(n_rows, n_parts):
@@ -128,6 +143,7 @@ def main():
     warnings.simplefilter("ignore", (PrivacyWarning, ConvergenceWarning))
     options = {"n_workers": args.workers, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
+        print(f"{1e3 * round_trip(client, args.workers):.1f} ms an empty task on every worker\n")
         print("| partitions | ms a pass beyond the gradient |\n| --- | --- |")
         for n_parts in (args.workers, 10 * args.workers, 50 * args.workers):
             cost = overhead(client, n_parts)

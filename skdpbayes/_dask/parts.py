@@ -36,37 +36,41 @@ class DaskParts(Parts):
 
     def __init__(self, client, futures, sizes):
         super().__init__(sizes)
-        self.client, self.futures = client, futures
+        self.client, self.futures, self._tasks = client, futures, []
         self._groups = _groups(client, futures)
 
     def call(self, function, of_parts, *args):
         """Return what a function returns for each part, in their order."""
-        tasks = [
-            self.client.submit(
-                do_each,
-                function,
-                [self.futures[p] for p in group],
-                [of_parts[p] for p in group],
-                args,
-                key=_name(function),
-            )
-            for group in self._groups
-        ]
         found = [None] * len(self.futures)
-        for group, results in zip(self._groups, self.client.gather(tasks), strict=True):
+        of_groups = [[of_parts[p] for p in group] for group in self._groups]
+        for group, results in zip(
+            self._groups, self._asked(do_each, function, of_groups, args), strict=True
+        ):
             for p, result in zip(group, results, strict=True):
                 found[p] = result
         return raised(found)
 
     def count(self, function, *args):
         """Return the sum over parts, those of a worker being added up there."""
-        tasks = [
-            self.client.submit(
-                do_sum, function, [self.futures[p] for p in group], args, key=_name(function)
-            )
-            for group in self._groups
-        ]
-        return reduce(add, raised(self.client.gather(tasks)))
+        unused = [None] * len(self._groups)
+        return reduce(add, raised(self._asked(do_sum, function, unused, args)))
+
+    def _asked(self, do, function, of_groups, args):
+        """Return what a task for each group of parts returns.
+
+        The client sends messages at intervals of 10 ms, and the first one at once: so all tasks go in one, and
+        those of the last pass are given back after it.
+        """
+        tasks = self.client.map(
+            do,
+            [function] * len(self._groups),
+            [[self.futures[p] for p in group] for group in self._groups],
+            of_groups,
+            [args] * len(self._groups),
+            key=[_name(function) for _ in self._groups],
+        )
+        self._tasks = tasks
+        return self.client.gather(tasks)
 
     def chosen(self, numbers):
         """Return the parts with some numbers."""
@@ -156,7 +160,7 @@ def do_each(function, parts, of_parts, args):
     return [do_one(function, part, own, *args) for part, own in zip(parts, of_parts, strict=True)]
 
 
-def do_sum(function, parts, args):
+def do_sum(function, parts, _, args):
     """Return the sum of what a function returns for the targets of a worker's parts."""
     found = [do_one(of_target, part, function, args, {}) for part in parts]
     return next(filter(failure, found), None) or reduce(add, found)
