@@ -58,8 +58,8 @@ class DaskParts(Parts):
     def _asked(self, do, function, of_groups, args):
         """Return what a task for each group of parts returns.
 
-        The client sends messages at intervals of 10 ms, and the first one at once: so all tasks go in one, and
-        those of the last pass are given back after it.
+        The client sends messages every 10 ms, so all tasks go in one. Those of the last pass are given back
+        after it.
         """
         tasks = self.client.map(
             do,

@@ -15,7 +15,7 @@ def draw_candidate(search, plan, generator):
     """Return a candidate's parameters, and an estimator that has them and its part of the budget."""
     seed = int(generator.integers(2**32))
     params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
-    prefix = _prefix(search.estimator)
+    prefix = private_prefix(search.estimator)
     if own := sorted(set(params) & {prefix + name for name in _OWN}):
         raise ValueError(f"param_distributions may not have {own}: the search sets them.")
     candidate = clone(search.estimator).set_params(**clone(params, safe=False))
@@ -56,7 +56,7 @@ def refuse_unless_covered(cost, plan):
         )
 
 
-def _prefix(estimator):
+def private_prefix(estimator):
     """Return what names of the private step's parameters begin with."""
     prefix, names = "", estimator.get_params()
     if isinstance(estimator, Pipeline):

@@ -29,7 +29,12 @@ from ..privacy.cost import NEIGHBORING_RELATIONS
 from ..privacy.ledger import prepaid, reserve
 from ..privacy.profiles import draw_number
 from ..random import private_generator
-from ._candidates import check_candidate, draw_candidate, refuse_unless_covered
+from ._candidates import (
+    check_candidate,
+    draw_candidate,
+    private_prefix,
+    refuse_unless_covered,
+)
 from ._plan import plan_selection
 from ._total import fit_cost
 
@@ -219,7 +224,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid, or the budget too small.
+            If a parameter is invalid, the budget too small, or the estimator not a private one.
 
         Examples
         --------
@@ -232,6 +237,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         self._validate_params()
         check_sizes(n_samples=n_samples)
+        private_prefix(self.estimator)
         if self.delta is None and self.neighboring_relation == "add_or_remove_one":
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' keeps the number of rows private: give a delta."

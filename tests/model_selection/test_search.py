@@ -289,6 +289,14 @@ def test_bad_input_is_refused_and_nothing_is_spent(options, message):
     assert ledger.spent_epsilon == 0
 
 
+@pytest.mark.parametrize(
+    "estimator", [BoundedScaler(), make_private_pipeline(Cheap(), epsilon=1.0)]
+)
+def test_a_plan_refuses_what_a_search_would_refuse(estimator):
+    with pytest.raises(ValueError, match="private estimator|private pipeline"):
+        search_of(estimator=estimator).privacy_plan(2000)
+
+
 def test_totals_know_of_weights_that_fits_were_given():
     estimator = DPBayesianLogisticRegression(
         sampler="sghmc", prior_scale=0.02, max_sample_weight=10.0, delta=DELTA, classes=[0, 1]
