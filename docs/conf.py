@@ -1,11 +1,18 @@
 """Configuration of the documentation: python -m sphinx -W -b html docs docs/_build/html"""
 
 import re
+import sys
+import warnings
 from pathlib import Path
 
 import skdpbayes
+from skdpbayes.exceptions import PrivacyWarning
 
 here = Path(__file__).parent
+# What the pages and the gallery's order import.
+sys.path.insert(0, str(here / "code"))
+# Figures are seeded, so that they are the same in every build.
+warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
 
 project = "skdpbayes"
 author = "the skdpbayes developers"
@@ -19,17 +26,53 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "matplotlib.sphinxext.plot_directive",
+    "myst_nb",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
-html_theme = "alabaster"
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skdpbayes"
 html_theme_options = {
-    "description": "Differentially private Bayesian estimators for scikit-learn",
-    "fixed_sidebar": True,
-    "page_width": "1080px",
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "header_links_before_dropdown": 5,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
 }
-html_sidebars = {"**": ["about.html", "navigation.html", "searchbox.html"]}
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_copy_source = False
+html_show_sourcelink = False
+
+# The gallery: every example is run at build time, and one that fails stops the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/(vote|two_modes)\.py$",
+    "within_subsection_order": "gallery_order.Order",
+    "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "image_scrapers": ("matplotlib",),
+    "doc_module": ("skdpbayes",),
+    "backreferences_dir": None,
+    "show_memory": False,
+    "min_reported_time": 0,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib",),
+    "default_thumb_file": None,
+}
+
+# The notebook is run at build time as well, and committed without output.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
 
 # The pages of classes list their members by the template, not by numpydoc.
 autosummary_generate = True
