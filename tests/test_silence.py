@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
-from skdpbayes.samplers import SGFS, SGHMC, Released
+from skdpbayes.samplers import SGFS, SGHMC, NoiseAware, Released
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(64, 3))
@@ -101,7 +101,7 @@ def no_sampler(monkeypatch):
     def run(sampler, plan, *_):
         return Released(np.zeros((plan.n_draws, plan.n_parameters)), plan)
 
-    for sampler in (SGFS, SGHMC):
+    for sampler in (NoiseAware, SGFS, SGHMC):
         monkeypatch.setattr(sampler, "run", run)
 
 

@@ -19,10 +19,6 @@ from skdpbayes.samplers import SGHMC, SGLD, resolve_sampler
 ESTIMATORS = [
     DPBayesianLogisticRegression(),
     DPBayesianLogisticRegression(sampler=SGHMC(batch_size=5)),
-    DPBayesianLogisticRegression(sampler="ops"),
-    DPBayesianLogisticRegression(sampler=SGLD(release="last_iterate", batch_size=5), n_draws=2),
-    DPBayesianLogisticRegression(sampler=SGHMC(init="ops")),
-    DPBayesianLogisticRegression(sampler="dp_fast_mh"),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
     DPGaussianMixturePosterior(n_steps=50, n_draws=10),
@@ -36,6 +32,12 @@ ESTIMATORS = [
     DPImputer(strategy="median"),
     DPOneHotEncoder(),
     DPQuantileScaler(),
+]
+OTHER_SAMPLERS = [
+    DPBayesianLogisticRegression(sampler="ops"),
+    DPBayesianLogisticRegression(sampler=SGLD(release="last_iterate", batch_size=5), n_draws=2),
+    DPBayesianLogisticRegression(sampler=SGHMC(init="ops")),
+    DPBayesianLogisticRegression(sampler="dp_fast_mh"),
 ]
 
 
@@ -64,6 +66,13 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(OTHER_SAMPLERS, expected_failed_checks=expected_failures)
+def test_scikit_learn_checks_of_other_samplers(estimator, check):
     check(estimator)
 
 

@@ -121,7 +121,9 @@ def test_without_privacy(table):
     np.testing.assert_allclose(clf.fit(*in_parts(*table)).posterior_samples_, here, rtol=1e-9)
 
 
-@pytest.mark.parametrize("sampler", ["auto", SGHMC()], ids=["auto", "sghmc"])
+@pytest.mark.parametrize(
+    "sampler", ["auto", pytest.param(SGHMC(), marks=pytest.mark.nightly)], ids=["auto", "sghmc"]
+)
 @pytest.mark.parametrize("kind", ["diag", "full"])
 def test_mixtures(table, client, sampler, kind):
     X, _ = table

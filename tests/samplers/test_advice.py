@@ -26,7 +26,7 @@ def advice(plan):
 # Batches
 
 
-@pytest.mark.parametrize("kind", [SGLD, SGHMC])
+@pytest.mark.parametrize("kind", [pytest.param(SGLD, marks=pytest.mark.nightly), SGHMC])
 def test_a_plan_on_batches_says_what_the_full_table_would_give(kind):
     full = a_plan(kind())
     plan = a_plan(kind(batch_size=5))
@@ -54,7 +54,7 @@ def test_batches_of_the_default_are_as_many_passes_as_the_full_table():
 @pytest.mark.parametrize(
     "sampler, epsilon, options",
     [
-        (SGFS(batch_size=10), 1.0, {"n_steps": 300}),
+        pytest.param(SGFS(batch_size=10), 1.0, {"n_steps": 300}, marks=pytest.mark.nightly),
         (SGHMC(batch_size=1), INF, {}),
         (SGLD(batch_size=1), INF, {}),
     ],

@@ -143,7 +143,7 @@ def log_prior(target, model, theta):
     return density + log_jacobian(target, model, theta)
 
 
-@pytest.mark.parametrize("n_components", [1, 2, 3])
+@pytest.mark.parametrize("n_components", [1, 2, pytest.param(3, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gradient_is_that_of_the_density_by_scipy(rng, kind, n_components):
     """Exponents of the prior and Jacobians of all coordinates included, at two temperatures."""

@@ -337,7 +337,7 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
     assert np.allclose(found, covariance / np.outer(deviations, deviations), atol=0.12)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+@pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.nightly), np.inf])
 def test_directions_in_which_all_classes_move_alike_follow_the_prior(epsilon):
     """The softmax says nothing of them, and whitening by rows left them where they began."""
     rng = np.random.default_rng(0)

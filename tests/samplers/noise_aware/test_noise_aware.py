@@ -135,8 +135,15 @@ def test_weighted_sums_are_derivatives_of_each_other(rng, make_target, n_classes
         np.testing.assert_allclose(found, matrix[j], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "n_classes, relation",
+    [
+        (2, "replace_one"),
+        (3, "add_or_remove_one"),
+        pytest.param(2, "add_or_remove_one", marks=pytest.mark.nightly),
+        pytest.param(3, "replace_one", marks=pytest.mark.nightly),
+    ],
+)
 def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation, n_classes):
     """The likelihood ratio of moment, gradients and curvature, each given what came before."""
     n, d = 30, 2
@@ -277,7 +284,7 @@ def covered(n, d, epsilon, repetitions, n_classes=2):
         (2000, 4, 1.0, 2),
         (3000, 3, 10.0, 2),
         pytest.param(3000, 3, 1.0, 3, marks=pytest.mark.nightly),
-        (3000, 3, 10.0, 3),
+        pytest.param(3000, 3, 10.0, 3, marks=pytest.mark.nightly),
     ],
 )
 def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes):
@@ -316,7 +323,14 @@ def test_directions_of_which_rows_say_nothing_keep_the_prior(rng):
     assert (draws[:, 0] - draws[:, 1]).std() < 0.1
 
 
-@pytest.mark.parametrize("public_size", [2500, 5000, 10_000])
+@pytest.mark.parametrize(
+    "public_size",
+    [
+        2500,
+        pytest.param(5000, marks=pytest.mark.nightly),
+        pytest.param(10_000, marks=pytest.mark.nightly),
+    ],
+)
 def test_public_sizes_may_be_off_by_a_factor(public_size):
     shares = []
     for seed in range(20):
