@@ -2,17 +2,18 @@
 Does a release keep its promise? An attack
 ==========================================
 
-A privacy guarantee is a bound on every attack. So play the attacker: know all rows of a medical table but one,
-know the two values that this row may have, look at what was released, and guess. If the attack did better than
-epsilon allows, the proof or the program would be wrong. How close does it get?
+A privacy guarantee is a bound on every attack. So play the attacker: know all rows of a medical
+table but one, know the two values that this row may have, look at what was released, and guess. If
+the attack did better than epsilon allows, the proof or the program would be wrong. How close does
+it get?
 """
 
 # %%
 # The two tables
 # --------------
-# 569 tumours of the breast cancer data that comes with scikit-learn: one column, the mean concavity, and the diagnosis. In one
-# table the first tumour is as it is. In the other one it is replaced by the row that moves a fit the most: the
-# largest value with the opposite label.
+# 569 tumours of the breast cancer data that comes with scikit-learn: one column, the mean
+# concavity, and the diagnosis. In one table the first tumour is as it is. In the other one it is
+# replaced by the row that moves a fit the most: the largest value with the opposite label.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,9 +39,10 @@ for name, value, label in (("benign, 1", 1.0, 1), ("malignant, 1", 1.0, 0)):
 # %%
 # The attack
 # ----------
-# A release of the default sampler is a set of noisy sums; coefficients are computed from them. The attacker looks at the
-# fitted logit of the tumour in question: it is a little higher if the tumour was benign. To know how much noise
-# there is around it, we release 400 times from either table. (A real attacker has one release.)
+# A release of the default sampler is a set of noisy sums; coefficients are computed from them. The
+# attacker looks at the fitted logit of the tumour in question: it is a little higher if the tumour
+# was benign. To know how much noise there is around it, we release 400 times from either table. (A
+# real attacker has one release.)
 
 
 def score(table, seed):
@@ -63,9 +65,9 @@ print(f"achieved: mu = {result.mu:.3f} +- {result.standard_error:.3f}, ", end=""
 print(f"epsilon = {result.epsilon(DELTA):.2f}")
 
 # %%
-# ``mu`` is the distance of the two sets of scores in standard deviations. The picture on the right has what the
-# attacker cares about: how often a guess "benign" is right, against how often it is a false alarm. No attack on any release of
-# this plan has a curve above the orange one.
+# ``mu`` is the distance of the two sets of scores in standard deviations. The picture on the right
+# has what the attacker cares about: how often a guess "benign" is right, against how often it is a
+# false alarm. No attack on any release of this plan has a curve above the orange one.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
 bins = np.histogram_bin_edges(np.concatenate([benign, malignant]), 30)
@@ -90,5 +92,5 @@ plt.show()
 # * An attack that stays below the bound proves nothing: a better one may exist. The proof is on the page
 #   :doc:`/theory`. An attack above the bound would disprove it.
 # * The curve is measured, and wobbles by about 0.025.
-# * This attacker saw only the fitted coefficients. One who reads the noisy sums that they come from is closer to
-#   the bound; the tests of this package contain such attacks.
+# * This attacker saw only the fitted coefficients. One who reads the noisy sums that they come from
+#   is closer to the bound; the tests of this package contain such attacks.

@@ -89,12 +89,13 @@ axis.legend(loc="lower right")
 plt.show()
 
 # %%
-# With ten times as many rows you can afford a tenth of epsilon for the same accuracy: the curves are the same one, moved
-# along the axis.
+# With ten times as many rows you can afford a tenth of epsilon for the same accuracy: the curves
+# are the same one, moved along the axis.
 #
 # Limits
 # ------
-# * This is how to *learn* about epsilon, on a public table. On private rows, choosing epsilon by accuracy would
-#   always choose the largest, and each of these 190 fits would have to be paid for. Choose it by policy, and read the plan.
+# * This is how to *learn* about epsilon, on a public table. On private rows, choosing epsilon by
+#   accuracy would always choose the largest, and each of these 190 fits would have to be paid for.
+#   Choose it by policy, and read the plan.
 # * Accuracy is forgiving: intervals suffer earlier. The plan's factor above is about those.
 # * More columns need more rows. Here there are six.

@@ -10,9 +10,9 @@ error bars, from confidential medical records, that gives away little about any 
 # %%
 # The table
 # ---------
-# There is one row for each person and year. We want to protect persons, so ``zper``, the number of a person, goes to
-# ``fit`` as ``groups``, and of each person one row, chosen at random, is used. Bounds come from the description of
-# the experiment.
+# There is one row for each person and year. We want to protect persons, so ``zper``, the number of
+# a person, goes to ``fit`` as ``groups``, and of each person one row, chosen at random, is used.
+# Bounds come from the description of the experiment.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,8 +48,8 @@ print(f"{len(X):,} years of {len(np.unique(persons)):,} persons, {y.mean():.0%} 
 # %%
 # Two fits
 # --------
-# The first one is private. The second one, with ``epsilon=float("inf")``, is the same model without privacy, on the
-# same kind of sample: the yardstick.
+# The first one is private. The second one, with ``epsilon=float("inf")``, is the same model without
+# privacy, on the same kind of sample: the yardstick.
 
 fits = {}
 for epsilon in (1.0, np.inf):
@@ -78,23 +78,23 @@ plt.show()
 # %%
 # The answer as a probability
 # ---------------------------
-# Draws answer any question about the coefficients, at no further cost. How likely is it that people who pay more of
-# their bills see a doctor less often?
+# Draws answer any question about the coefficients, at no further cost. How likely is it that people
+# who pay more of their bills see a doctor less often?
 
 draws = fits[1.0].sample_posterior(10_000, random_state=0)[:, 0]
 print(f"P(coefficient of the share < 0) = {np.mean(draws[:, 0] < 0):.4f}")
 
 # %%
-# Since plans were assigned by lot, this is an effect, and not only an association. For the other columns nothing of
-# the kind can be said.
+# Since plans were assigned by lot, this is an effect, and not only an association. For the other
+# columns nothing of the kind can be said.
 #
 # Limits
 # ------
-# * An interval that includes zero does not mean that there is no effect. With privacy it may only mean that this budget
-#   does not show it.
-# * Intervals are those of a logistic model. They include the noise of privacy, but they do not know whether the
-#   model is right.
-# * Coefficients far beyond what the prior expects (a row of the largest length has a logit of deviation 2.5) are pulled
-#   towards zero. A fit warns where that matters.
-# * A visit is any visit in a year. One year per person is used here; :doc:`/gallery/plot_persons` asks whether more would
-#   help.
+# * An interval that includes zero does not mean that there is no effect. With privacy it may only
+#   mean that this budget does not show it.
+# * Intervals are those of a logistic model. They include the noise of privacy, but they do not know
+#   whether the model is right.
+# * Coefficients far beyond what the prior expects (a row of the largest length has a logit of
+#   deviation 2.5) are pulled towards zero. A fit warns where that matters.
+# * A visit is any visit in a year. One year per person is used here; :doc:`/gallery/plot_persons`
+#   asks whether more would help.

@@ -2,16 +2,17 @@
 How many groups are in a medical table?
 =======================================
 
-A study of fatty liver disease has the age, weight and height of some 13,000 adults. Which groups do they fall into?
-A Gaussian mixture finds groups, and ``n_components="auto"`` chooses their number from what was released
-anyway. The table also says who is a man. We keep that back, and compare with it at the end.
+A study of fatty liver disease has the age, weight and height of some 13,000 adults. Which groups do
+they fall into? A Gaussian mixture finds groups, and ``n_components="auto"`` chooses their number
+from what was released anyway. The table also says who is a man. We keep that back, and compare with
+it at the end.
 """
 
 # %%
 # The table
 # ---------
-# Public bounds bring the columns to [-1, 1]: noise is the same in all directions, so columns should be on comparable
-# scales, with zero in their middle.
+# Public bounds bring the columns to [-1, 1]: noise is the same in all directions, so columns should
+# be on comparable scales, with zero in their middle.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,8 +47,8 @@ model.summary().round(3).head(6)
 # %%
 # What it found
 # -------------
-# Ellipses hold about 86% of a group, two deviations, and there is one for each of 20 draws: how far they differ is how
-# uncertain the groups are, noise included. In centimetres and kilograms again:
+# Ellipses hold about 86% of a group, two deviations, and there is one for each of 20 draws: how far
+# they differ is how uncertain the groups are, noise included. In centimetres and kilograms again:
 
 half = (upper - lower) / 2
 middle = (upper + lower) / 2

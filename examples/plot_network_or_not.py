@@ -2,9 +2,10 @@
 When is a neural network worth it?
 ==================================
 
-A linear model is cheap in rows and in budget, and it comes with intervals. A network finds curves and interactions that you did not
-name, and pays for it with noise on thousands of weights. Who works full time, by age, is a curve: few of the
-young, most of the middle-aged, few of the old. We ask the General Social Survey, some 60,000 Americans.
+A linear model is cheap in rows and in budget, and it comes with intervals. A network finds curves
+and interactions that you did not name, and pays for it with noise on thousands of weights. Who
+works full time, by age, is a curve: few of the young, most of the middle-aged, few of the old. We
+ask the General Social Survey, some 60,000 Americans.
 """
 
 # %%
@@ -33,8 +34,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 # %%
 # Three models, one budget
 # ------------------------
-# The third one is the linear model with a column more, the square of the scaled age. This is public knowledge, not
-# something that was learnt from the rows: everybody knows that people retire.
+# The third one is the linear model with a column more, the square of the scaled age. This is public
+# knowledge, not something that was learnt from the rows: everybody knows that people retire.
 
 
 def with_square(X):
@@ -64,12 +65,15 @@ for name, (make, columns) in MODELS.items():
     model = fits[name] = make(0).fit(columns(X_train), y_train)
     loss = log_loss(y_test, model.predict_proba(columns(X_test)))
     accuracy = model.score(columns(X_test), y_test)
-    print(f"{name:<20} epsilon {model.spent_epsilon_:.3f}  accuracy {accuracy:.3f}  loss {loss:.3f}")
+    print(
+        f"{name:<20} epsilon {model.spent_epsilon_:.3f}  accuracy {accuracy:.3f}  loss {loss:.3f}"
+    )
 
 # %%
 # What they have learnt
 # ---------------------
-# Probabilities for a childless person in 2010, beside the shares in the table (which would have to stay private).
+# Probabilities for a childless person in 2010, beside the shares in the table (which would have to
+# stay private).
 
 ages = np.arange(18, 90)
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), sharey=True, layout="constrained")

@@ -10,7 +10,8 @@ budget. Here a survey of votes has epsilon 2 for a week.
 # %%
 # The table and its ledger
 # ------------------------
-# The survey of :doc:`/gallery/plot_votes`. The budget is written into the file once, and cannot be changed later.
+# The survey of :doc:`/gallery/plot_votes`. The budget is written into the file once, and cannot be
+# changed later.
 
 import os
 import tempfile
@@ -47,7 +48,8 @@ print(ledger)
 # %%
 # Five days
 # ---------
-# Each day a script opens the file and asks one question. It could be another process each time, or another person.
+# Each day a script opens the file and asks one question. It could be another process each time, or
+# another person.
 
 WEEK = [
     ("Monday: a pilot", 0.3, ["age", "ideo"]),
@@ -77,7 +79,8 @@ for day in WEEK:
     left.append(ledger.remaining_epsilon)
 
 # %%
-# The refusal came before anything was read, and it says what would fit. What was spent, by what, and what is left:
+# The refusal came before anything was read, and it says what would fit. What was spent, by what,
+# and what is left:
 
 ledger.history()[["label", "sampler", "status", "epsilon", "total_epsilon"]].round(3)
 
@@ -102,10 +105,11 @@ plt.show()
 #
 # Limits
 # ------
-# * A ledger knows the fits and scores of this package. Plots, means and ``clf.score`` on private rows it does not see.
+# * A ledger knows the fits and scores of this package. Plots, means and ``clf.score`` on private
+#   rows it does not see.
 # * It is a book for honest people, not a lock. A copy that was restored has forgotten what was spent since.
 # * It does not know which rows were read, so it adds up even where two fits read different people.
-# * Choosing the next question by the last answer is covered because all costs here are Gaussian, as those of the
-#   default sampler are. Networks and random walks are not: fix their plans beforehand.
+# * Choosing the next question by the last answer is covered because all costs here are Gaussian, as
+#   those of the default sampler are. Networks and random walks are not: fix their plans beforehand.
 
 folder.cleanup()

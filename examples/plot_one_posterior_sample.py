@@ -2,17 +2,19 @@
 What does one posterior sample look like?
 =========================================
 
-The default sampler gives any number of draws, which account for the noise in what was released. ``sampler="ops"``
-releases a single draw instead: the last state of a chain, close to an exact sample from the posterior. It costs no more
-than an exact sample would, however long the chain runs. To see what such a draw is worth, we fit the same
-real table many times, which is something you must not do with a private one.
+The default sampler gives any number of draws, which account for the noise in what was released.
+``sampler="ops"`` releases a single draw instead: the last state of a chain, close to an exact
+sample from the posterior. It costs no more than an exact sample would, however long the chain runs.
+To see what such a draw is worth, we fit the same real table many times, which is something you must
+not do with a private one.
 """
 
 # %%
 # The table
 # ---------
-# 1,314 women of Whickham, England, were asked in the early 1970s about smoking, and followed up twenty years later. How does
-# survival depend on age? There are two parameters, so the exact posterior can be computed on a grid.
+# 1,314 women of Whickham, England, were asked in the early 1970s about smoking, and followed up
+# twenty years later. How does survival depend on age? There are two parameters, so the exact
+# posterior can be computed on a grid.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,8 +50,8 @@ def draw_regions(axis, density, color):
 # %%
 # Many releases, one draw each
 # ----------------------------
-# A draw follows the posterior at a *temperature* of at least 1: as if each row counted one over the temperature. The
-# plan chooses the lowest one that the budget pays for.
+# A draw follows the posterior at a *temperature* of at least 1: as if each row counted one over the
+# temperature. The plan chooses the lowest one that the budget pays for.
 
 
 def one_draw(epsilon, seed):
@@ -109,7 +111,10 @@ plt.show()
 # %%
 # Limits
 # ------
-# * One draw says nothing about its own uncertainty. For intervals and for predictions take the default sampler.
-# * A draw is for when a single parameter vector is what you need: to simulate with, or to hand on as a model.
+# * One draw says nothing about its own uncertainty. For intervals and for predictions take the
+#   default sampler.
+# * A draw is for when a single parameter vector is what you need: to simulate with, or to hand on
+#   as a model.
 # * Every further draw costs: ``n_draws=4`` has twice the temperature, or twice :math:`\\mu`.
-# * Sixty fits of a private table would cost about eight times :math:`\\mu`. ``random_state`` here is for this page.
+# * Sixty fits of a private table would cost about eight times :math:`\\mu`. ``random_state`` here
+#   is for this page.

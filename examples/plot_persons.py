@@ -2,17 +2,17 @@
 What if a person has several rows?
 ==================================
 
-Protecting a row is not protecting a person. If somebody has five rows, a guarantee for rows weakens about
-fivefold for them. The health insurance experiment of :doc:`/gallery/plot_doctor_visits` has up to five years
-of each person. Two ways to deal with that: keep one row of each person, or keep several and add more
-noise. Which one is better?
+Protecting a row is not protecting a person. If somebody has five rows, a guarantee for rows weakens
+about fivefold for them. The health insurance experiment of :doc:`/gallery/plot_doctor_visits` has
+up to five years of each person. Two ways to deal with that: keep one row of each person, or keep
+several and add more noise. Which one is better?
 """
 
 # %%
 # What epsilon 1 for rows means for persons
 # -----------------------------------------
-# For the default sampler this can be computed exactly: *k* rows multiply :math:`\\mu`, the distance in standard
-# deviations by which a row can shift the release, by *k*.
+# For the default sampler this can be computed exactly: *k* rows multiply :math:`\\mu`, the distance
+# in standard deviations by which a row can shift the release, by *k*.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -68,8 +68,8 @@ cost = fit(1, 0).privacy_cost_
 print(f"epsilon = {cost.epsilon(1e-5):.3f}, {cost.neighboring_relation}")
 
 # %%
-# How wide are the intervals for each choice of *k*? The number is public: choose it by what you know of the table, not by
-# comparing fits on private rows as we do here on a public table.
+# How wide are the intervals for each choice of *k*? The number is public: choose it by what you
+# know of the table, not by comparing fits on private rows as we do here on a public table.
 
 CHOICES = (1, 2, 3, 5)
 widths = {
@@ -105,8 +105,9 @@ plt.show()
 # %%
 # Limits
 # ------
-# * Intervals treat rows as independent. Years of the same person are not, and with *k* > 1 intervals are narrower than
-#   they should be for that reason, with privacy or without. One row per person has no such problem.
+# * Intervals treat rows as independent. Years of the same person are not, and with *k* > 1
+#   intervals are narrower than they should be for that reason, with privacy or without. One row per
+#   person has no such problem.
 # * You have to know whose row is whose. A person under two numbers counts as two.
 # * Members of a family are protected one by one, not together.
 # * :doc:`/guide/persons_and_weights` says which samplers and transformers take ``groups``.

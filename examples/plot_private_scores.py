@@ -3,15 +3,16 @@ Can I report my model's accuracy?
 =================================
 
 An accuracy is computed from rows, so publishing it tells something about them. It can be released
-with noise, which costs a little of the budget, and it comes with an interval. Blood samples of 7,874 residents of
-Olmsted County, Minnesota, are the example: who died within ten years?
+with noise, which costs a little of the budget, and it comes with an interval. Blood samples of
+7,874 residents of Olmsted County, Minnesota, are the example: who died within ten years?
 """
 
 # %%
 # The table
 # ---------
-# Age, sex, and free light chains of immunoglobulins (kappa and lambda), with creatinine where it was measured. Bounds are
-# typed in from general knowledge. Concentrations are skewed, so their logarithms are used.
+# Age, sex, and free light chains of immunoglobulins (kappa and lambda), with creatinine where it
+# was measured. Bounds are typed in from general knowledge. Concentrations are skewed, so their
+# logarithms are used.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,8 +46,8 @@ model.fit(X_train, y_train)
 # %%
 # Three scores
 # ------------
-# A private score is a number that knows its interval and its cost. Beside it is the exact number, which could not be
-# published if the rows were private.
+# A private score is a number that knows its interval and its cost. Beside it is the exact number,
+# which could not be published if the rows were private.
 
 probabilities = model.predict_proba(X_test)[:, 1]
 predicted = probabilities > 0.5
@@ -71,8 +72,9 @@ print(f"model and scores: epsilon = {total.epsilon(1e-5):.2f} at delta = 1e-5")
 # %%
 # How wide an interval has to be
 # ------------------------------
-# Even without privacy an accuracy on a few rows is uncertain. The noise adds to that, and only matters where rows are few
-# or epsilon is small. Below are private accuracies of the same model on the first rows of the test set.
+# Even without privacy an accuracy on a few rows is uncertain. The noise adds to that, and only
+# matters where rows are few or epsilon is small. Below are private accuracies of the same model on
+# the first rows of the test set.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 SIZES = (100, 300, 1_000, 3_900)
@@ -100,11 +102,12 @@ right.set(xlabel="predicted probability", ylabel="share of deaths, 90% interval"
 plt.show()
 
 # %%
-# Right: of those who were given a probability of about 40%, did about 40% die? On the diagonal, probabilities are
-# honest.
+# Right: of those who were given a probability of about 40%, did about 40% die? On the diagonal,
+# probabilities are honest.
 #
 # Limits
 # ------
 # * Every score is one release. A notebook that prints ten of them has spent ten times.
-# * Do not stratify the split by label: one label would move other rows, and the two costs would have to be added.
+# * Do not stratify the split by label: one label would move other rows, and the two costs would
+#   have to be added.
 # * People who left the study within ten years count as alive here. A survival model would do better.

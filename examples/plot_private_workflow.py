@@ -2,17 +2,17 @@
 From a CSV file with missing values to a report
 ===============================================
 
-A file arrives: numbers in units of their own, text, missing values. How do you get from there to a model, its
-accuracy, and a statement of what was spent, if you know neither the bounds of the numbers nor the categories?
-The answers of some 20,000 people to the General Social Survey since 1996 serve as an example: who earns more
-than 20,000 dollars a year (in dollars of 1986)?
+A file arrives: numbers in units of their own, text, missing values. How do you get from there to a
+model, its accuracy, and a statement of what was spent, if you know neither the bounds of the
+numbers nor the categories? The answers of some 20,000 people to the General Social Survey since
+1996 serve as an example: who earns more than 20,000 dollars a year (in dollars of 1986)?
 """
 
 # %%
 # The file
 # --------
-# With private rows, do not look at them first. A glance at ``describe()`` before bounds are typed in makes these
-# bounds private numbers that were published without noise.
+# With private rows, do not look at them first. A glance at ``describe()`` before bounds are typed
+# in makes these bounds private numbers that were published without noise.
 
 import json
 import os
@@ -44,7 +44,8 @@ y = (table["realrinc"] > 20_000).to_numpy(dtype=int)
 table[NUMBERS + CATEGORIES].isna().sum()
 
 # %%
-# Rows are split at random into those to fit on and those to score. The split must not depend on the answers.
+# Rows are split at random into those to fit on and those to score. The split must not depend on the
+# answers.
 
 order = np.random.default_rng(0).permutation(len(table))
 train, test = order[5_000:], order[:5_000]
@@ -52,9 +53,10 @@ train, test = order[5_000:], order[:5_000]
 # %%
 # The pipeline
 # ------------
-# ``DPQuantileScaler`` learns bounds with noise and ``DPOneHotEncoder`` the categories. ``DPImputer`` comes after the
-# scaler: the middle of a learnt range is then a public constant, and filling it in is free. Missing categories are a
-# category. :func:`~skdpbayes.pipeline.make_private_pipeline` splits one budget over all steps that learn, and
+# ``DPQuantileScaler`` learns bounds with noise and ``DPOneHotEncoder`` the categories.
+# ``DPImputer`` comes after the scaler: the middle of a learnt range is then a public constant, and
+# filling it in is free. Missing categories are a category.
+# :func:`~skdpbayes.pipeline.make_private_pipeline` splits one budget over all steps that learn, and
 # ``strict=True`` refuses a step that would learn without noise.
 
 
@@ -80,8 +82,9 @@ print(make_model(1.0).privacy_plan(len(train), len(NUMBERS + CATEGORIES)))
 # %%
 # Fit and score
 # -------------
-# The ledger is a file. It is charged before a row is read, by this process and by every other one that opens it.
-# The accuracy is released with noise, and with an interval that includes both the noise and the chance of the sample.
+# The ledger is a file. It is charged before a row is read, by this process and by every other one
+# that opens it. The accuracy is released with noise, and with an interval that includes both the
+# noise and the chance of the sample.
 
 features = table[NUMBERS + CATEGORIES]
 path = os.path.join(folder.name, "wages.ledger")
@@ -94,8 +97,9 @@ low, high = score.interval(0.9)
 print(f"accuracy {score:.3f}, 90% interval {low:.3f} to {high:.3f}")
 
 # %%
-# A person is either in the rows that were fitted or in those that were scored, so that both together cost what the
-# dearer one costs. The ledger does not know which rows were read and simply adds up:
+# A person is either in the rows that were fitted or in those that were scored, so that both
+# together cost what the dearer one costs. The ledger does not know which rows were read and simply
+# adds up:
 
 total = in_parallel(model.privacy_cost_, score.privacy_cost).epsilon(1e-6)
 print(f"epsilon for any one person: {total:.3f}; in the ledger: {ledger.spent_epsilon:.3f}")
@@ -120,7 +124,8 @@ plt.show()
 # %%
 # The report
 # ----------
-# For people who were not there: what was protected, how much, by what mechanism, and what is not. It is ready for JSON.
+# For people who were not there: what was protected, how much, by what mechanism, and what is not.
+# It is ready for JSON.
 
 report = privacy_report(model)
 print(json.dumps(report["deployment"]["privacy_loss"], indent=2))
@@ -130,8 +135,8 @@ print(json.dumps(report["deployment"]["privacy_loss"], indent=2))
 # ------
 # * Learning bounds and categories takes a part of the budget, and it takes rows: this works for some
 #   thousand. If you know the bounds, give them to a ``BoundedScaler`` instead.
-# * The number of rows, the names of the columns and the rule that made ``y`` are public. That respondents without an
-#   income were left out is part of the definition of the table.
+# * The number of rows, the names of the columns and the rule that made ``y`` are public. That
+#   respondents without an income were left out is part of the definition of the table.
 # * Respondents are not weighted to represent the country.
 # * :doc:`/guide/private_workflow` explains every step.
 

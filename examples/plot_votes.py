@@ -3,17 +3,18 @@ Who voted for Trump?
 ====================
 
 In 2016, the Cooperative Congressional Election Study asked 64,600 Americans about their lives and
-opinions; 44,932 said whom they had voted for. A vote is confidential for good reason. We learn from these answers what
-goes together with a vote for Trump, with a guarantee for every single respondent: whether a
-person gave this answer or any other changes the odds of what we publish by at most :math:`e^{1}`, except with a
-tiny probability :math:`\\delta`.
+opinions; 44,932 said whom they had voted for. A vote is confidential for good reason. We learn from
+these answers what goes together with a vote for Trump, with a guarantee for every single
+respondent: whether a person gave this answer or any other changes the odds of what we publish by at
+most :math:`e^{1}`, except with a tiny probability :math:`\\delta`.
 """
 
 # %%
 # The table
 # ---------
-# One row per person, so protecting rows protects persons. We take five questions whose range of answers is printed
-# on the questionnaire. That makes the ranges public: nothing has to be learnt from the rows in order to scale them.
+# One row per person, so protecting rows protects persons. We take five questions whose range of
+# answers is printed on the questionnaire. That makes the ranges public: nothing has to be learnt
+# from the rows in order to scale them.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,9 +46,9 @@ table[[*QUESTIONS, "racef"]].head()
 # %%
 # The model
 # ---------
-# Scaled answers lie in [-1, 1]. ``DPImputer`` puts the middle, a public constant, where there is no answer. Each of
-# the six questions and the race adds at most 1 to a row's squared length, so no row is longer
-# than :math:`\\sqrt 7`. ``data_norm`` tells the model so.
+# Scaled answers lie in [-1, 1]. ``DPImputer`` puts the middle, a public constant, where there is no
+# answer. Each of the six questions and the race adds at most 1 to a row's squared length, so no row
+# is longer than :math:`\\sqrt 7`. ``data_norm`` tells the model so.
 
 lower, upper = zip(*QUESTIONS.values(), strict=True)
 columns = make_column_transformer(
@@ -64,8 +65,8 @@ classifier = DPBayesianLogisticRegression(
 print(classifier.privacy_plan(33_699, len(QUESTIONS) + len(RACES)))
 
 # %%
-# That is the plan. It was printed without looking at a row: what the fit will cost, and about how much wider
-# privacy will make the intervals.
+# That is the plan. It was printed without looking at a row: what the fit will cost, and about how
+# much wider privacy will make the intervals.
 
 X_train, X_test, y_train, y_test = train_test_split(table, y, random_state=0)
 model = make_pipeline(columns, classifier).fit(X_train, y_train)
@@ -78,8 +79,8 @@ print(f"scikit-learn, not private:            {reference.score(X_test, y_test):.
 # %%
 # What speaks for a vote for Trump
 # --------------------------------
-# Coefficients are those of the scaled answers: from one end of a scale to the other, the log odds change by twice the
-# coefficient. The crosses are scikit-learn's estimates, which protect no one.
+# Coefficients are those of the scaled answers: from one end of a scale to the other, the log odds
+# change by twice the coefficient. The crosses are scikit-learn's estimates, which are not private.
 
 names = columns.get_feature_names_out()
 low, high = classifier.posterior_interval(0.9)[0, :-1].T
@@ -101,8 +102,9 @@ plt.show()
 # * Coefficients describe who voted how. They do not say why.
 # * The races overlap with the intercept: only differences between them mean something, and their single
 #   intervals are wide for that reason, with privacy or without.
-# * The guarantee covers this one fit. The accuracy on other people was computed without noise, which is fine for a public
-#   table; :doc:`/gallery/plot_private_scores` shows how to publish one of private rows.
+# * The guarantee covers this one fit. The accuracy on other people was computed without noise,
+#   which is fine for a public table; :doc:`/gallery/plot_private_scores` shows how to publish one
+#   of private rows.
 # * ``random_state=0`` makes this page repeatable. A real release leaves it out.
 #
 # ``examples/vote.py`` does the same with all questions, at five epsilons.

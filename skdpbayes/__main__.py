@@ -1,103 +1,43 @@
-"""The command line: ``python -m skdpbayes warm-up`` compiles ahead what fits would wait for.
-
-Every fit below is one of a small synthetic table, whose compiled code serves tables of any size. Columns and
-rows are as many as it takes for a sum to be worth several cores, which have a piece of code of their own.
-"""
+"""The command line: ``python -m skdpbayes plan``, ``ledger``, ``report`` and ``warm-up``."""
 
 import argparse
-import time
-import warnings
 
-import numpy as np
+from . import __version__, ledger
+from ._commands import plan, report, warm_up
+from .exceptions import LedgerFileError
 
-from .linear_model import DPBayesianLogisticRegression
-from .mixture import DPGaussianMixturePosterior
-from .neural_network import DPBayesianMLPClassifier
-from .samplers import cache_folder, resolve_sampler
-
-_SHAPE = (6000, 60)
-_CLASSES = {
-    "logistic": DPBayesianLogisticRegression,
-    "mixture": DPGaussianMixturePosterior,
-    "network": DPBayesianMLPClassifier,
+_COMMANDS = {
+    "plan": (plan, "what a fit would do and cost; no data are needed"),
+    "ledger": (ledger, "make and show files that keep one budget over many fits"),
+    "report": (report, "a privacy report of a ledger or an estimator, as JSON"),
+    "warm-up": (warm_up, "compile ahead of time what fits would wait for"),
 }
-_WALKS = ("dp_mh", "dp_fast_mh", "penalty", "dp_fast_mh_gaussian")
-_CHAINS = ("sgld", "sghmc", "sgnht")
-
-
-def _usual():
-    """Yield (estimator's name, number of classes, parameters) of what most fits need."""
-    # What "auto" takes where there are too many coefficients for "noise_aware", which compiles nothing.
-    for sampler in ("sgfs", "sghmc"):
-        for n_classes in (2, 3):
-            yield "logistic", n_classes, {"sampler": sampler}
-    for kind in ("diag", "full"):
-        yield "mixture", 0, {"covariance_type": kind, "n_steps": "auto"}
-    yield "network", 2, {"hidden_layer_sizes": (8,)}
-
-
-def _others():
-    """Yield the like of all other samplers, of more classes, and of batches."""
-    for sampler in ("sgld", "sgnht", "ops", "bbb", *_WALKS):
-        for n_classes in (2, 3):
-            yield "logistic", n_classes, {"sampler": sampler}
-    for sampler in (*_CHAINS, "bbb"):
-        yield "logistic", 2, {"sampler": resolve_sampler(sampler).set_params(batch_size=100)}
-        yield "network", 2, {"sampler": sampler}
-    for sampler in (*_CHAINS, *_WALKS):
-        for kind in ("diag", "full"):
-            yield "mixture", 0, {"sampler": sampler, "covariance_type": kind}
-
-
-def warm_up(names, everything):
-    """Compile what fits of some estimators need, and say how long each takes."""
-    generator = np.random.default_rng(0)
-    X = generator.standard_normal(_SHAPE)
-    begun = time.perf_counter()
-    for name, n_classes, parameters in [*_usual(), *(_others() if everything else ())]:
-        if name not in names:
-            continue
-        # Components do not need the columns.
-        table = X[:, :3].copy() if name == "mixture" else X
-        y = generator.integers(n_classes, size=len(X)) if n_classes else None
-        started = time.perf_counter()
-        _CLASSES[name](**{"n_steps": 20, **parameters}, n_draws=5).fit(table, y)
-        shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-        classes = f", {n_classes} classes" if n_classes > 2 else ""
-        print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)
-    print(
-        f"{time.perf_counter() - begun:.0f} s in all; compiled code is kept below {cache_folder()}"
-    )
 
 
 def main(arguments=None):
-    """Do what the command line asks for."""
+    """Run a command.
+
+    Parameters
+    ----------
+    arguments : list of str or None, default=None
+        None takes those of the process.
+    """
     parser = argparse.ArgumentParser(
-        prog="python -m skdpbayes", description=__doc__.partition("\n")[0]
+        prog="skdpbayes", description="Differentially private Bayesian estimators: bookkeeping."
     )
+    parser.add_argument("--version", action="version", version=f"skdpbayes {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    command = commands.add_parser(
-        "warm-up",
-        help="compile ahead what fits would wait for",
-        description="Compile what fits would wait for, and keep it where numba keeps compiled code: "
-        "for images of containers, and before tests.",
-    )
-    command.add_argument(
-        "--estimators",
-        nargs="+",
-        choices=tuple(_CLASSES),
-        default=tuple(_CLASSES),
-        help="which ones (default: all three)",
-    )
-    command.add_argument(
-        "--all",
-        action="store_true",
-        help="all samplers, instead of those that are taken by default",
-    )
+    for name, (module, what) in _COMMANDS.items():
+        command = commands.add_parser(name, help=what, description=what.capitalize() + ".")
+        command.set_defaults(run=module.run)
+        module.add_arguments(command)
     options = parser.parse_args(arguments)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warm_up(options.estimators, options.all)
+    try:
+        said = options.run(options)
+    except (LedgerFileError, ValueError, TypeError, OSError) as error:
+        parser.exit(1, f"{error}\n")
+    if said:
+        print(said)
 
 
 if __name__ == "__main__":

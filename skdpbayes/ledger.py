@@ -1,4 +1,4 @@
-"""The command line of ledgers: ``python -m skdpbayes.ledger show FILE`` tells what is spent and left."""
+"""The command line of ledgers: ``python -m skdpbayes ledger show FILE`` says what is spent and left."""
 
 import argparse
 import json
@@ -57,12 +57,9 @@ def _cell(value):
     return f"{value:.4g}" if isinstance(value, float) else (value or "-")
 
 
-def main(arguments=None):
-    """Do what the command line asks for."""
-    parser = argparse.ArgumentParser(
-        prog="python -m skdpbayes.ledger", description="Make and show files of privacy ledgers."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def add_arguments(parser):
+    """Add this command's arguments."""
+    commands = parser.add_subparsers(required=True, metavar="ACTION")
     command = commands.add_parser("show", help="what is spent, by what, and what is left")
     command.add_argument("file", metavar="FILE")
     command.add_argument("--json", action="store_true", help="as a privacy report")
@@ -78,9 +75,22 @@ def main(arguments=None):
         help="what a neighbouring table is (default: replace_one)",
     )
     command.set_defaults(act=create)
+
+
+def run(options):
+    """Return what the command line asks for."""
+    return options.act(options)
+
+
+def main(arguments=None):
+    """Run ``python -m skdpbayes.ledger``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m skdpbayes.ledger", description="Make and show files of privacy ledgers."
+    )
+    add_arguments(parser)
     options = parser.parse_args(arguments)
     try:
-        print(options.act(options))
+        print(run(options))
     except (LedgerFileError, ValueError) as error:
         parser.exit(1, f"{error}\n")
 

@@ -72,7 +72,7 @@ def plot_intervals(axis, results):
 def main():
     table, y = vote.load()
     results = fits(table, y)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8))
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8))
     plot_accuracy(left, results, max(y.mean(), 1 - y.mean()))
     plot_intervals(right, results)
 

@@ -1,0 +1,83 @@
+"""``warm-up``: compile ahead of time what fits would wait for.
+
+Every fit below is one of a small synthetic table, whose compiled code serves tables of any size. There are as
+many columns and rows as it takes to use several cores, which have compiled code of their own.
+"""
+
+import time
+import warnings
+
+import numpy as np
+
+from ..samplers import cache_folder, resolve_sampler
+from ._estimators import ESTIMATORS
+
+_SHAPE = (6000, 60)
+_WALKS = ("dp_mh", "dp_fast_mh", "penalty", "dp_fast_mh_gaussian")
+_CHAINS = ("sgld", "sghmc", "sgnht")
+
+
+def _usual():
+    """Yield (estimator's name, number of classes, parameters) of what most fits need."""
+    # What "auto" takes where there are too many coefficients for "noise_aware", which compiles nothing.
+    for sampler in ("sgfs", "sghmc"):
+        for n_classes in (2, 3):
+            yield "logistic", n_classes, {"sampler": sampler}
+    for kind in ("diag", "full"):
+        yield "mixture", 0, {"covariance_type": kind, "n_steps": "auto"}
+    yield "network", 2, {"hidden_layer_sizes": (8,)}
+
+
+def _others():
+    """Yield the like of all other samplers, of more classes, and of batches."""
+    for sampler in ("sgld", "sgnht", "ops", "bbb", *_WALKS):
+        for n_classes in (2, 3):
+            yield "logistic", n_classes, {"sampler": sampler}
+    for sampler in (*_CHAINS, "bbb"):
+        yield "logistic", 2, {"sampler": resolve_sampler(sampler).set_params(batch_size=100)}
+        yield "network", 2, {"sampler": sampler}
+    for sampler in (*_CHAINS, *_WALKS):
+        for kind in ("diag", "full"):
+            yield "mixture", 0, {"sampler": sampler, "covariance_type": kind}
+
+
+def warm_up(names, everything):
+    """Compile what fits of some estimators need, and print how long each takes."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal(_SHAPE)
+    begun = time.perf_counter()
+    for name, n_classes, parameters in [*_usual(), *(_others() if everything else ())]:
+        if name not in names:
+            continue
+        # Components do not need the columns.
+        table = X[:, :3].copy() if name == "mixture" else X
+        y = generator.integers(n_classes, size=len(X)) if n_classes else None
+        started = time.perf_counter()
+        ESTIMATORS[name](**{"n_steps": 20, **parameters}, n_draws=5).fit(table, y)
+        shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        classes = f", {n_classes} classes" if n_classes > 2 else ""
+        print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)
+    print(
+        f"{time.perf_counter() - begun:.0f} s in all; compiled code is kept below {cache_folder()}"
+    )
+
+
+def add_arguments(parser):
+    """Add this command's arguments."""
+    parser.add_argument(
+        "--estimators",
+        nargs="+",
+        choices=tuple(ESTIMATORS),
+        default=tuple(ESTIMATORS),
+        help="which estimators (default: all three)",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="every sampler, not only those taken by default"
+    )
+
+
+def run(options):
+    """Compile."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warm_up(options.estimators, options.all)
