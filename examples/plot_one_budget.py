@@ -101,7 +101,7 @@ axis.legend()
 plt.show()
 
 # %%
-# On the command line the same table is printed by ``python -m skdpbayes.ledger show survey.ledger``.
+# On the command line the same table is printed by ``skdpbayes ledger show survey.ledger``.
 #
 # Limits
 # ------
