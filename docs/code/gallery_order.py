@@ -16,11 +16,11 @@ ORDER = [
 
 
 class Order:
-    """A sorting key of sphinx-gallery; a file that is not listed is an error."""
+    """A sorting key of sphinx-gallery, which also sorts the files that it ignores: they come last."""
 
     def __init__(self, src_dir):
         self.src_dir = src_dir
 
     def __call__(self, filename):
         """Return the place of a file."""
-        return ORDER.index(filename)
+        return ORDER.index(filename) if filename in ORDER else len(ORDER)

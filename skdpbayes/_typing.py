@@ -1,0 +1,10 @@
+"""Types that annotations of several rooms share."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+# An array, a data frame of pandas or polars, a SciPy sparse matrix, or a Dask collection.
+MatrixLike: TypeAlias = Any
+RandomStateLike: TypeAlias = None | int | np.random.RandomState | np.random.Generator
+Relation: TypeAlias = Literal["replace_one", "add_or_remove_one"]
