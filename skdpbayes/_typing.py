@@ -6,5 +6,5 @@ import numpy as np
 
 # An array, a data frame of pandas or polars, a SciPy sparse matrix, or a Dask collection.
 MatrixLike: TypeAlias = Any
-RandomStateLike: TypeAlias = None | int | np.random.RandomState | np.random.Generator
+RandomStateLike: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 Relation: TypeAlias = Literal["replace_one", "add_or_remove_one"]

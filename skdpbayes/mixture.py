@@ -8,8 +8,10 @@ Components have no names of their own: draws of chains are relabelled after samp
 """
 
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -19,6 +21,7 @@ from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.tables import mixture_of, read_table
 from ._estimator.weights import refuse_weights
+from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers.mixture import MixtureSampler
 from .targets._elsewhere import mixture_elsewhere
 from .targets.mixture import MixtureModel, unpack_mixture
@@ -197,26 +200,26 @@ class DPGaussianMixturePosterior(
 
     def __init__(
         self,
-        n_components=2,
+        n_components: int | Literal["auto"] = 2,
         *,
-        epsilon=1.0,
-        delta=None,
-        covariance_type="diag",
-        data_norm=None,
-        weight_concentration_prior=1.0,
-        mean_prior_scale=None,
-        degrees_of_freedom_prior=None,
-        covariance_prior=None,
-        sampler="auto",
-        temperature="auto",
-        n_draws="auto",
-        n_steps="auto",
-        max_components=10,
-        neighboring_relation="replace_one",
-        public_size=None,
-        max_rows_per_group=None,
-        random_state=None,
-        verbose=0,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        covariance_type: Literal["spherical", "diag", "tied", "full"] = "diag",
+        data_norm: float | None = None,
+        weight_concentration_prior: float = 1.0,
+        mean_prior_scale: float | None = None,
+        degrees_of_freedom_prior: float | None = None,
+        covariance_prior: float | None = None,
+        sampler: Any = "auto",
+        temperature: float | Literal["auto"] = "auto",
+        n_draws: int | Literal["auto"] = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        max_components: int = 10,
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        max_rows_per_group: int | None = None,
+        random_state: RandomStateLike = None,
+        verbose: int = 0,
     ):
         self.n_components = n_components
         self.epsilon = epsilon
@@ -264,7 +267,7 @@ class DPGaussianMixturePosterior(
             covariance=float(covariance),
         )
 
-    def privacy_plan(self, n_samples, n_features):
+    def privacy_plan(self, n_samples: int, n_features: int) -> Any:
         """What a fit would do and cost; no data are needed.
 
         Parameters
@@ -298,7 +301,15 @@ class DPGaussianMixturePosterior(
 
     # From the table
 
-    def fit(self, X, y=None, groups=None, *, client=None, **others):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: Any = None,
+        groups: ArrayLike | None = None,
+        *,
+        client: Any = None,
+        **others: Any,
+    ) -> Self:
         """Draw from the posterior, within the budget.
 
         Parameters

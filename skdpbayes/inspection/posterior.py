@@ -1,5 +1,8 @@
 """The posterior in pictures: intervals of coefficients, and the chain that they come from."""
 
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils._optional_dependencies import check_matplotlib_support
@@ -54,7 +57,15 @@ class PosteriorDisplay:
     ['x3', 'x1', 'intercept']
     """
 
-    def __init__(self, *, draws, names, epsilon=None, delta=None, temperature=None):
+    def __init__(
+        self,
+        *,
+        draws: np.ndarray,
+        names: Sequence[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        temperature: float | None = None,
+    ):
         self.draws = draws
         self.names = names
         self.epsilon = epsilon
@@ -64,18 +75,18 @@ class PosteriorDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
+        estimator: Any,
         *,
-        kind="both",
-        features=None,
-        feature_names=None,
-        intercept=True,
-        class_of_interest=None,
-        credible_mass=0.9,
-        ax=None,
-        interval_kw=None,
-        trace_kw=None,
-    ):
+        kind: Literal["both", "forest", "trace"] = "both",
+        features: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        intercept: bool = True,
+        class_of_interest: Any = None,
+        credible_mass: float = 0.9,
+        ax: Any = None,
+        interval_kw: Any = None,
+        trace_kw: Any = None,
+    ) -> Self:
         """Plot the draws of a fitted estimator.
 
         Parameters
@@ -151,7 +162,15 @@ class PosteriorDisplay:
             trace_kw=trace_kw,
         )
 
-    def plot(self, ax=None, *, kind="both", credible_mass=0.9, interval_kw=None, trace_kw=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        kind: Literal["both", "forest", "trace"] = "both",
+        credible_mass: float = 0.9,
+        interval_kw: Any = None,
+        trace_kw: Any = None,
+    ) -> Self:
         """Plot again, maybe otherwise.
 
         Parameters

@@ -1,6 +1,8 @@
 """What privacy costs in accuracy: scores of a search, against epsilon."""
 
 import reprlib
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
@@ -62,7 +64,14 @@ class PrivacyUtilityDisplay:
     """
 
     def __init__(
-        self, *, epsilons, means, deviations, labels, score_name="score", negate_score=False
+        self,
+        *,
+        epsilons: np.ndarray,
+        means: np.ndarray,
+        deviations: np.ndarray,
+        labels: Sequence[str],
+        score_name: str = "score",
+        negate_score: bool = False,
     ):
         self.epsilons = epsilons
         self.means = means
@@ -74,15 +83,15 @@ class PrivacyUtilityDisplay:
     @classmethod
     def from_cv_results(
         cls,
-        cv_results,
+        cv_results: dict[str, Any],
         *,
-        param=None,
-        score=None,
-        score_name=None,
-        negate_score=False,
-        ax=None,
-        errorbar_kw=None,
-    ):
+        param: Any = None,
+        score: Any = None,
+        score_name: Any = None,
+        negate_score: bool = False,
+        ax: Any = None,
+        errorbar_kw: Any = None,
+    ) -> Self:
         """Plot the scores of a grid search over epsilon.
 
         There is a line for every combination of the other parameters that vary. Candidates that do not
@@ -143,7 +152,7 @@ class PrivacyUtilityDisplay:
         )
         return display.plot(ax, errorbar_kw=errorbar_kw)
 
-    def plot(self, ax=None, *, errorbar_kw=None):
+    def plot(self, ax: Any = None, *, errorbar_kw: Any = None) -> Self:
         """Plot again, maybe elsewhere.
 
         Parameters

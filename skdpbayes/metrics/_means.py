@@ -9,10 +9,13 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Real, validate_params
 
+from .._typing import RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
     COMMON,
@@ -42,14 +45,14 @@ def _levels(epsilon):
 
 @validate_params({"y_true": COLUMN, "y_pred": COLUMN, **COMMON}, prefer_skip_nested_validation=True)
 def dp_accuracy_score(
-    y_true,
-    y_pred,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    epsilon,
-    delta=None,
-    neighboring_relation="replace_one",
-    random_state=None,
-):
+    epsilon: float,
+    delta: float | None = None,
+    neighboring_relation: Relation = "replace_one",
+    random_state: RandomStateLike = None,
+) -> PrivateScore:
     """Accuracy, released with noise.
 
     The number of right predictions moves by at most 1, and is released with discrete Laplace noise.
@@ -112,14 +115,14 @@ def dp_accuracy_score(
     prefer_skip_nested_validation=True,
 )
 def dp_mean_score(
-    values,
+    values: ArrayLike,
     *,
-    bounds,
-    epsilon,
-    delta=None,
-    neighboring_relation="replace_one",
-    random_state=None,
-):
+    bounds: tuple[float, float],
+    epsilon: float,
+    delta: float | None = None,
+    neighboring_relation: Relation = "replace_one",
+    random_state: RandomStateLike = None,
+) -> PrivateScore:
     """Mean of bounded numbers, released with noise: of log densities, errors, costs.
 
     Nine tenths of epsilon go to the sum, one tenth to the sum of squares, which the interval uses.
@@ -181,16 +184,16 @@ def dp_mean_score(
     prefer_skip_nested_validation=True,
 )
 def dp_log_loss(
-    y_true,
-    y_pred,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    epsilon,
-    delta=None,
-    labels=None,
-    smallest_probability=0.01,
-    neighboring_relation="replace_one",
-    random_state=None,
-):
+    epsilon: float,
+    delta: float | None = None,
+    labels: ArrayLike | None = None,
+    smallest_probability: float = 0.01,
+    neighboring_relation: Relation = "replace_one",
+    random_state: RandomStateLike = None,
+) -> PrivateScore:
     """Log loss, released with noise; probabilities are clipped from below.
 
     Parameters
@@ -252,15 +255,15 @@ def dp_log_loss(
     prefer_skip_nested_validation=True,
 )
 def dp_brier_score(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    epsilon,
-    delta=None,
-    pos_label=None,
-    neighboring_relation="replace_one",
-    random_state=None,
-):
+    epsilon: float,
+    delta: float | None = None,
+    pos_label: Any = None,
+    neighboring_relation: Relation = "replace_one",
+    random_state: RandomStateLike = None,
+) -> PrivateScore:
     """Brier score of two classes, released with noise: the mean of ``(y - p)^2``.
 
     Parameters

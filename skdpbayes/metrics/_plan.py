@@ -36,12 +36,12 @@ class ScorePlan(NamedTuple):
     n_samples: int | None
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """The epsilon that is spent, at the budget's delta."""
         return self.cost.epsilon(self.budget.delta)
 
     @property
-    def replaces(self):
+    def replaces(self) -> bool:
         """Whether neighbouring tables have as many rows."""
         return self.budget.neighboring_relation == "replace_one"
 

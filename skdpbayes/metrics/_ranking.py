@@ -9,11 +9,14 @@ epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``: it is released 
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.utils._param_validation import validate_params
 
+from .._typing import RandomStateLike, Relation
 from ._inputs import COLUMN, COMMON, LABEL, PUBLIC_SIZE, is_positive, number_column, same_length
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
@@ -25,16 +28,16 @@ from ._result import PrivateScore
     prefer_skip_nested_validation=True,
 )
 def dp_roc_auc_score(
-    y_true,
-    y_score,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
-    epsilon,
-    delta=None,
-    pos_label=None,
-    neighboring_relation="replace_one",
-    public_size=None,
-    random_state=None,
-):
+    epsilon: float,
+    delta: float | None = None,
+    pos_label: Any = None,
+    neighboring_relation: Relation = "replace_one",
+    public_size: int | None = None,
+    random_state: RandomStateLike = None,
+) -> PrivateScore:
     """Area under the ROC curve of two classes, released with noise.
 
     Parameters

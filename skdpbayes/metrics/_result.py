@@ -1,5 +1,7 @@
 """Numbers and arrays that carry their interval and their cost."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from .._checks import check_level
@@ -60,7 +62,7 @@ class PrivateArray(_Released, np.ndarray):
     """An array that was released with noise; parts and results of arithmetic are plain arrays."""
 
     @classmethod
-    def released(cls, values, plan, interval_at):
+    def released(cls, values: np.ndarray, plan: Any, interval_at: Any) -> Self:
         """Return values with their plan and their interval."""
         return np.asarray(values).view(cls)._release(plan, interval_at)
 
@@ -98,11 +100,11 @@ class PrivateCurve(_Released, tuple):
         return (*self, self.counts)
 
     @property
-    def prob_true(self):
+    def prob_true(self) -> np.ndarray:
         """Shares of positive rows."""
         return self[0]
 
     @property
-    def prob_pred(self):
+    def prob_pred(self) -> np.ndarray:
         """Mean predictions."""
         return self[1]

@@ -4,6 +4,8 @@ scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), eps
 """
 
 import inspect
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -35,7 +37,15 @@ class PrivateScorer:
     greater_is_better : bool
     """
 
-    def __init__(self, score_func, epsilon, delta, response_method, greater_is_better, options):
+    def __init__(
+        self,
+        score_func: Callable,
+        epsilon: float,
+        delta: float | None,
+        response_method: str | tuple[str, ...],
+        greater_is_better: bool,
+        options: Any,
+    ):
         self.score_func = score_func
         self.epsilon = epsilon
         self.delta = delta
@@ -44,16 +54,16 @@ class PrivateScorer:
         self.options = options
 
     @property
-    def neighboring_relation(self):
+    def neighboring_relation(self) -> str:
         """The relation under which the scores are private."""
         return self.options.get("neighboring_relation", "replace_one")
 
     @property
-    def privacy_cost(self):
+    def privacy_cost(self) -> Any:
         """What a call costs, a bound that holds for each of the scores."""
         return plan_score("score", self.epsilon, self.delta, self.neighboring_relation, 0).cost
 
-    def with_options(self, **changes):
+    def with_options(self, **changes: Any) -> Self:
         """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
         own = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
         return PrivateScorer(
@@ -122,14 +132,14 @@ class PrivateScorer:
 
 
 def make_private_scorer(
-    score_func,
+    score_func: Callable | str,
     *,
-    epsilon,
-    delta=None,
-    response_method="predict",
-    greater_is_better=True,
-    **options,
-):
+    epsilon: float,
+    delta: float | None = None,
+    response_method: str | tuple[str, ...] = "predict",
+    greater_is_better: bool = True,
+    **options: Any,
+) -> "PrivateScorer":
     """Make a scorer that releases its scores with noise.
 
     Every call spends epsilon on the rows that it scores, and is charged to the active ledger. What a whole

@@ -9,10 +9,13 @@ A row is in one cell: under ``add_or_remove_one`` the table moves by 1 in absolu
 import math
 from functools import partial
 from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
+from .._typing import RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
     COMMON,
@@ -41,16 +44,16 @@ _UNIT = 2**24
     prefer_skip_nested_validation=True,
 )
 def dp_confusion_matrix(
-    y_true,
-    y_pred,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels,
-    epsilon,
-    delta=None,
-    normalize=None,
-    neighboring_relation="replace_one",
-    random_state=None,
-):
+    labels: ArrayLike,
+    epsilon: float,
+    delta: float | None = None,
+    normalize: Literal["true", "pred", "all"] | None = None,
+    neighboring_relation: Relation = "replace_one",
+    random_state: RandomStateLike = None,
+) -> PrivateArray:
     """Confusion matrix, released with noise.
 
     Parameters
@@ -130,16 +133,16 @@ def dp_confusion_matrix(
     prefer_skip_nested_validation=True,
 )
 def dp_calibration_curve(
-    y_true,
-    y_prob,
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
     *,
-    epsilon,
-    delta=None,
-    pos_label=None,
-    n_bins=5,
-    neighboring_relation="replace_one",
-    random_state=None,
-):
+    epsilon: float,
+    delta: float | None = None,
+    pos_label: Any = None,
+    n_bins: int = 5,
+    neighboring_relation: Relation = "replace_one",
+    random_state: RandomStateLike = None,
+) -> PrivateCurve:
     """True and predicted probabilities in bins of the predicted ones, released with noise.
 
     A row with probability ``p`` in the bin from ``a`` to ``b`` puts ``(p - a) / (b - a)`` into one cell

@@ -51,27 +51,27 @@ class SelectionPlan(NamedTuple):
     n_test: int
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """The epsilon that is spent, at ``delta``."""
         return self.cost.epsilon(self.delta)
 
     @property
-    def delta(self):
+    def delta(self) -> float:
         """The delta at which ``epsilon`` is reported."""
         return self.budget.delta
 
     @property
-    def score_noise(self):
+    def score_noise(self) -> float:
         """Standard deviation of the noise on a mean over the held-out rows, over the width of its range."""
         return math.sqrt(2.0) / (self.score_epsilon * self.n_test)
 
     @property
-    def score_error(self):
+    def score_error(self) -> float:
         """The same, and the sampling error of a share of one half."""
         return math.hypot(self.score_noise, 0.5 / math.sqrt(self.n_test))
 
     @property
-    def warnings(self):
+    def warnings(self) -> tuple[str, ...]:
         """What the user should know before running it, a tuple of str."""
         if self.score_error <= _LARGE_ERROR:
             return ()

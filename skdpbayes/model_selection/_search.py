@@ -11,9 +11,11 @@ How the rows are parted, how many runs there are and which candidates they try d
 
 import warnings
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -21,6 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .._checks import check_sizes
+from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
@@ -177,17 +180,17 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
-        param_distributions,
+        estimator: Any,
+        param_distributions: Any,
         *,
-        epsilon=1.0,
-        delta=None,
-        mean_candidates=10.0,
-        shape=1.0,
-        scoring=None,
-        test_size=0.25,
-        neighboring_relation="replace_one",
-        random_state=None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        mean_candidates: float = 10.0,
+        shape: float = 1.0,
+        scoring: str | None = None,
+        test_size: float = 0.25,
+        neighboring_relation: Relation = "replace_one",
+        random_state: RandomStateLike = None,
     ):
         self.estimator = estimator
         self.param_distributions = param_distributions
@@ -208,7 +211,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = own.input_tags.sparse
         return tags
 
-    def privacy_plan(self, n_samples):
+    def privacy_plan(self, n_samples: int) -> Any:
         """What a search would do and cost; no data are needed.
 
         Parameters
@@ -253,7 +256,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             budget, float(self.mean_candidates), float(self.shape), n_samples - n_test, n_test
         )
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
         """Draw candidates, fit and score them, and keep the best.
 
         Parameters
@@ -370,12 +373,12 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self
 
     @property
-    def classes_(self):
+    def classes_(self) -> np.ndarray:
         """Labels of the best estimator."""
         return self.best_estimator_.classes_
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> int:
         """Number of columns of the best estimator."""
         return self.best_estimator_.n_features_in_
 
@@ -385,7 +388,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     decision_function = _delegated("decision_function", "Scores")
     score_samples = _delegated("score_samples", "Log densities")
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: ArrayLike | None = None) -> float:
         """Score of the best estimator on other rows, with noise: spends ``scorer_.epsilon`` on them.
 
         Parameters

@@ -7,6 +7,7 @@ depends on its place alone, so the worst fold counts, not the sum over folds.
 """
 
 from functools import reduce
+from typing import Any
 
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit
@@ -19,7 +20,7 @@ from ..privacy.loss_distributions import PERSON_RELATIONS
 from ..privacy.parallel import in_parallel
 
 
-def total_privacy_cost(results, *, cv=None, scoring=None):
+def total_privacy_cost(results: Any, *, cv: Any = None, scoring: Any = None) -> PrivacyCost:
     """Return what a fitted search, or a cross-validation, has spent in all.
 
     Parameters

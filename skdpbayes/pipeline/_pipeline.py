@@ -5,7 +5,10 @@ plan (public numbers) -> reserve the whole -> fit the steps, each with its part
 
 import warnings
 from dataclasses import replace
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing
@@ -13,6 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from .._checks import check_sizes
 from .._estimator.persons import check_groups, choose_rows
+from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks
@@ -57,15 +61,15 @@ class PrivatePipeline(Pipeline):
 
     def __init__(
         self,
-        steps,
+        steps: Any,
         *,
-        epsilon=1.0,
-        delta=None,
-        shares=None,
-        strict=False,
-        max_rows_per_group=None,
-        memory=None,
-        verbose=False,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        shares: dict[str, float] | None = None,
+        strict: bool = False,
+        max_rows_per_group: int | None = None,
+        memory: Any = None,
+        verbose: int = False,
     ):
         super().__init__(steps, memory=memory, verbose=verbose)
         self.epsilon = epsilon
@@ -74,11 +78,11 @@ class PrivatePipeline(Pipeline):
         self.strict = strict
         self.max_rows_per_group = max_rows_per_group
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> Any:
         """Return how metadata are routed: ``groups`` to the pipeline itself, others to its steps."""
         return super().get_metadata_routing().add_self_request(self)
 
-    def privacy_plan(self, n_samples, n_features):
+    def privacy_plan(self, n_samples: int, n_features: int) -> Any:
         """What a fit would do and cost; no data are needed.
 
         Parameters
@@ -100,7 +104,13 @@ class PrivatePipeline(Pipeline):
         check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
 
-    def fit(self, X, y=None, groups=None, **params):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
         """Fit all steps within the budget.
 
         Parameters
@@ -164,7 +174,7 @@ class PrivatePipeline(Pipeline):
         self.spent_delta_ = plan.delta
         return self
 
-    def fit_transform(self, X, y=None, **params):
+    def fit_transform(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> MatrixLike:
         """Fit, and transform the same rows.
 
         Parameters
@@ -179,7 +189,7 @@ class PrivatePipeline(Pipeline):
         """
         return self.fit(X, y, **params).transform(X)
 
-    def fit_predict(self, X, y=None, **params):
+    def fit_predict(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> np.ndarray:
         """Fit, and predict the same rows.
 
         Parameters
@@ -220,15 +230,15 @@ class PrivatePipeline(Pipeline):
 
 
 def make_private_pipeline(
-    *steps,
-    epsilon=1.0,
-    delta=None,
-    shares=None,
-    strict=False,
-    max_rows_per_group=None,
-    memory=None,
-    verbose=False,
-):
+    *steps: Any,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    shares: dict[str, float] | None = None,
+    strict: bool = False,
+    max_rows_per_group: int | None = None,
+    memory: Any = None,
+    verbose: int = False,
+) -> "PrivatePipeline":
     """Make a pipeline whose private steps share one budget; steps are named as by `make_pipeline`.
 
     Parameters

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from functools import partial, reduce
 from numbers import Integral
+from typing import Any
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -61,17 +62,17 @@ class PipelinePlan:
     persons: Persons | None = None
 
     @property
-    def asked(self):
+    def asked(self) -> Any:
         """The budget that was asked for, under the relation of what is protected."""
         return self.budget if self.persons is None else self.persons.budget
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """The epsilon that is spent, at ``delta``."""
         return self.cost.epsilon(self.delta)
 
     @property
-    def delta(self):
+    def delta(self) -> float:
         """The delta at which ``epsilon`` is reported."""
         return self.budget.delta
 

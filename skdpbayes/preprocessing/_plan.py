@@ -58,12 +58,12 @@ class TransformerPlan:
     warnings: tuple = ()
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """The epsilon that is spent, at ``delta``."""
         return self.cost.epsilon(self.delta)
 
     @property
-    def delta(self):
+    def delta(self) -> float:
         """The delta at which ``epsilon`` is reported."""
         return self.budget.delta
 

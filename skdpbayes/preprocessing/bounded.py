@@ -8,9 +8,11 @@ without noise. These two look at nothing but the number of columns when they are
 """
 
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._collections import by_blocks, example_of
 from .._estimator.validation import validate_table
 from .._silence import silently
+from .._typing import MatrixLike
 from ..targets._clipping import NORMS, canonical, clip_rows, scale_rows
 
 # Shorter rows lose their digits in single precision.
@@ -53,7 +56,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     _parameter_constraints = {"norm": [Interval(Real, *NORMS, closed="both")]}
 
-    def __init__(self, norm=1.0):
+    def __init__(self, norm: float = 1.0):
         self.norm = norm
 
     def __sklearn_tags__(self):
@@ -62,7 +65,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Check the number of columns; nothing is learnt from the rows.
 
         Parameters
@@ -79,7 +82,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     @by_blocks
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> MatrixLike:
         """Shorten the rows that are longer than ``norm``.
 
         Parameters
@@ -144,7 +147,13 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "feature_range": [tuple, list],
     }
 
-    def __init__(self, lower=-1.0, upper=1.0, *, feature_range=(-1.0, 1.0)):
+    def __init__(
+        self,
+        lower: ArrayLike = -1.0,
+        upper: ArrayLike = 1.0,
+        *,
+        feature_range: tuple[float, float] = (-1.0, 1.0),
+    ):
         self.lower = lower
         self.upper = upper
         self.feature_range = feature_range
@@ -202,7 +211,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         return validate_table(self, X, reset=reset, ensure_all_finite="allow-nan")
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Check the number of columns against the bounds; nothing is learnt from the rows.
 
         Parameters
@@ -235,7 +244,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     @by_blocks
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> MatrixLike:
         """Clip to the bounds and scale.
 
         Parameters
@@ -261,7 +270,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X
 
     @by_blocks
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> MatrixLike:
         """Undo the scaling (not the clipping).
 
         Parameters

@@ -3,7 +3,10 @@
 x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`_quantiles`, q = 1/2)
 """
 
+from typing import Any, Literal, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
@@ -11,6 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from .._collections import by_blocks
 from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
+from .._typing import MatrixLike, RandomStateLike, Relation
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
 
@@ -81,15 +85,15 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        strategy="constant",
+        strategy: Literal["constant", "median"] = "constant",
         *,
-        fill_value=0.0,
-        add_indicator=False,
-        epsilon=1.0,
-        delta=None,
-        neighboring_relation="replace_one",
-        public_size=None,
-        random_state=None,
+        fill_value: float = 0.0,
+        add_indicator: bool = False,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        random_state: RandomStateLike = None,
     ):
         self.strategy = strategy
         self.fill_value = fill_value
@@ -120,7 +124,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             details={"log_odds_range": level},
         )
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Learn medians, or check the number of columns.
 
         Parameters
@@ -160,7 +164,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         return validate_table(self, X, reset=reset, **_KINDS)
 
     @by_blocks
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> MatrixLike:
         """Fill in missing values.
 
         Parameters
@@ -177,7 +181,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         filled = np.where(missing, self.statistics_.astype(X.dtype), X)
         return np.hstack([filled, missing.astype(X.dtype)]) if self.add_indicator else filled
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Return the names of the columns, and those of the indicators.
 
         Parameters

@@ -10,9 +10,11 @@ mechanism.
 import math
 from collections import Counter
 from numbers import Complex, Real
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import _safe_indexing
@@ -28,6 +30,7 @@ from sklearn.utils.validation import (
 
 from .._collections import by_blocks
 from .._estimator.tables import read_table
+from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.cost import PrivacyCost, gaussian_mu
 from ..privacy.floating_point import lattice_spacing
 from ..samplers._machinery.lattice import on_lattice
@@ -105,13 +108,13 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=None,
-        categories="private",
-        sparse_output=False,
-        neighboring_relation="replace_one",
-        public_size=None,
-        random_state=None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        categories: Any = "private",
+        sparse_output: bool = False,
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        random_state: RandomStateLike = None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -177,7 +180,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             warnings=warnings,
         )
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Find the categories.
 
         Parameters
@@ -210,7 +213,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         return self
 
     @by_blocks
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> MatrixLike:
         """Encode categories.
 
         Parameters
@@ -235,7 +238,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         )
         return table if self.sparse_output else table.toarray()
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Return the names of the indicators.
 
         Parameters

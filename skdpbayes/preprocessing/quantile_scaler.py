@@ -6,6 +6,7 @@ and then `BoundedScaler`: the bounds are those of a uniform law with these quant
 """
 
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._collections import by_blocks, example_of
 from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
+from .._typing import MatrixLike, RandomStateLike, Relation
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
 from .bounded import BoundedScaler
@@ -108,13 +110,13 @@ class DPQuantileScaler(
     def __init__(
         self,
         *,
-        epsilon=1.0,
-        delta=None,
-        quantiles="auto",
-        bounds=None,
-        neighboring_relation="replace_one",
-        public_size=None,
-        random_state=None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        quantiles: Any = "auto",
+        bounds: tuple[float, float] | None = None,
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        random_state: RandomStateLike = None,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -175,7 +177,7 @@ class DPQuantileScaler(
         checked = BoundedScaler(*self.bounds).fit(X)
         return list(zip(checked.lower_, checked.upper_, strict=True))
 
-    def fit(self, X, y=None):
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Learn bounds.
 
         Parameters
@@ -217,7 +219,7 @@ class DPQuantileScaler(
         return BoundedScaler(self.lower_, self.upper_)
 
     @by_blocks
-    def transform(self, X):
+    def transform(self, X: MatrixLike) -> MatrixLike:
         """Clip to the bounds and scale to [-1, 1].
 
         Parameters
@@ -232,7 +234,7 @@ class DPQuantileScaler(
         return scaler.fit_transform(self._validate(X, reset=False))
 
     @by_blocks
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: MatrixLike) -> MatrixLike:
         """Undo the scaling (not the clipping).
 
         Parameters

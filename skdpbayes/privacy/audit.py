@@ -13,6 +13,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .cost import gaussian_epsilon
 
@@ -31,12 +32,12 @@ class AuditResult(NamedTuple):
     mu: float
     standard_error: float
 
-    def epsilon(self, delta, n_standard_errors=0.0):
+    def epsilon(self, delta: float, n_standard_errors: float = 0.0) -> float:
         """Epsilon that the separation, less so many standard errors, amounts to."""
         return gaussian_epsilon(max(0.0, self.mu - n_standard_errors * self.standard_error), delta)
 
 
-def audit_separation(scores, neighboring_scores):
+def audit_separation(scores: ArrayLike, neighboring_scores: ArrayLike) -> "AuditResult":
     """Estimate how well scores tell two neighbouring tables apart.
 
     Parameters

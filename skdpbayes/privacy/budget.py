@@ -6,7 +6,7 @@ Everything that is planned keeps to one, from public quantities alone.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from .cost import check_relation, gaussian_epsilon, gaussian_mu, records_moved
 
@@ -29,25 +29,25 @@ class Budget(NamedTuple):
     neighboring_relation: str = "replace_one"
 
     @property
-    def is_private(self):
+    def is_private(self) -> bool:
         """Whether anything is to be protected."""
         return not math.isinf(self.epsilon)
 
     @property
-    def mu(self):
+    def mu(self) -> float:
         """The largest mu for which ``mu``-GDP keeps to the budget."""
         return gaussian_mu(self.epsilon, self.delta)
 
     @property
-    def records_moved(self):
+    def records_moved(self) -> int:
         """How many records' contributions a neighbour's sum may differ by: 2 or 1."""
         return records_moved(self.neighboring_relation)
 
-    def with_mu(self, mu):
+    def with_mu(self, mu: float) -> Self:
         """Return the budget that a ``mu``-GDP release uses up, at the same delta."""
         return self._replace(epsilon=gaussian_epsilon(mu, self.delta))
 
-    def checked(self, *, persons=False):
+    def checked(self, *, persons: bool = False) -> Self:
         """Return self, or raise a ValueError that names what is wrong; ``persons`` allows their relations."""
         if not self.epsilon > 0:
             raise ValueError(f"epsilon must be positive (or inf), got {self.epsilon}.")
@@ -59,7 +59,7 @@ class Budget(NamedTuple):
         check_relation(self.neighboring_relation, persons=persons)
         return self
 
-    def checked_gaussian(self, name):
+    def checked_gaussian(self, name: str) -> Self:
         """Return self, or raise a ValueError where delta is 0, which Gaussian noise cannot give."""
         if self.delta == 0 and self.is_private:
             raise ValueError(
@@ -69,12 +69,12 @@ class Budget(NamedTuple):
             )
         return self
 
-    def allows(self, cost):
+    def allows(self, cost: Any) -> bool:
         """Tell whether a cost stays below the ceiling."""
         return not self.is_private or cost.epsilon(self.delta) <= self.epsilon
 
 
-def default_delta(n_samples):
+def default_delta(n_samples: int) -> float:
     """``min(1e-5, 1 / (10 n))``: the guarantee may fail for far fewer than one record."""
     return min(1e-5, 1.0 / (10.0 * n_samples))
 

@@ -25,6 +25,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 import dp_accounting
 import numpy as np
@@ -208,17 +209,17 @@ class PrivacyCost:
         return self.sampled + self.counted + self.bits + self.pure + self.selected
 
     @property
-    def is_nothing(self):
+    def is_nothing(self) -> bool:
         """Whether nothing is claimed: the cost is infinite."""
         return math.isinf(self.mu) or math.isinf(self.rho)
 
     @property
-    def is_gaussian(self):
+    def is_gaussian(self) -> bool:
         """Whether the cost is ``mu``-GDP and no more."""
         return not self._parts and self.rho == self.failure == 0
 
     @property
-    def pure_epsilon(self):
+    def pure_epsilon(self) -> float:
         """Epsilon at delta 0; ``inf`` where there is none."""
         if self.mu > 0 or self.rho > 0 or self.failure > 0 or self.sampled or self.counted:
             return math.inf
@@ -226,7 +227,7 @@ class PrivacyCost:
         return math.fsum(bits + [part.pure_epsilon for part in self.pure + self.selected])
 
     @property
-    def concentrated(self):
+    def concentrated(self) -> float:
         """The cost as zCDP; ``inf`` where there is no such form."""
         if self.sampled or self.counted or self.selected or self.failure > 0:
             return math.inf
@@ -239,7 +240,7 @@ class PrivacyCost:
             return NotImplemented
         return composed((self, other))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon that holds with ``delta``.
 
         Parameters
@@ -280,7 +281,7 @@ class PrivacyCost:
             )
         return min(forms)
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: float) -> float:
         """Return the smallest delta that holds with ``epsilon``.
 
         Parameters
@@ -357,7 +358,7 @@ class PrivacyCost:
         # one unit of rounding to delta, which would pass unnoticed where delta itself is as small.
         return 2.0**-52 * (64 + sum(part.count for part in self._parts))
 
-    def dp_event(self):
+    def dp_event(self) -> Any:
         """Return the cost as a dp-accounting event, with the relation that it is valid for.
 
         dp-accounting measures noise against one record's bound, and its PLD accountant doubles the

@@ -21,6 +21,7 @@ import math
 from numbers import Integral
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_scalar
 
 from .._compiled import compiled
@@ -150,7 +151,13 @@ def _checked(contraction, sensitivity, noise_scale, diameter):
     return contraction, sensitivity / unit, (noise_scale / unit) ** 2, float(diameter / unit)
 
 
-def hidden_state_mu(contraction, sensitivity, noise_scale, *, diameter=math.inf):
+def hidden_state_mu(
+    contraction: ArrayLike,
+    sensitivity: ArrayLike,
+    noise_scale: ArrayLike,
+    *,
+    diameter: float = math.inf,
+) -> float:
     """Cost of releasing the last iterate of a chain, for any fixed schedule.
 
     Parameters
@@ -202,7 +209,9 @@ def hidden_state_mu(contraction, sensitivity, noise_scale, *, diameter=math.inf)
     return math.sqrt(_least_cost(*_checked(contraction, sensitivity, noise_scale, diameter)))
 
 
-def hidden_state_mu_constant(contraction, sensitivity, noise_scale, n_steps):
+def hidden_state_mu_constant(
+    contraction: float, sensitivity: float, noise_scale: float, n_steps: int
+) -> float:
     """Closed form of `hidden_state_mu` for ``n_steps`` equal steps.
 
     ``mu^2 = (s/sigma)^2 (1 - c^T) / (1 + c^T) (1 + c) / (1 - c)``.
@@ -242,7 +251,9 @@ def geometric_sums(contraction, n_steps):
     return forgotten / math.expm1(rate), forgotten_twice / math.expm1(2 * rate)
 
 
-def hidden_state_mu_cyclic(contraction, sensitivity, noise_scale, n_batches):
+def hidden_state_mu_cyclic(
+    contraction: ArrayLike, sensitivity: ArrayLike, noise_scale: ArrayLike, n_batches: int
+) -> np.ndarray:
     """Cost of the last iterate when batches take turns in a fixed order.
 
     Batch ``k mod n_batches`` is used at step ``k``, and a record belongs to one batch. The order must

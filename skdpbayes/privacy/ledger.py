@@ -15,6 +15,7 @@ import threading
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
+from typing import Any, Literal, Self
 
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from .budget import Budget
@@ -110,13 +111,15 @@ class PrivacyLedger:
 
     def __init__(
         self,
-        epsilon,
-        delta,
-        neighboring_relation="replace_one",
+        epsilon: float,
+        delta: float,
+        neighboring_relation: Literal[
+            "replace_one", "add_or_remove_one", "replace_one_person", "add_or_remove_one_person"
+        ] = "replace_one",
         *,
-        path=None,
-        label=None,
-        timeout=60.0,
+        path: str | os.PathLike | None = None,
+        label: str | None = None,
+        timeout: float = 60.0,
     ):
         _check_label(label)
         budget = Budget(epsilon, delta, neighboring_relation).checked(persons=True)
@@ -124,7 +127,7 @@ class PrivacyLedger:
         self._keep(book, label)
 
     @classmethod
-    def open(cls, path, *, label=None, timeout=60.0):
+    def open(cls, path: Any, *, label: str | None = None, timeout: float = 60.0) -> Self:
         """Open a ledger's file, whose budget is in it.
 
         Parameters
@@ -156,22 +159,22 @@ class PrivacyLedger:
         self.budget = book.budget
 
     @property
-    def path(self):
+    def path(self) -> str | None:
         """Where the file is; None in memory."""
         return self._book.path
 
     @property
-    def spent(self):
+    def spent(self) -> Any:
         """Everything that was reserved, a `PrivacyCost`."""
         return self._book.spent()
 
     @property
-    def spent_epsilon(self):
+    def spent_epsilon(self) -> float:
         """Epsilon of everything reserved so far, at the ledger's delta."""
         return self.spent.epsilon(self.budget.delta)
 
     @property
-    def remaining_epsilon(self):
+    def remaining_epsilon(self) -> float:
         """The largest epsilon that one more fit may have, at the ledger's delta.
 
         Of a fit whose cost is Gaussian, as most are; of a pure one where delta is 0. Where other costs are in
@@ -179,7 +182,7 @@ class PrivacyLedger:
         """
         return largest_epsilon(self.budget, self.spent)
 
-    def reserve(self, cost, label=None):
+    def reserve(self, cost: PrivacyCost, label: str | None = None) -> None:
         """Charge a cost.
 
         Parameters
@@ -202,7 +205,7 @@ class PrivacyLedger:
         _check_label(label)
         self._charge(Charge(cost, label=label or self.label))
 
-    def history(self):
+    def history(self) -> Any:
         """Return what was charged, in its order: public numbers and names.
 
         Returns
@@ -231,7 +234,7 @@ class PrivacyLedger:
         table = pd.DataFrame(rows, columns=_COLUMNS)
         return table.assign(time=pd.to_datetime(table["time"], utc=True))
 
-    def records(self):
+    def records(self) -> list[dict[str, Any]]:
         """Return what `history` has, as a list of dict, times in ISO 8601."""
         rows, total = [], PrivacyCost(self.budget.neighboring_relation)
         for charge in self._book.charges():

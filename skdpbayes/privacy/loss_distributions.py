@@ -9,6 +9,7 @@ drawn straight between them is above it, and is that of a discrete loss (Doroshe
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation
@@ -64,16 +65,16 @@ class SampledGaussian:
     sampling_rate: float
     count: int
 
-    def invalid(self):
+    def invalid(self) -> bool:
         """Tell whether this is no mechanism."""
         return not (self.noise_multiplier > 0 and 0 < self.sampling_rate <= 1 and self.count >= 1)
 
-    def moves(self, relation):
+    def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
         shift = records_moved(relation)
         return self.count, shift * self.sampling_rate / self.noise_multiplier
 
-    def composed(self, relation, interval):
+    def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
         return from_gaussian_mechanism(
             self.noise_multiplier,
@@ -101,19 +102,19 @@ class PoissonGaussian:
     rate: float
     count: int
 
-    def invalid(self):
+    def invalid(self) -> bool:
         """Tell whether this is no mechanism, or one with rates beyond what is listed."""
         return not (
             self.noise_multiplier > 0 and 0 < self.rate <= _LARGEST_RATE and self.count >= 1
         )
 
-    def moves(self, relation):
+    def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
         shift = records_moved(relation)
         spread = math.sqrt(min(self.rate, self.rate**2 * math.exp(self.noise_multiplier**-2)))
         return self.count, shift * spread / self.noise_multiplier
 
-    def composed(self, relation, interval):
+    def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
         times = np.arange(int(20.0 * self.rate) + 80)
         times = times[poisson.sf(times - 1, self.rate) > _NEGLIGIBLE]
@@ -139,21 +140,21 @@ class AcceptBits:
     log_odds_range: float
     count: int
 
-    def invalid(self):
+    def invalid(self) -> bool:
         """Tell whether these are no bits."""
         return not (0 < self.log_odds_range < math.inf and self.count >= 1)
 
     @property
-    def has_curve(self):
+    def has_curve(self) -> bool:
         """Whether the range is moderate enough for a privacy loss distribution."""
         return self.log_odds_range * min(BLOCK_BITS, self.count) <= LARGEST_BLOCK_RANGE
 
-    def moves(self, relation):
+    def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
         block = min(BLOCK_BITS, self.count)
         return math.ceil(self.count / block), self.log_odds_range * math.sqrt(block) / 2.0
 
-    def composed(self, relation, interval):
+    def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
         total = None
         blocks, rest = divmod(self.count, BLOCK_BITS)

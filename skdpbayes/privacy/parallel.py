@@ -6,11 +6,13 @@ A record lies in one part, and what is computed of the others does not depend on
 a record belongs to does not depend on any other record, nor, under ``replace_one``, on the record itself.
 """
 
+from typing import Any
+
 from .cost import PrivacyCost
 from .profiles import SelectedRun
 
 
-def in_parallel(*costs):
+def in_parallel(*costs: Any) -> PrivacyCost:
     """Return the cost of releases from disjoint parts of a table.
 
     The parts must be fixed beforehand: under ``replace_one`` by the place of a row (its number, or a draw

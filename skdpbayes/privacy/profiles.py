@@ -18,6 +18,7 @@ For truncated negative binomial laws of shape ``s`` and parameter ``g``, ``c = (
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -46,28 +47,28 @@ class PureMechanism:
     level: float
     count: int = 1
 
-    def invalid(self):
+    def invalid(self) -> bool:
         """Tell whether these are no mechanisms."""
         return not (0 < self.level < math.inf and self.count >= 1)
 
     @property
-    def pure_epsilon(self):
+    def pure_epsilon(self) -> float:
         """Epsilon of all of them at delta 0."""
         return self.level * self.count
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: float) -> float:
         """Return the delta of one of them."""
         return max(0.0, -math.expm1(epsilon - self.level)) / (1.0 + math.exp(-self.level))
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: float) -> float:
         """Return the epsilon of one of them."""
         return max(0.0, self.level + math.log1p(-delta * (1.0 + math.exp(-self.level))))
 
-    def moves(self, relation):
+    def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
         return self.count, self.level
 
-    def composed(self, relation, interval):
+    def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
         ends = np.array([-self.level, self.level])
         one = _from_curve(ends, np.array([-math.expm1(-self.level), 0.0]), interval)
@@ -99,13 +100,13 @@ class SelectedRun:
     def __lt__(self, other):
         return repr(self) < repr(other)
 
-    def invalid(self):
+    def invalid(self) -> bool:
         """Tell whether this is no selection."""
         in_range = 1 <= self.mean_runs < math.inf and self.shape >= 0 and self.count >= 1
         return not (in_range and len({cost.neighboring_relation for cost in self.costs}) == 1)
 
     @property
-    def law(self):
+    def law(self) -> float:
         """Parameter of the law of the number of runs: ``g``, or the Poisson law's mean."""
         return number_law(self.mean_runs, self.shape)
 
@@ -129,29 +130,29 @@ class SelectedRun:
         return (1.0 + self.shape) * boundary(bounds_choice, 0.0, _FARTHEST, 1e-10)
 
     @property
-    def pure_epsilon(self):
+    def pure_epsilon(self) -> float:
         """Epsilon of all selections at delta 0."""
         return self.count * self.epsilon(0.0)
 
-    def delta(self, epsilon):
+    def delta(self, epsilon: float) -> float:
         """Return the delta of one selection."""
         return max(
             min(1.0, self.mean_runs * cost.delta(epsilon - shift)) if epsilon >= shift else 1.0
             for cost, shift in zip(self.costs, self.shifts, strict=True)
         )
 
-    def epsilon(self, delta):
+    def epsilon(self, delta: float) -> float:
         """Return the epsilon of one selection; ``inf`` where there is none."""
         share = delta / self.mean_runs
         return max(
             shift + cost.epsilon(share) for cost, shift in zip(self.costs, self.shifts, strict=True)
         )
 
-    def moves(self, relation):
+    def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
         return self.count, max(self.epsilon(0.1), 1e-3)
 
-    def composed(self, relation, interval):
+    def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
         return _from_curve(*self._curve(), interval).self_compose(self.count)
 

@@ -15,7 +15,9 @@ and ``s`` the sensitivity of ``U``'s gradient: a Renyi divergence of order ``alp
 import math
 
 
-def wang_epsilon_if_exact(log_likelihood_bound, temperature=1.0, n_draws=1):
+def wang_epsilon_if_exact(
+    log_likelihood_bound: float, temperature: float = 1.0, n_draws: int = 1
+) -> float:
     """Epsilon of exact posterior samples by the classical argument, at delta = 0.
 
     It holds only if the draws follow the posterior exactly, which a chain's do not, and if no parameter
@@ -60,7 +62,14 @@ def wang_epsilon_if_exact(log_likelihood_bound, temperature=1.0, n_draws=1):
     return float(4.0 * n_draws * log_likelihood_bound / temperature)
 
 
-def ryffel_epsilon_not_a_guarantee(n_steps, step_size, sensitivity, curvature, temperature, delta):
+def ryffel_epsilon_not_a_guarantee(
+    n_steps: int,
+    step_size: float,
+    sensitivity: float,
+    curvature: float,
+    temperature: float,
+    delta: float,
+) -> float:
     """Epsilon that a published theorem states for the last iterate of SGLD on random minibatches.
 
     **Not a guarantee.** With the full table at every step it is true, if up to twice as large (in

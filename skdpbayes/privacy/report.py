@@ -10,7 +10,7 @@ Evaluating Differential Privacy Guarantees" (Near, Darais, Lefkovitz and Howarth
 import json
 import math
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sklearn.exceptions import NotFittedError
 
@@ -87,7 +87,7 @@ class Account(NamedTuple):
     warnings: tuple = ()
 
 
-def privacy_report(obj):
+def privacy_report(obj: Any) -> dict[str, Any]:
     """Report what is protected, how much, by what mechanisms, and what is not; nothing in it is private.
 
     Parameters

@@ -6,7 +6,7 @@ quantities alone, and what a fit reports as spent is its plan's cost.
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
@@ -88,13 +88,13 @@ class Plan:
     norm: NormRelease | None = None
 
     @property
-    def asked(self):
+    def asked(self) -> Any:
         """The budget that was asked for, under the relation of what is protected."""
         if self.persons is not None:
             return self.persons.budget
         return self.budget if self.norm is None else self.norm.asked
 
-    def as_run(self):
+    def as_run(self) -> Self:
         """Return the plan as samplers know it, with the cost of the run for a row."""
         if self.norm is not None:
             return replace(self, cost=self.norm.cost_of_fit, norm=None, persons=None)
@@ -103,27 +103,27 @@ class Plan:
         return self
 
     @property
-    def is_calibrated(self):
+    def is_calibrated(self) -> bool:
         """Whether draws are a posterior that knows what privacy hides; those of private chains are not."""
         return not self.budget.is_private
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name of the algorithm."""
         return self.sampler.name
 
     @property
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Length of a draw."""
         return self.bounds.n_parameters
 
     @property
-    def n_updates(self):
+    def n_updates(self) -> int:
         """Updates in all, those before the chain included."""
         return self.n_steps
 
     @property
-    def warnings(self):
+    def warnings(self) -> tuple[str, ...]:
         """What the user should know before running it, a tuple of str."""
         hours = self.estimated_seconds / 3600.0
         if hours < 1:
@@ -137,31 +137,31 @@ class Plan:
         return self.cost.epsilon(self.delta)
 
     @property
-    def delta(self):
+    def delta(self) -> float:
         """The delta at which ``epsilon`` is reported."""
         return self.budget.delta
 
     @property
-    def record_gradients(self):
+    def record_gradients(self) -> float:
         """How many gradients of single records are expected to be computed."""
         return self.n_steps * self.sampling_rate * self.n_samples
 
     @property
-    def estimated_seconds(self):
+    def estimated_seconds(self) -> float:
         """A rough guess of the run time on one core, for dense rows."""
         entries = self.record_gradients * self.n_parameters
         per_step = 2e-6 + 2e-8 * self.n_parameters
         return entries / _ENTRIES_PER_SECOND + self.n_steps * per_step
 
     @property
-    def memory_bytes(self):
+    def memory_bytes(self) -> float:
         """Memory that a run needs beside the table: draws, accumulators, per-record values."""
         accumulators = n_chunks(self.record_gradients / self.n_steps) + 6
         batch = self.n_samples if self.sampling_rate < 1 else 0
         vectors = self.n_draws + accumulators
         return 8 * (vectors * self.n_parameters + 2 * self.n_samples + batch)
 
-    def summary(self):
+    def summary(self) -> dict[str, str]:
         """Return the lines of the printed plan, a dict of {name: text}."""
         relation = self.asked.neighboring_relation.replace("_", "-")
         if self.persons is not None:

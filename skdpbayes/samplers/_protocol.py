@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._silence import silently
+from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..random import private_generator
@@ -92,7 +93,16 @@ class Sampler(BaseEstimator):
             )
         super().__setattr__(name, value)
 
-    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+    def plan(
+        self,
+        bounds: Any,
+        n_samples: int,
+        budget: Any,
+        *,
+        temperature: float | None = None,
+        n_steps: int | None = None,
+        n_draws: int | None = None,
+    ) -> Plan:
         """Plan a run that keeps to a budget, from public numbers alone.
 
         Parameters
@@ -138,16 +148,16 @@ class Sampler(BaseEstimator):
 
     def plan_at_noise(
         self,
-        geometry,
-        n_samples,
-        noise_multiplier,
-        n_steps,
-        cost,
+        geometry: Any,
+        n_samples: int,
+        noise_multiplier: float,
+        n_steps: int,
+        cost: Any,
         *,
-        budget,
-        temperature=None,
-        n_draws=None,
-    ):
+        budget: Any,
+        temperature: float | None = None,
+        n_draws: int | None = None,
+    ) -> Plan:
         """Plan a run in coordinates that were released, at noise that is paid for.
 
         By default what `plan` makes of the part of a budget that this noise amounts to, if that is Gaussian
@@ -198,7 +208,7 @@ class Sampler(BaseEstimator):
         own = path.bounds._replace(gradient_bound=geometry.bounds.gradient_bound)
         return replace(path, bounds=own, budget=budget, cost=cost)
 
-    def check(self, plan, target):
+    def check(self, plan: Plan, target: NamedTuple) -> None:
         """Raise a ValueError if a plan was made for another target, or does not hold for this one.
 
         Parameters
@@ -208,7 +218,9 @@ class Sampler(BaseEstimator):
         """
         check_made_for(plan, target)
 
-    def run(self, plan, target, generator, verbose):
+    def run(
+        self, plan: Plan, target: NamedTuple, generator: np.random.Generator, verbose: int
+    ) -> None:
         """Do what a plan says: the only method that reads records.
 
         Parameters
@@ -226,7 +238,9 @@ class Sampler(BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not run: implement run.")
 
-    def redraw(self, released, n_draws, random_state):
+    def redraw(
+        self, released: Any, n_draws: int, random_state: RandomStateLike
+    ) -> np.ndarray | None:
         """Return new draws from what was released, or None where there is nothing to draw from.
 
         Parameters
@@ -319,7 +333,9 @@ def check_made_for(plan, target):
         )
 
 
-def sample(target, plan, *, random_state=None, verbose=0):
+def sample(
+    target: NamedTuple, plan: Plan, *, random_state: RandomStateLike = None, verbose: int = 0
+) -> np.ndarray:
     """Draw from a target's posterior by a plan.
 
     Parameters

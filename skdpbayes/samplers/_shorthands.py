@@ -1,5 +1,7 @@
 """Samplers by name, for those who need none of their options."""
 
+from typing import Any
+
 from .auto import Auto
 from .fisher import SGFS
 from .langevin import OPS, SGHMC, SGLD, SGNHT
@@ -26,7 +28,7 @@ SHORTHANDS = {
 }
 
 
-def resolve_sampler(sampler):
+def resolve_sampler(sampler: Any) -> Any:
     """Return a sampler object: itself, or with its defaults what a name stands for.
 
     Parameters

@@ -16,6 +16,7 @@ Fisher scoring takes the fewest steps.
 """
 
 import math
+from typing import Any
 
 from ._protocol import CONSTRAINTS, Sampler, options
 from .fisher import SGFS
@@ -87,6 +88,6 @@ class Auto(Sampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def plan_at_noise(self, *args, **more):
+    def plan_at_noise(self, *args: Any, **more: Any) -> Any:
         """Plan a path of `SGHMC` at noise that is paid for."""
         return SGHMC(**self.get_params(deep=False)).plan_at_noise(*args, **more)

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._silence import silently
+from .._typing import MatrixLike
 
 # Steps are computed from fourth powers of norms, over squares of numbers of records: all normal doubles.
 NORMS = (1e-60, 1e60)
@@ -33,7 +34,7 @@ def checked_norm(norm, name="norm"):
 
 
 @silently()
-def row_scales(X, norm):
+def row_scales(X: MatrixLike, norm: float) -> np.ndarray:
     """Return the factors ``min(1, norm / ||x_i||)`` that bring every row into a ball.
 
     Parameters

@@ -7,8 +7,9 @@ of target, is cached on disk, and neither room knows the other.
 """
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit, types
@@ -64,11 +65,11 @@ class TargetBounds(NamedTuple):
     max_weight: float | None = None
 
     @property
-    def block_length(self):
+    def block_length(self) -> int:
         """Number of parameters in a block."""
         return self.n_parameters // self.n_blocks
 
-    def checked(self):
+    def checked(self) -> Self:
         """Return self, or raise if a bound is not one.
 
         Raises
@@ -95,7 +96,7 @@ class TargetBounds(NamedTuple):
             raise ValueError(f"prior_precision must be (smallest, largest), got {(low, high)}.")
         return self
 
-    def checked_convex(self):
+    def checked_convex(self) -> Self:
         """Return self, or raise if a bound is not one, or the target is not known to be convex.
 
         Raises
@@ -111,12 +112,14 @@ class TargetBounds(NamedTuple):
         return self
 
 
-def n_examples(target):
+def n_examples(target: Any) -> None:
     """Return the number of records (generic, compiled)."""
     raise NotImplementedError("n_examples is a generic of compiled code; see `implements`.")
 
 
-def add_gradient(target, theta, selection, count, out):
+def add_gradient(
+    target: Any, theta: np.ndarray, selection: Any, count: int, out: np.ndarray
+) -> None:
     """Add ``sum_i grad ell_i(theta)`` over ``count`` records to ``out`` (generic, compiled).
 
     ``selection`` is the number of the first record, or an array of record numbers. Unless a
@@ -125,12 +128,12 @@ def add_gradient(target, theta, selection, count, out):
     raise NotImplementedError("add_gradient is a generic of compiled code; see `implements`.")
 
 
-def example_gradient(target, theta, i, out):
+def example_gradient(target: Any, theta: np.ndarray, i: int, out: np.ndarray) -> None:
     """Write ``grad ell_i(theta)`` of one record to ``out`` (generic, compiled)."""
     raise NotImplementedError("example_gradient is a generic of compiled code; see `implements`.")
 
 
-def prior_gradient(target, theta, out):
+def prior_gradient(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
     """Write ``-grad log p(theta)`` to ``out`` (generic, compiled).
 
     Unless a target implements it: ``prior_precision * theta``, the field being an array.
@@ -138,12 +141,14 @@ def prior_gradient(target, theta, out):
     raise NotImplementedError("prior_gradient is a generic of compiled code; see `implements`.")
 
 
-def example_loss(target, theta, i):
+def example_loss(target: Any, theta: np.ndarray, i: int) -> None:
     """Return ``ell_i(theta)`` of one record (generic, compiled); Metropolis' samplers need it."""
     raise NotImplementedError("example_loss is a generic of compiled code; see `implements`.")
 
 
-def loss_differences(target, theta, proposal, selection, count, out):
+def loss_differences(
+    target: Any, theta: np.ndarray, proposal: np.ndarray, selection: Any, count: int, out: np.ndarray
+) -> None:
     """Write ``ell_i(theta) - ell_i(proposal)`` of ``count`` records to ``out`` (generic, compiled).
 
     ``selection`` is as in `add_gradient`. Unless a target implements it, it is built of `example_loss`.
@@ -151,7 +156,7 @@ def loss_differences(target, theta, proposal, selection, count, out):
     raise NotImplementedError("loss_differences is a generic of compiled code; see `implements`.")
 
 
-def prior_potential(target, theta):
+def prior_potential(target: Any, theta: np.ndarray) -> None:
     """Return ``-log p(theta)`` up to a constant, ``inf`` outside the support (generic, compiled).
 
     Unless a target implements it: ``sum_j prior_precision_j theta_j^2 / 2``, the field being an array.
@@ -159,7 +164,7 @@ def prior_potential(target, theta):
     raise NotImplementedError("prior_potential is a generic of compiled code; see `implements`.")
 
 
-def go_to_table(target, theta, out):
+def go_to_table(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
     """Write the parameters of a target's table at ``theta`` (generic, compiled).
 
     For a target of which sums over records know parameters of another kind, by a function that is the same
@@ -170,7 +175,15 @@ def go_to_table(target, theta, out):
     raise NotImplementedError("go_to_table is a generic of compiled code; see `implements`.")
 
 
-def pull_back(target, theta, inner, sums, count, gradient, prior):
+def pull_back(
+    target: Any,
+    theta: np.ndarray,
+    inner: Any,
+    sums: np.ndarray,
+    count: int,
+    gradient: np.ndarray,
+    prior: np.ndarray,
+) -> None:
     """Write the gradient of ``count`` records and minus that of the log prior (generic, compiled).
 
     ``inner`` is what `go_to_table` wrote, and ``sums`` are those of the table there. Unless a target has a
@@ -188,12 +201,12 @@ def in_random_order(target):
     raise NotImplementedError("in_random_order is a generic of compiled code.")
 
 
-def record(selection, i):
+def record(selection: Any, i: int) -> None:
     """Return the number of the i-th selected record (generic, compiled)."""
     raise NotImplementedError("record is a generic of compiled code.")
 
 
-def selected_from(selection, start, count):
+def selected_from(selection: Any, start: np.ndarray, count: int) -> None:
     """Return the part of a selection from its ``start``-th record (generic, compiled)."""
     raise NotImplementedError("selected_from is a generic of compiled code.")
 
@@ -204,7 +217,7 @@ def _is_instance(numba_type, target_class):
     )
 
 
-def implements(generic, target_class, **jit_options):
+def implements(generic: Callable, target_class: Any, **jit_options: Any) -> Callable:
     """Declare the decorated function to be ``generic`` for targets of ``target_class``.
 
     Parameters
@@ -248,13 +261,13 @@ def implements(generic, target_class, **jit_options):
 _OWN: dict[type, frozenset] = {}
 
 
-def has_losses(target):
+def has_losses(target: Any) -> bool:
     """Tell whether a target says what a record's loss is, not its gradient only."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({example_loss.__name__, loss_differences.__name__})
 
 
-def clips_each_example(target):
+def clips_each_example(target: Any) -> bool:
     """Tell whether a target's gradient is built of example gradients that are clipped one by one.
 
     So are those of targets that implement no `add_gradient` (of those in two parts the table counts), and of
@@ -272,7 +285,7 @@ def has_table(target):
     return go_to_table.__name__ in _OWN.get(type(target), frozenset())
 
 
-def has_own_prior(target):
+def has_own_prior(target: Any) -> bool:
     """Tell whether a target implements its prior's gradient, instead of a Gaussian of its precisions."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({prior_gradient.__name__, pull_back.__name__})
@@ -400,7 +413,9 @@ def _evaluator(has_table):
     return through_table if has_table else plainly
 
 
-def potential_gradient(target, theta, temperature=1.0):
+def potential_gradient(
+    target: NamedTuple, theta: np.ndarray, temperature: float = 1.0
+) -> np.ndarray:
     """Gradient of ``sum_i ell_i(theta) - temperature * log p(theta)``. **It is not private.**
 
     For tests of a target: compare it with finite differences of your log density.

@@ -11,7 +11,7 @@ are the derivatives of ``sum_i ell_i``. For diagonal factors ``T_k`` is a vector
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def place_size(target):
 
 
 @compilable
-def place_in(target, vector):
+def place_in(target: Any, vector: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return the parts of the vector of a `Place`."""
     means = HEADER + target.log_weights.size
     factors = means + target.means.size

@@ -4,7 +4,7 @@
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class MixtureModel(NamedTuple):
     degrees_of_freedom: float
     covariance: float
 
-    def checked(self):
+    def checked(self) -> Self:
         """Return self, or raise a ValueError that names what is out of range."""
         if self.covariance_type not in COVARIANCE_TYPES:
             raise ValueError(
@@ -77,12 +77,12 @@ class MixtureModel(NamedTuple):
         return self
 
     @property
-    def is_triangular(self):
+    def is_triangular(self) -> bool:
         """Whether factors are matrices."""
         return self.covariance_type in ("tied", "full")
 
     @property
-    def factor_parameters(self):
+    def factor_parameters(self) -> int:
         """How many numbers describe all factors."""
         d, k = self.n_features, self.n_components
         triangle = d * (d + 1) // 2
@@ -91,12 +91,12 @@ class MixtureModel(NamedTuple):
         ]
 
     @property
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Length of ``theta``."""
         return self.n_components * (1 + self.n_features) - 1 + self.factor_parameters
 
 
-def pack_mixture(components, model):
+def pack_mixture(components: Any, model: Any) -> np.ndarray:
     """Return components of unit-ball coordinates as one vector of canonical parameters."""
     factors = components.factors / model.data_norm
     kept = {"spherical": factors[:, :1], "tied": factors[:1]}.get(model.covariance_type, factors)
@@ -105,7 +105,7 @@ def pack_mixture(components, model):
     return np.concatenate([(weights / weights.sum()), means.ravel(), kept.ravel()])
 
 
-def unpack_mixture(draws, model):
+def unpack_mixture(draws: np.ndarray, model: "MixtureModel") -> tuple[np.ndarray, ...]:
     """Take canonical draws apart.
 
     Parameters

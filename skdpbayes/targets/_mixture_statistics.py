@@ -36,7 +36,7 @@ class Components(NamedTuple):
     means: np.ndarray
     factors: np.ndarray
 
-    def as_vector(self):
+    def as_vector(self) -> np.ndarray:
         """Return the mixture as statistics need it."""
         diagonals = self.factors
         if self.factors.ndim == 3:
@@ -55,7 +55,7 @@ class MixtureTable(NamedTuple):
 
 
 @compilable
-def statistics_size(n_components, n_features, triangular):
+def statistics_size(n_components: int, n_features: int, triangular: bool) -> int:
     """Return the length of a vector of statistics."""
     second = n_features * (n_features + 1) // 2 if triangular else n_features
     return n_components * (1 + n_features + second)

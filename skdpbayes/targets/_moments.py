@@ -3,6 +3,8 @@
 A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -38,7 +40,9 @@ def _blocks(target):
 
 
 @silently()
-def second_moment(target, constant=None, weights=None):
+def second_moment(
+    target: Any, constant: float | None = None, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Sum of ``z z^T`` over the records, weighted if asked for. **It is not private.**
 
     Parameters

@@ -9,6 +9,8 @@ is never shortened: its logits keep the whole row, so that the weighted sum of l
 the model says (Mallows' weights).
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -19,7 +21,7 @@ from ._rows import read_only
 
 
 @silently()
-def record_weights(target, transform, norm):
+def record_weights(target: Any, transform: np.ndarray, norm: float) -> np.ndarray:
     """Return ``v``: what records count. **It is not private.**
 
     Parameters

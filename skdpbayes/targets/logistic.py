@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._typing import MatrixLike
 from ._clipping import NORMS, clip_rows
 from ._interface import (
     BLOCK,
@@ -101,8 +102,12 @@ class SparseSoftmaxLogistic(NamedTuple):
 
 
 def logistic_prior_precision(
-    n_features, n_classes, prior_scale, intercept_prior_scale, intercept_scaling
-):
+    n_features: int,
+    n_classes: int,
+    prior_scale: float | None,
+    intercept_prior_scale: float | None,
+    intercept_scaling: float,
+) -> np.ndarray:
     """Precision of every sampled coordinate.
 
     The coordinate of the constant column is the intercept over ``intercept_scaling``.
@@ -118,7 +123,13 @@ def logistic_prior_precision(
     return np.tile(block, 1 if n_classes == 2 else n_classes)
 
 
-def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0, max_weight=None):
+def logistic_bounds(
+    norm: float,
+    n_classes: int,
+    prior_precision: np.ndarray,
+    intercept_scaling: float = 0.0,
+    max_weight: float | None = None,
+) -> TargetBounds:
     """Public bounds of the target on rows of at most ``norm``, the constant column included.
 
     Parameters
@@ -164,15 +175,15 @@ def logistic_bounds(norm, n_classes, prior_precision, intercept_scaling=0.0, max
 
 
 def make_logistic(
-    X,
-    labels,
-    data_norm,
-    n_classes,
-    intercept_scaling,
-    prior_precision,
-    weights=None,
-    max_weight=None,
-):
+    X: MatrixLike,
+    labels: np.ndarray,
+    data_norm: float,
+    n_classes: int,
+    intercept_scaling: float,
+    prior_precision: np.ndarray,
+    weights: np.ndarray | None = None,
+    max_weight: float | None = None,
+) -> NamedTuple:
     """Build the target of a table, clipping its rows.
 
     Parameters

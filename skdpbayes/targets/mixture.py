@@ -22,12 +22,13 @@ factor.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from .._compiled import compilable
+from .._typing import MatrixLike
 from ._clipping import clip_rows
 from ._interface import (
     go_to_table,
@@ -125,13 +126,13 @@ class MixtureTarget(NamedTuple):
     steepness: float
 
     @property
-    def table_sizes(self):
+    def table_sizes(self) -> tuple[int, ...]:
         """Lengths of the vectors that go to the table and come back: a `Place`, and statistics."""
         shape, matrices = self.means.shape, self.factors.ndim == 3
         return place_size(self), statistics_size(*shape, matrices)
 
 
-def make_mixture(X, model):
+def make_mixture(X: MatrixLike, model: MixtureModel) -> Any:
     """Clip rows to the unit ball, in units of the model's ``data_norm``.
 
     Parameters
@@ -148,7 +149,14 @@ def make_mixture(X, model):
     return MixtureTable(read_only(X), read_only(scale / model.data_norm), STATISTICS_NORM)
 
 
-def mixture_target(table, model, reference, gradient_bound=math.inf, halved=False, limit=math.inf):
+def mixture_target(
+    table: MixtureTable,
+    model: MixtureModel,
+    reference: Components,
+    gradient_bound: float = math.inf,
+    halved: bool = False,
+    limit: float = math.inf,
+) -> Any:
     """Return the target in coordinates around a reference.
 
     Parameters
@@ -246,7 +254,7 @@ def _mixing(reference, weights):
     return min(candidates, key=bound)
 
 
-def prior_curvature_at(target):
+def prior_curvature_at(target: Any) -> float:
     """Return a bound on the prior's curvature around the reference, with room for a factor of two."""
     alpha, scale, degrees, covariance = target.prior
     of_means = np.linalg.norm(target.mean_maps.reshape(len(target.means), -1), axis=1).max()
@@ -277,7 +285,7 @@ def _square_of(parts, k, target):
     return total
 
 
-def bound_near(target, limit):
+def bound_near(target: Any, limit: float) -> float:
     """Return a bound on a record's gradient wherever theta is within the limit of the reference."""
     origin = np.zeros(target.basis.shape[1] + target.means.size + target.factors.size)
     return largest_gradient_near(target, go_to(target, origin, np.empty(place_size(target))), limit)

@@ -29,12 +29,13 @@ computes any of them.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from .._compiled import compilable
 from .._silence import silently
+from .._typing import MatrixLike
 from ._clipping import clip_rows
 from ._interface import (
     ALIGNMENT,
@@ -96,7 +97,7 @@ class MLPTarget(NamedTuple):
     start: np.ndarray
 
 
-def mlp_bounds(sizes, clip_norm, prior_precision):
+def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float) -> TargetBounds:
     """Return the public bounds of a network's target.
 
     Parameters
@@ -135,7 +136,16 @@ def mlp_bounds(sizes, clip_norm, prior_precision):
     return TargetBounds(mlp_size(sizes), bound, bound, precisions, clipped=True).checked()
 
 
-def make_mlp(X, labels, data_norm, sizes, activation, clip_norm, prior_precision, start):
+def make_mlp(
+    X: MatrixLike,
+    labels: np.ndarray,
+    data_norm: float,
+    sizes: tuple[int, ...],
+    activation: Literal["tanh", "relu"],
+    clip_norm: float,
+    prior_precision: float,
+    start: np.ndarray,
+) -> Any:
     """Wrap a validated table.
 
     Parameters

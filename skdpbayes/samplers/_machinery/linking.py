@@ -190,7 +190,7 @@ def laid_out(target):
     return memory, _lay_out(target, memory.ctypes.data)
 
 
-def cache_folder():
+def cache_folder() -> str | None:
     """Return the folder below which compiled code is kept, or None if there is none.
 
     numba makes a folder in it for each folder of sources.

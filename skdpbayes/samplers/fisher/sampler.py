@@ -6,6 +6,9 @@
 """
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
 from ..langevin import SGHMC
@@ -70,7 +73,7 @@ class SGFS(Sampler):
         """Return what runs in whitened coordinates."""
         return SGHMC(**self.get_params(deep=False))
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows."""
         check_made_for(plan, target)
         if not hasattr(target, "intercept_scaling"):
@@ -79,7 +82,7 @@ class SGFS(Sampler):
                 f"{type(target).__name__} is none: leave row_norm out of its bounds, or plan another sampler."
             )
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release the second moment, then draw along a path in the coordinates that it whitens."""
         from .core import run_fisher
         from .reference import run_reference

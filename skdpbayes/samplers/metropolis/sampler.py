@@ -18,6 +18,7 @@ and there is none of it here.
 import dataclasses
 import math
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -114,7 +115,7 @@ class RandomWalk(Sampler):
                 "n_steps='auto'."
             )
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no losses."""
         check_made_for(plan, target)
         check_in_memory(self, target)
@@ -128,7 +129,7 @@ class RandomWalk(Sampler):
         if not potential_at(target, np.zeros(plan.n_parameters)) < np.inf:
             raise ValueError("the chain starts at zero, where the prior density must not be zero.")
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Walk until the plan's steps are made, or what they cost is used up."""
         from .core import run_metropolis
 

@@ -6,8 +6,12 @@
 looks for it, by `statistics` alone; `core` runs both. See `skdpbayes.targets.mixture` for the coordinates.
 """
 
+from typing import Any
+
+import numpy as np
 from sklearn.base import clone
 
+from ..._typing import RandomStateLike
 from .._machinery.parts import check_in_memory
 from .._protocol import Sampler, check_made_for, of_plan, resolved_batch_size
 from .._public_numbers import check_public
@@ -38,16 +42,25 @@ class MixtureSampler(Sampler):
         released. For `NoiseAware`.
     """
 
-    def __init__(self, path, chooses=False):
+    def __init__(self, path: Sampler, chooses: bool = False):
         self.path = path
         self.chooses = chooses
 
     @property
-    def name(self):
+    def name(self) -> str:
         """That of the path's sampler."""
         return self.path.name
 
-    def plan(self, model, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+    def plan(
+        self,
+        model: Any,
+        n_samples: int,
+        budget: Any,
+        *,
+        temperature: float | None = None,
+        n_steps: int | None = None,
+        n_draws: int | None = None,
+    ) -> Any:
         """Divide a budget among what is released.
 
         Parameters
@@ -96,13 +109,13 @@ class MixtureSampler(Sampler):
         complete_path(plan, path, lambda deviation: 1.0, 1.0)
         return plan
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another table."""
         check_made_for(plan, target)
         if isinstance(self.path, RandomWalk):
             check_in_memory(self.path, target)
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it or around it."""
         from .core import run_mixture
         from .noise_aware import run_rounds
@@ -110,7 +123,9 @@ class MixtureSampler(Sampler):
         run = run_rounds if isinstance(plan, RoundsPlan) else run_mixture
         return run(plan, target, generator, verbose)
 
-    def redraw(self, released, n_draws, random_state):
+    def redraw(
+        self, released: Any, n_draws: int, random_state: RandomStateLike
+    ) -> np.ndarray | None:
         """Return new draws given what was released, or None for a path."""
         posterior = released.get("posterior")
         return None if posterior is None else posterior.draw(n_draws, random_state)

@@ -6,8 +6,12 @@
 does it.
 """
 
+from typing import Any
+
+import numpy as np
 from sklearn.base import clone
 
+from ..._typing import RandomStateLike
 from .._protocol import Sampler, of_plan
 from .._public_numbers import check_public
 from .plan import plan_network
@@ -24,15 +28,24 @@ class NetworkSampler(Sampler):
         Of ``mu^2``, for calibration.
     """
 
-    def __init__(self, path, share):
+    def __init__(self, path: Sampler, share: float):
         self.path, self.share = path, share
 
     @property
-    def name(self):
+    def name(self) -> str:
         """That of the path's sampler."""
         return self.path.name
 
-    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+    def plan(
+        self,
+        bounds: Any,
+        n_samples: int,
+        budget: Any,
+        *,
+        temperature: float | None = None,
+        n_steps: int | None = None,
+        n_draws: int | None = None,
+    ) -> Any:
         """Divide a budget between the path and its calibration; see `Sampler.plan`."""
         check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
         budget.checked_gaussian("calibrated networks")
@@ -45,16 +58,18 @@ class NetworkSampler(Sampler):
         made_by = of_plan(NetworkSampler(path, self.share))
         return plan_network(made_by, plan_path, n_samples, budget, self.share)
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target."""
         plan.path.sampler.check(plan.path, target)
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release the norm, run the path, and release the scale."""
         from .core import run_network
 
         return run_network(plan, target, generator, verbose)
 
-    def redraw(self, released, n_draws, random_state):
+    def redraw(
+        self, released: Any, n_draws: int, random_state: RandomStateLike
+    ) -> np.ndarray | None:
         """Return new draws where the path's sampler has them: what it released is calibrated."""
         return self.path.redraw(released, n_draws, random_state)

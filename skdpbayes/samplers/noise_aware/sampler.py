@@ -5,8 +5,11 @@
 `plan` says what is released and what it costs, `releases` does it, `surrogate` draws.
 """
 
+from typing import Any
+
 import numpy as np
 
+from ..._typing import RandomStateLike
 from .._protocol import Sampler, check_made_for, options
 from ..fisher import SGFS
 from ..langevin import SGHMC
@@ -86,7 +89,7 @@ class NoiseAware(Sampler):
         self.checked_options(temperature, n_steps)
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 
-    def checked_options(self, temperature, n_steps):
+    def checked_options(self, temperature: float, n_steps: int) -> None:
         """Raise a ValueError for what only chains have."""
         if temperature not in (None, 1.0):
             raise ValueError(
@@ -99,7 +102,7 @@ class NoiseAware(Sampler):
                 f"sampler={self.name!r} reads it a few times: leave n_steps='auto'."
             )
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""
         check_made_for(plan, target)
         if not hasattr(target, "intercept_scaling"):
@@ -113,13 +116,15 @@ class NoiseAware(Sampler):
                 f"{target.intercept_scaling:g}: make the plan from the target's own bounds."
             )
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""
         from .releases import run_noise_aware
 
         return run_noise_aware(plan, target, generator, verbose)
 
-    def redraw(self, released, n_draws, random_state):
+    def redraw(
+        self, released: Any, n_draws: int, random_state: RandomStateLike
+    ) -> np.ndarray | None:
         """Return new draws given what was released."""
         if "posterior" not in released:  # Without privacy.
             return None

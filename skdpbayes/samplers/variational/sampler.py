@@ -6,10 +6,12 @@
 """
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from ..._typing import RandomStateLike
 from ...targets import has_own_prior
 from .._protocol import (
     AUTO,
@@ -73,11 +75,11 @@ class BayesByBackprop(Sampler):
     step_size: float | str = "auto"
     initial_scale: float | str = "auto"
 
-    def step_size_or(self, default):
+    def step_size_or(self, default: Any) -> float:
         """Return the step size that is given, or a default."""
         return default if given(self.step_size) is None else float(self.step_size)
 
-    def initial_scale_or(self, default):
+    def initial_scale_or(self, default: Any) -> float:
         """Return the initial scale that is given, or a default."""
         return default if given(self.initial_scale) is None else float(self.initial_scale)
 
@@ -87,7 +89,7 @@ class BayesByBackprop(Sampler):
         rate = 1.0 if batch is None else batch / n_samples
         return plan_variational(self, bounds, n_samples, budget, rate, *fixed)
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or the prior is not Gaussian."""
         check_made_for(plan, target)
         precision = getattr(target, "prior_precision", None)
@@ -103,13 +105,15 @@ class BayesByBackprop(Sampler):
                 f"the target's start has shape {np.shape(start)}, its prior_precision {np.shape(precision)}."
             )
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Fit the Gaussian, and draw from it."""
         from .core import run_variational
 
         return run_variational(plan, target, generator, verbose)
 
-    def redraw(self, released, n_draws, random_state):
+    def redraw(
+        self, released: Any, n_draws: int, random_state: RandomStateLike
+    ) -> np.ndarray | None:
         """Return new draws from the fitted Gaussian."""
         mean, scale = released["variational_mean"], released["variational_scale"]
         return mean + scale * random_state.standard_normal((n_draws, *mean.shape))
