@@ -9,8 +9,10 @@ Estimators only validate, clip and summarise: plans and samplers do the rest.
 import warnings
 from functools import partial
 from numbers import Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -34,6 +36,8 @@ from ._estimator.tables import logistic_of, read_table
 from ._estimator.validation import validate_table
 from ._estimator.weights import largest_weight
 from ._silence import silently
+from ._typing import MatrixLike, RandomStateLike, Relation
+from .samplers import Sampler
 from .targets import logistic_bounds, logistic_prior_precision
 from .targets._clipping import clip_rows
 from .targets._elsewhere import logistic_elsewhere
@@ -217,26 +221,26 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     def __init__(
         self,
-        epsilon=1.0,
-        delta=None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
         *,
-        sampler="auto",
-        data_norm=None,
-        prior_scale=None,
-        intercept_prior_scale=None,
-        fit_intercept=True,
-        intercept_scaling=None,
-        classes=None,
-        class_weight=None,
-        max_sample_weight=1.0,
-        temperature="auto",
-        n_steps="auto",
-        n_draws="auto",
-        neighboring_relation="replace_one",
-        public_size=None,
-        max_rows_per_group=None,
-        random_state=None,
-        verbose=0,
+        sampler: str | Sampler = "auto",
+        data_norm: float | Literal["auto"] | None = None,
+        prior_scale: float | None = None,
+        intercept_prior_scale: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        classes: ArrayLike | None = None,
+        class_weight: Any = None,
+        max_sample_weight: float = 1.0,
+        temperature: float | Literal["auto"] = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        n_draws: int | Literal["auto"] = "auto",
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        max_rows_per_group: int | None = None,
+        random_state: RandomStateLike = None,
+        verbose: int = 0,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -301,7 +305,15 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     # From the table
 
-    def fit(self, X, y, sample_weight=None, groups=None, *, client=None):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        client: Any = None,
+    ) -> Self:
         """Draw from the posterior, within the budget.
 
         Parameters
@@ -396,7 +408,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         return log_proba
 
     @by_blocks
-    def decision_function(self, X):
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Logit of the averaged probability; for several classes its log.
 
         Parameters

@@ -22,6 +22,7 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.tables import mixture_of, read_table
 from ._estimator.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .samplers import Sampler
 from .samplers.mixture import MixtureSampler
 from .targets._elsewhere import mixture_elsewhere
 from .targets.mixture import MixtureModel, unpack_mixture
@@ -205,12 +206,12 @@ class DPGaussianMixturePosterior(
         epsilon: float = 1.0,
         delta: float | None = None,
         covariance_type: Literal["spherical", "diag", "tied", "full"] = "diag",
-        data_norm: float | None = None,
+        data_norm: float | Literal["auto"] | None = None,
         weight_concentration_prior: float = 1.0,
         mean_prior_scale: float | None = None,
         degrees_of_freedom_prior: float | None = None,
         covariance_prior: float | None = None,
-        sampler: Any = "auto",
+        sampler: str | Sampler = "auto",
         temperature: float | Literal["auto"] = "auto",
         n_draws: int | Literal["auto"] = "auto",
         n_steps: int | Literal["auto"] = "auto",

@@ -8,8 +8,10 @@ Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and
 """
 
 from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,7 +23,9 @@ from ._estimator.tables import read_table
 from ._estimator.validation import validate_table
 from ._estimator.weights import refuse_weights
 from ._silence import silently
+from ._typing import MatrixLike, RandomStateLike, Relation
 from .random import public_generator
+from .samplers import Sampler
 from .samplers.network import NetworkSampler
 from .targets.layers import layer_sizes, layers_of, random_start
 from .targets.mlp import (
@@ -186,25 +190,25 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        hidden_layer_sizes=(128,),
+        hidden_layer_sizes: tuple[int, ...] = (128,),
         *,
-        epsilon=1.0,
-        delta=None,
-        activation="tanh",
-        sampler="sghmc",
-        clip_norm=1.0,
-        data_norm=None,
-        prior_scale=1.0,
-        calibration=0.03,
-        classes=None,
-        temperature="auto",
-        n_steps="auto",
-        n_draws="auto",
-        neighboring_relation="replace_one",
-        public_size=None,
-        max_rows_per_group=None,
-        random_state=None,
-        verbose=0,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        activation: Literal["tanh", "relu"] = "tanh",
+        sampler: str | Sampler = "sghmc",
+        clip_norm: float = 1.0,
+        data_norm: float | Literal["auto"] | None = None,
+        prior_scale: float = 1.0,
+        calibration: float = 0.03,
+        classes: ArrayLike | None = None,
+        temperature: float | Literal["auto"] = "auto",
+        n_steps: int | Literal["auto"] = "auto",
+        n_draws: int | Literal["auto"] = "auto",
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        max_rows_per_group: int | None = None,
+        random_state: RandomStateLike = None,
+        verbose: int = 0,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.epsilon = epsilon
@@ -249,7 +253,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     # From the table
 
-    def fit(self, X, y, groups=None, **others):
+    def fit(
+        self, X: MatrixLike, y: ArrayLike, groups: ArrayLike | None = None, **others: Any
+    ) -> Self:
         """Draw weights, within the budget.
 
         Parameters
@@ -303,7 +309,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     # From the draws
 
-    def layers(self, draws=None):
+    def layers(self, draws: np.ndarray | None = None) -> Any:
         """Take draws apart into weights and biases.
 
         Parameters

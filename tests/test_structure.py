@@ -1,7 +1,9 @@
 """The house: what plans sees no records, theory knows no algorithm, and imports go one way."""
 
 import ast
+import importlib
 import inspect
+import pkgutil
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,44 @@ def test_rooms_know_only_what_is_below_them(room, unknown):
 )
 def test_an_estimator_has_few_parameters(estimator):
     assert len(inspect.signature(estimator).parameters) <= 19
+
+
+def public_callables():
+    """Yield (name, function) of what every `__all__` names, and of the public methods of classes there."""
+    modules = [skdpbayes]
+    for module in pkgutil.walk_packages(skdpbayes.__path__, "skdpbayes."):
+        if not module.name.endswith("__main__"):
+            modules.append(importlib.import_module(module.name))
+    for module in modules:
+        for name in getattr(module, "__all__", ()):
+            found = getattr(module, name)
+            if inspect.isclass(found) and not issubclass(found, BaseException):
+                for room in found.__mro__:
+                    for own, member in vars(room).items():
+                        member = getattr(member, "fget", None) or getattr(
+                            member, "__func__", member
+                        )
+                        if own == "__init__" or not own.startswith("_"):
+                            yield f"{module.__name__}.{name}.{own}", member
+            else:
+                yield f"{module.__name__}.{name}", found
+
+
+def test_public_callables_are_annotated():
+    """The package has `py.typed`: a type checker sees parameters and results."""
+    assert ROOT.joinpath("py.typed").exists()
+    missing, n_seen = set(), 0
+    for name, function in public_callables():
+        function = inspect.unwrap(function) if callable(function) else function
+        if not (inspect.isfunction(function) and function.__module__.startswith("skdpbayes")):
+            continue
+        if not function.__code__.co_filename.startswith(str(ROOT)):
+            continue  # Made by a decorator, as the methods of dataclasses are.
+        n_seen += 1
+        signature = inspect.signature(function)
+        for parameter in signature.parameters.values():
+            if parameter.name not in ("self", "cls") and parameter.annotation is parameter.empty:
+                missing.add(f"{name}({parameter.name})")
+        if signature.return_annotation is signature.empty and not name.endswith("__init__"):
+            missing.add(f"{name} -> ?")
+    assert n_seen > 300 and missing == set()

@@ -3,11 +3,14 @@
 p(y | x, data) = mean over draws of p(y | x, theta)
 """
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from .._checks import check_sizes
 from .._collections import by_blocks
+from .._typing import MatrixLike
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
 
@@ -21,7 +24,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         tags.classifier_tags.poor_score = self.epsilon != np.inf
         return tags
 
-    def privacy_plan(self, n_samples, n_features, n_classes=2):
+    def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Any:
         """What a fit would do and cost; no data are needed.
 
         Parameters
@@ -60,7 +63,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         return self._plan(int(n_samples), int(n_features), int(n_classes))
 
     @by_blocks
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
         """Log of the class probabilities.
 
         Parameters
@@ -76,7 +79,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         return self._log_proba(X)
 
     @by_blocks
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Class probabilities, averaged over the draws (the posterior predictive).
 
         Parameters
@@ -92,7 +95,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         return np.exp(self._log_proba(X))
 
     @by_blocks
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable label.
 
         Parameters

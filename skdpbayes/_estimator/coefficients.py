@@ -3,6 +3,8 @@
 Everything here is post-processing of what was released.
 """
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,7 +14,7 @@ from .intervals import interval_ends, interval_table, required_pandas
 class CoefficientsMixin:
     """For estimators with ``posterior_samples_`` of shape (n_draws, n_blocks, n_features + intercept)."""
 
-    def posterior_interval(self, level=0.9):
+    def posterior_interval(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed posterior intervals of the coefficients; post-processing, and free.
 
         Parameters
@@ -53,7 +55,7 @@ class CoefficientsMixin:
         check_is_fitted(self)
         return interval_ends(self, level, self.posterior_samples_)
 
-    def summary(self, level=0.9):
+    def summary(self, level: float = 0.9) -> Any:
         """A table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
 
         Needs pandas.

@@ -6,6 +6,7 @@ Everything here is post-processing of what was released.
 """
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._collections import by_blocks
 from .._silence import silently
+from .._typing import MatrixLike, RandomStateLike
 from ..targets.mixture import unpack_mixture
 from .intervals import interval_ends, interval_table
 from .mixture_density import (
@@ -61,7 +63,7 @@ class MixtureDrawsMixin:
 
     @by_blocks
     @silently()
-    def score_samples(self, X):
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log of the density, averaged over the draws (the posterior predictive).
 
         Parameters
@@ -76,7 +78,7 @@ class MixtureDrawsMixin:
         """
         return log_density(self._validated(X), self._mixtures)
 
-    def score(self, X, y=None):
+    def score(self, X: MatrixLike, y: Any = None) -> float:
         """Mean log density of rows.
 
         Parameters
@@ -93,7 +95,7 @@ class MixtureDrawsMixin:
 
     @by_blocks
     @silently()
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the components, averaged over the draws.
 
         Parameters
@@ -109,7 +111,7 @@ class MixtureDrawsMixin:
         return mean_responsibilities(self._validated(X), self._mixtures)
 
     @by_blocks
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The most probable component.
 
         Parameters
@@ -123,7 +125,9 @@ class MixtureDrawsMixin:
         """
         return self.predict_proba(X).argmax(axis=1)
 
-    def sample(self, n_samples=1, random_state=None, *, bounds=None):
+    def sample(
+        self, n_samples: int = 1, random_state: RandomStateLike = None, *, bounds: Any = None
+    ) -> np.ndarray:
         """Sample new rows from the posterior predictive; post-processing, so it may be repeated for free.
 
         Parameters
@@ -170,7 +174,9 @@ class MixtureDrawsMixin:
                 )
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
 
-    def sample_posterior(self, n_draws=None, random_state=None):
+    def sample_posterior(
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> MixtureDraws:
         """Draws from the posterior; post-processing, so it may be repeated for free.
 
         Parameters
@@ -207,7 +213,7 @@ class MixtureDrawsMixin:
         draws = posterior.draw(n_draws, generator, **options)
         return self._labelled(*unpack_mixture(draws, posterior.model))[1]
 
-    def posterior_interval(self, level=0.9):
+    def posterior_interval(self, level: float = 0.9) -> MixtureDraws:
         """Equal-tailed posterior intervals of weights, means and covariances; post-processing, and free.
 
         Parameters
@@ -239,7 +245,7 @@ class MixtureDrawsMixin:
         check_is_fitted(self)
         return MixtureDraws(*interval_ends(self, level, self.posterior_samples_))
 
-    def summary(self, level=0.9):
+    def summary(self, level: float = 0.9) -> Any:
         """A table of the parameters: means, deviations, intervals, and what privacy adds to their width.
 
         Needs pandas.

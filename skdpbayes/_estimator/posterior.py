@@ -9,6 +9,7 @@ One direction, no way back: what is released depends on the records through the 
 import warnings
 from functools import partial
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +17,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
@@ -50,7 +52,7 @@ def _given(value, kind):
 class PrivatePosteriorMixin:
     """Budget, plan, privacy attributes and draws of a private posterior."""
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the sampler by ``sampler__name``, also where it is given by its name.
 
         Parameters
@@ -152,7 +154,9 @@ class PrivatePosteriorMixin:
         self.released_ = Bunch(**released.other, **parameters)
         return shaped(released.draws)
 
-    def sample_posterior(self, n_draws=None, random_state=None):
+    def sample_posterior(
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> np.ndarray:
         """Draws from the posterior; post-processing, so it may be repeated for free.
 
         Parameters
@@ -183,7 +187,7 @@ class PrivatePosteriorMixin:
         draws = self.posterior_samples_
         return draws[choose_draws(draws.shape[0], n_draws, random_state)]
 
-    def to_arviz(self, *, split=True):
+    def to_arviz(self, *, split: bool = True) -> Any:
         """Return the draws for ArviZ: R-hat, effective sample sizes, plots; post-processing.
 
         Needs the extra ``diagnostics``.

@@ -78,7 +78,7 @@ class PosteriorDisplay:
         estimator: Any,
         *,
         kind: Literal["both", "forest", "trace"] = "both",
-        features: str | None = None,
+        features: Any = None,
         feature_names: Sequence[str] | None = None,
         intercept: bool = True,
         class_of_interest: Any = None,

@@ -24,16 +24,16 @@ class _Released:
         return self
 
     @property
-    def privacy_cost(self):
+    def privacy_cost(self) -> Any:
         """The cost: converts to any (epsilon, delta), and composes with ``+``."""
         return self.plan.cost
 
     @property
-    def spent_epsilon(self):
+    def spent_epsilon(self) -> float:
         """The epsilon that was spent, at the delta that was given (0 for None)."""
         return self.plan.epsilon
 
-    def interval(self, level=0.9):
+    def interval(self, level: float = 0.9) -> Any:
         """Return a confidence interval of the population's value: sampling and noise included.
 
         Parameters

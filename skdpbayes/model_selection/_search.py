@@ -187,7 +187,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         delta: float | None = None,
         mean_candidates: float = 10.0,
         shape: float = 1.0,
-        scoring: str | None = None,
+        scoring: Any = None,
         test_size: float = 0.25,
         neighboring_relation: Relation = "replace_one",
         random_state: RandomStateLike = None,

@@ -69,7 +69,7 @@ class PrivatePipeline(Pipeline):
         strict: bool = False,
         max_rows_per_group: int | None = None,
         memory: Any = None,
-        verbose: int = False,
+        verbose: bool = False,
     ):
         super().__init__(steps, memory=memory, verbose=verbose)
         self.epsilon = epsilon
@@ -237,7 +237,7 @@ def make_private_pipeline(
     strict: bool = False,
     max_rows_per_group: int | None = None,
     memory: Any = None,
-    verbose: int = False,
+    verbose: bool = False,
 ) -> "PrivatePipeline":
     """Make a pipeline whose private steps share one budget; steps are named as by `make_pipeline`.
 

@@ -89,7 +89,7 @@ def _shown(value):
 class PrivateTransformerMixin:
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
 
-    def privacy_plan(self, n_samples, n_features):
+    def privacy_plan(self, n_samples: int, n_features: int) -> "TransformerPlan":
         """What a fit would do and cost; no data are needed.
 
         Parameters

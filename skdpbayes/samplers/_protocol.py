@@ -220,7 +220,7 @@ class Sampler(BaseEstimator):
 
     def run(
         self, plan: Plan, target: NamedTuple, generator: np.random.Generator, verbose: int
-    ) -> None:
+    ) -> Any:
         """Do what a plan says: the only method that reads records.
 
         Parameters

@@ -147,7 +147,12 @@ def example_loss(target: Any, theta: np.ndarray, i: int) -> None:
 
 
 def loss_differences(
-    target: Any, theta: np.ndarray, proposal: np.ndarray, selection: Any, count: int, out: np.ndarray
+    target: Any,
+    theta: np.ndarray,
+    proposal: np.ndarray,
+    selection: Any,
+    count: int,
+    out: np.ndarray,
 ) -> None:
     """Write ``ell_i(theta) - ell_i(proposal)`` of ``count`` records to ``out`` (generic, compiled).
 

@@ -7,6 +7,9 @@ long steps are, `dynamics` says; how many, and at which temperature, `schedule`;
 
 import math
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from ...targets import clips_each_example
 from .._protocol import Released, Sampler, check_made_for, given, resolved_batch_size
@@ -39,15 +42,15 @@ class LangevinSampler(Sampler):
     init = "zeros"
 
     @property
-    def takes_weights(self):
+    def takes_weights(self) -> bool:
         """Whether records may have weights; what hides a path is proved without."""
         return self.release == "all_iterates" and self.init == "zeros"
 
-    def burn_in_or(self, default):
+    def burn_in_or(self, default: Any) -> float:
         """Return the burn-in that is given, or a default."""
         return default if given(self.burn_in) is None else float(self.burn_in)
 
-    def friction_or(self, default):
+    def friction_or(self, default: Any) -> float | str:
         """Return the friction that is given, or a default."""
         return default if given(self.friction) is None else float(self.friction)
 
@@ -112,7 +115,15 @@ class LangevinSampler(Sampler):
         chain = self.last_chain(bounds, n_samples, budget, n_batches, n_draws or 1, n_steps)
         return self._made(chain, solve(chain, temperature), hides_path=True)
 
-    def last_chain(self, bounds, n_samples, budget, n_batches=1, n_draws=1, n_steps=None):
+    def last_chain(
+        self,
+        bounds: Any,
+        n_samples: int,
+        budget: Any,
+        n_batches: int = 1,
+        n_draws: int = 1,
+        n_steps: int | None = None,
+    ) -> Any:
         """Return the chain of which last iterates are released."""
         return self._chain(
             PriorGeometry(bounds, n_samples, n_batches),
@@ -139,17 +150,17 @@ class LangevinSampler(Sampler):
 
     def plan_at_noise(
         self,
-        geometry,
-        n_samples,
-        noise_multiplier,
-        n_steps,
-        cost,
+        geometry: Any,
+        n_samples: int,
+        noise_multiplier: Any,
+        n_steps: int,
+        cost: Any,
         *,
-        budget,
-        temperature=None,
-        n_draws=None,
-        relaxations=PATH_RELAXATIONS,
-    ):
+        budget: Any,
+        temperature: float | None = None,
+        n_draws: int | None = None,
+        relaxations: Any = PATH_RELAXATIONS,
+    ) -> Any:
         """Plan a path in coordinates that were released, at noise that is paid for.
 
         Parameters are those of `Sampler.plan_at_noise`, and ``relaxations``: how often the slowest
@@ -230,13 +241,13 @@ class LangevinSampler(Sampler):
 
     # Runs
 
-    def check(self, plan, target):
+    def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or does not hold for this one."""
         check_made_for(plan, target)
         if plan.hides_path or plan.start is not None:
             _check_contraction(plan, target)
 
-    def run(self, plan, target, generator, verbose):
+    def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Draw along a path, or draw the last iterates of a few."""
         from .overdamped import run_overdamped
         from .underdamped import run_underdamped
