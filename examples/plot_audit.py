@@ -25,7 +25,7 @@ from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import audit_separation
 from skdpbayes.privacy.cost import gaussian_mu
 
-EPSILON, DELTA, N_RELEASES = 3.0, 1e-5, 400
+EPSILON, DELTA, N_RELEASES = 3.0, 1e-5, 500
 
 data = load_breast_cancer()
 X = BoundedScaler(0.0, 0.45).fit_transform(data.data[:, [6]])
@@ -39,16 +39,16 @@ for name, value, label in (("benign, 1", 1.0, 1), ("malignant, 1", 1.0, 0)):
 # %%
 # The attack
 # ----------
-# A release of the default sampler is a set of noisy sums; coefficients are computed from them. The
-# attacker looks at the fitted logit of the tumour in question: it is a little higher if the tumour
-# was benign. To know how much noise there is around it, we release 400 times from either table. (A
+# What is released is one posterior draw (``sampler="ops"``). The best guess about an exact draw
+# looks at how likely the two possible rows are at the released parameters, that is, at the logit of
+# the tumour in question. To know how well that works, we release 500 times from either table. (A
 # real attacker has one release.)
 
 
 def score(table, seed):
     """Return the released model's logit at the row in question."""
     model = DPBayesianLogisticRegression(
-        EPSILON, DELTA, classes=[0, 1], data_norm=1.0, random_state=seed
+        EPSILON, DELTA, sampler="ops", classes=[0, 1], data_norm=1.0, random_state=seed
     ).fit(*table)
     return model.coef_[0, 0] + model.intercept_[0]
 
@@ -92,5 +92,7 @@ plt.show()
 # * An attack that stays below the bound proves nothing: a better one may exist. The proof is on the page
 #   :doc:`/theory`. An attack above the bound would disprove it.
 # * The curve is measured, and wobbles by about 0.025.
-# * This attacker saw only the fitted coefficients. One who reads the noisy sums that they come from
-#   is closer to the bound; the tests of this package contain such attacks.
+# * The bound holds for the worst table there can be. On this one the other rows hide the one in
+#   question, too.
+# * One who sees a whole path, or the noisy sums of the default sampler, is closer to the bound; the
+#   tests of this package contain such attacks.

@@ -99,7 +99,7 @@ plt.show()
 # How many rows does that take?
 # -----------------------------
 
-SIZES = (1_000, 3_000, 10_000, 40_000)
+SIZES = (1_000, 5_000, 25_000)
 figure, axis = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for (name, (make, columns)), color in zip(MODELS.items(), colors, strict=True):
     losses = []

@@ -23,7 +23,7 @@ NAMES = {
 }
 
 
-def fits(table, y, n_seeds=3):
+def fits(table, y, n_seeds=2):
     """Return {epsilon: list of (accuracy on other people, fitted pipeline)}."""
     results = {epsilon: [] for epsilon in (*EPSILONS, np.inf)}
     for seed in range(n_seeds):
