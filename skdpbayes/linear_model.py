@@ -328,7 +328,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
         client : distributed.Client or None, default=None
-            Who computes on collections of Dask; None is the current one, or this process if there is none.
+            Dask client that computes on collections. None takes the current one, or this process if
+            there is none.
 
         Returns
         -------

@@ -72,7 +72,7 @@ class DPGaussianMixturePosterior(
         None is ``0.1 * data_norm ** 2 / n_features``.
     sampler : str or Sampler, default="auto"
         "noise_aware" draws from the posterior given noisy statistics of the components, with the noise
-        accounted for: intervals that cover as often as they say, and as many draws as one likes. Others are
+        accounted for: intervals that cover as often as they say, and any number of draws. Others are
         chains, objects of `skdpbayes.samplers`, which have options, or their names for the defaults: `SGLD`
         ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a thermostat (`SGNHT`,
         "sgnht"); or random walks near the private start, of which accept/reject decisions are paid for and
@@ -321,7 +321,8 @@ class DPGaussianMixturePosterior(
         groups : array-like of shape (n_samples,), default=None
             Whose row it is, with ``max_rows_per_group``.
         client : distributed.Client or None, default=None
-            Who computes on collections of Dask; None is the current one, or this process if there is none.
+            Dask client that computes on collections. None takes the current one, or this process if
+            there is none.
         **others : dict
             Refused, ``sample_weight`` among them: all rows count 1.
 

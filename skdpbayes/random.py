@@ -2,7 +2,7 @@
 
 Privacy noise that can be predicted is no noise. A Mersenne twister or a PCG can be reconstructed from
 its outputs; a block cipher in counter mode cannot, and costs no more (``randomgen.AESCounter``). A seed
-makes runs repeatable and voids the guarantee: whoever knows it can subtract the noise, and two fits
+makes runs repeatable and voids the guarantee: anyone who knows it can subtract the noise, and two fits
 with the same seed on neighbouring tables differ by the record alone.
 """
 
@@ -90,7 +90,7 @@ def _warn_once():
     if not _warned:
         _warned = True
         warnings.warn(
-            "A seeded random_state is for tests and repeatable experiments: whoever knows the seed "
+            "A seeded random_state is for tests and repeatable experiments: anyone who knows the seed "
             "can remove the noise, and a seed used for two fits reveals what differs between their "
             "tables. For a release, leave random_state=None.",
             PrivacyWarning,

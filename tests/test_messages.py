@@ -49,7 +49,7 @@ ERRORS = {
     "None in y": (lambda: Logistic().fit(X, NONE), "leave out rows without a label"),
     "None in y, classes": (
         lambda: Logistic(classes=[0, 1]).fit(X, NONE),
-        "list all that can occur, and leave out rows without a label",
+        "list all labels that can occur, and leave out rows without a label",
     ),
     "NA in y": (
         lambda: Logistic(classes=["a", "b"]).fit(

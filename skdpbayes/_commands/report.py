@@ -30,6 +30,4 @@ def _unpickled(path):
     except OSError:
         raise
     except Exception as error:
-        raise ValueError(
-            f"{path} is no file that joblib or pickle can load here: {error}"
-        ) from error
+        raise ValueError(f"{path} cannot be loaded by joblib or pickle here: {error}") from error

@@ -35,9 +35,9 @@ def interval_ends(estimator, level, draws):
     check_level(level)
     if not estimator.plan_.is_calibrated:
         warnings.warn(
-            f"draws of sampler={estimator.plan_.name!r} under privacy are no calibrated posterior: intervals "
-            "may cover much less, or more, than they say. Take sampler='noise_aware' for intervals, "
-            "with up to 200 coefficients.",
+            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: "
+            "intervals may cover less, or more, than they say. Take sampler='noise_aware' for "
+            "intervals, with up to 200 coefficients.",
             UserWarning,
             stacklevel=3,
         )

@@ -5,7 +5,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 
 def label_set(classes):
-    """Return the declared labels, sorted, or raise if they are none."""
+    """Return the declared labels, sorted, or raise if they are invalid."""
     labels = np.asarray(classes)
     unique = _numbered(labels, "classes")[0]
     if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
@@ -41,7 +41,7 @@ def encode_labels(y, classes):
         if labels.size < 2:
             raise ValueError(
                 "y holds one class only, and a classifier needs two: name the labels that can occur, "
-                "e.g. classes=[0, 1], if the other is merely absent."
+                "e.g. classes=[0, 1], if the other one can occur."
             )
         return labels, codes
     labels = label_set(classes)
@@ -52,7 +52,7 @@ def encode_labels(y, classes):
         known = False
     if not known:
         raise ValueError(
-            "y holds labels that are not in classes: list all that can occur, and leave out rows without a "
-            "label."
+            "y holds labels that are not in classes: list all labels that can occur, and leave out rows "
+            "without a label."
         )
     return labels, codes

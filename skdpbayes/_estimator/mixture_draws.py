@@ -150,7 +150,7 @@ class MixtureDrawsMixin:
         Raises
         ------
         ValueError
-            If ``n_samples`` is not a positive integer, if ``bounds`` are none, or if hardly one row in a
+            If ``n_samples`` is not a positive integer, if ``bounds`` are invalid, or if hardly one row in a
             thousand is within them.
         """
         check_is_fitted(self)
@@ -169,8 +169,8 @@ class MixtureDrawsMixin:
             missing, tried = missing - len(kept), tried + size
             if missing and (n_samples - missing) * _RAREST < tried:
                 raise ValueError(
-                    f"of {tried:,} rows {n_samples - missing} were within the bounds, which is too few to go "
-                    "on: take wider bounds, in the units of the columns that fit was given."
+                    f"of {tried:,} rows {n_samples - missing} were within the bounds, which is too few to "
+                    "continue: take wider bounds, in the units of the columns that fit was given."
                 )
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
 

@@ -231,7 +231,7 @@ class PrivatePosteriorMixin:
 
 
 def check_number_of_draws(n_draws):
-    """Return a number of draws, or raise a ValueError if it is none."""
+    """Return a number of draws, or raise a ValueError if it is not one."""
     if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
         raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
     return n_draws
@@ -249,8 +249,8 @@ def choose_draws(kept, n_draws, random_state):
         return np.arange(kept)
     if check_number_of_draws(n_draws) > kept:
         raise ValueError(
-            f"n_draws={n_draws} asks for more than the {kept} draws that were released: more "
-            f"cannot be had without spending more budget. Fit with n_draws={n_draws}."
+            f"n_draws={n_draws} is more than the {kept} draws that were released: more "
+            f"would cost more budget. Fit with n_draws={n_draws}."
         )
     return np.sort(_generator(random_state).choice(kept, size=n_draws, replace=False))
 

@@ -171,7 +171,7 @@ class PosteriorDisplay:
         interval_kw: Any = None,
         trace_kw: Any = None,
     ) -> Self:
-        """Plot again, maybe otherwise.
+        """Plot again, with other options if you like.
 
         Parameters
         ----------

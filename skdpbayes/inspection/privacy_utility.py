@@ -153,7 +153,7 @@ class PrivacyUtilityDisplay:
         return display.plot(ax, errorbar_kw=errorbar_kw)
 
     def plot(self, ax: Any = None, *, errorbar_kw: Any = None) -> Self:
-        """Plot again, maybe elsewhere.
+        """Plot again, on other axes if you like.
 
         Parameters
         ----------

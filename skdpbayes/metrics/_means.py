@@ -81,7 +81,7 @@ def dp_accuracy_score(
     Raises
     ------
     ValueError, TypeError
-        If the columns are no labels of one length. Nothing is spent then.
+        If the columns are not labels of the same length. Nothing is spent then.
     BudgetExceededError
         If an active ledger does not allow it. Nothing is spent then.
 
@@ -151,7 +151,7 @@ def dp_mean_score(
     Raises
     ------
     ValueError, TypeError
-        If the bounds are none, or the values no finite numbers. Nothing is spent then.
+        If the bounds are invalid, or the values not finite. Nothing is spent then.
     BudgetExceededError
         If an active ledger does not allow it. Nothing is spent then.
 

@@ -101,7 +101,7 @@ def warn_if_drowned(name, noise, size):
     if noise > 0.2 * size:
         warnings.warn(
             f"{name}: the noise of this epsilon is {noise:.3g} rows of {max(size, 0):.4g}, so that the score "
-            "says little: raise epsilon, or score more rows. Its interval tells how little.",
+            "says little: raise epsilon, or score more rows. See its interval.",
             PrivacyWarning,
             stacklevel=4,
         )

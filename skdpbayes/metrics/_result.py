@@ -48,7 +48,7 @@ class _Released:
         """
         if self._interval_at is None:
             raise AttributeError(
-                "only the score as it was returned has an interval, not what was computed from it."
+                "only the returned score has an interval, not what is computed from it."
             )
         check_level(level)
         return self._interval_at(level)

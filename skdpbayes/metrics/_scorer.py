@@ -1,4 +1,4 @@
-"""Scorers that release what they return: for `cross_val_score`, `GridSearchCV` and the like.
+"""Scorers that release what they return: for `cross_val_score`, `GridSearchCV` and similar tools.
 
 scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), epsilon=...)
 """
@@ -172,7 +172,7 @@ def make_private_scorer(
     Raises
     ------
     ValueError, TypeError
-        If the function is none of these, or a parameter is out of range.
+        If the function is not supported, or a parameter is out of range.
 
     Examples
     --------

@@ -85,7 +85,8 @@ def dp_confusion_matrix(
     Raises
     ------
     ValueError, TypeError
-        If the columns are no labels of one length, or hold labels that are not listed. Nothing is spent then.
+        If the columns are not labels of the same length, or hold labels that are not listed.
+        Nothing is spent then.
     BudgetExceededError
         If an active ledger does not allow it. Nothing is spent then.
 

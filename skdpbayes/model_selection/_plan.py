@@ -72,7 +72,7 @@ class SelectionPlan(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         if self.score_error <= _LARGE_ERROR:
             return ()
         return (

@@ -117,7 +117,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     best_params_ : dict
         Its parameters.
     best_score_ : float
-        Its noisy score: one that is no better than guessing tells of few or of bad candidates. It is the
+        Its noisy score: one that is no better than guessing means few or bad candidates. It is the
         largest of several, and so too good on average: score other rows to know better.
     best_index_ : int
         Always 0: there is one row of results.
@@ -143,7 +143,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     Candidates that fail count as the worst. Warnings of single runs are not shown, since they would tell
-    how many there were; so does the time that a search takes, to whoever can measure it.
+    how many there were; so does the time that a search takes.
 
     Examples
     --------
@@ -300,8 +300,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         reservations.close("failed" if failed else "completed")
         if failed:
             raise RuntimeError(
-                "every candidate failed, and the plan is spent. Why is not told, since an error may quote "
-                "rows: fit the estimator by itself on rows that are made up."
+                "every candidate failed, and the plan is spent. The reason is not shown, since an error may "
+                "quote rows: to find out, fit the estimator on made-up rows."
             )
         return self._keep(best, scorer, plan)
 

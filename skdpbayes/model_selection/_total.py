@@ -122,7 +122,7 @@ def _over_folds(fits, score, dealt_out, train_scores):
     """Compose fits, a list of those on the folds for every candidate, with their scores."""
     if score.neighboring_relation != "replace_one":
         raise ValueError(
-            "folds are counted off by the number of a row: under 'add_or_remove_one' another row moves rows "
+            "folds are dealt out by row number: under 'add_or_remove_one' an additional row moves other rows "
             "to other folds, and no total is claimed. Take neighboring_relation='replace_one'."
         )
     fits = [[fit + score if train_scores else fit for fit in folds] for folds in fits]

@@ -104,11 +104,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not is_free(one[1])]
     if not found:
         raise ValueError(
-            "no step of the pipeline is private: there is nothing to spend a budget on."
+            "no step of the pipeline is private: there is nothing to spend the budget on."
         )
     if len({id(step) for _, step, _ in found}) < len(found):
         raise ValueError(
-            "one and the same private step is in the pipeline more than once, and has but one epsilon: put "
+            "one and the same private step is in the pipeline more than once, and has only one epsilon: put "
             "sklearn.base.clone(step) in the other places."
         )
     _check_limits(pipeline, found)

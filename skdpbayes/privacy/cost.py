@@ -47,7 +47,7 @@ from .profiles import PureMechanism, SelectedRun
 # The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
 # of it would be left, and mu counts as this.
 SMALLEST_MU = 1e-7
-# Beyond it the search for mu may take for ever, and nobody is protected by more noise or less.
+# Beyond it the search for mu may take for ever, and the noise makes no difference to privacy.
 LARGEST_EPSILON = 1e9
 _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
@@ -55,7 +55,7 @@ _SPLITS = (0.1, 0.5, 0.9)
 
 
 def check_relation(relation, *, persons=False):
-    """Raise a ValueError for what is no neighbouring relation, of rows or, if allowed, of persons."""
+    """Raise a ValueError for an unknown neighbouring relation, of rows or, if allowed, of persons."""
     known = sorted({**NEIGHBORING_RELATIONS, **(PERSON_RELATIONS if persons else {})})
     if relation not in known:
         raise ValueError(f"neighboring_relation must be one of {known}, got {relation!r}.")
@@ -110,8 +110,8 @@ def gaussian_mu(epsilon, delta):
     epsilon = min(epsilon, LARGEST_EPSILON)
     if gaussian_epsilon(2.0 * SMALLEST_MU, delta) > epsilon:
         raise ValueError(
-            f"epsilon={epsilon:g} at delta={delta:g} is less than can be computed of Gaussian noise: raise "
-            "epsilon or delta."
+            f"epsilon={epsilon:g} at delta={delta:g} is too small for Gaussian noise to be accounted for: "
+            "raise epsilon or delta."
         )
     # Roots are found to 1e-12; a distance from them keeps the ceiling for all that costs less, too.
     with np.errstate(all="ignore"):

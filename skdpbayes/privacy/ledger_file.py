@@ -55,7 +55,7 @@ _KINDS = {
 _PATIENCE = 5.0
 _LONGEST = 1e6
 
-# Held by whoever uses SQLite in this process. Forks wait: its own locks would stay locked in a child.
+# Held while this process uses SQLite. Forks wait: its own locks would stay locked in a child.
 _using_sqlite = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -123,7 +123,7 @@ class LedgerFile:
         Raises
         ------
         FileExistsError
-            If there is one already, whoever made it.
+            If there is one already.
         """
         path = os.path.realpath(path)
         ledger = uuid.uuid4().hex
@@ -235,8 +235,8 @@ class LedgerFile:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != _APPLICATION:
             raise LedgerFileError(
-                f"{self.path} is no privacy ledger, or nothing is left of it: restore it, or choose another "
-                "path."
+                f"{self.path} is not a privacy ledger, or is damaged beyond reading: restore it, or choose "
+                "another path."
             )
         if version != FORMAT:
             raise LedgerFileError(

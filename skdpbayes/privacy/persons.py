@@ -89,7 +89,7 @@ def cost_for_persons(cost, neighboring_relation, steps):
     """
     if cost.sampled or cost.counted:
         raise ValueError(
-            "batches draw rows and not persons, so that they hide nobody who has several: for "
+            "batches draw rows, not persons, and do not protect people with several rows: for "
             "max_rows_per_group read the full table, by sampler__batch_size=None."
         )
     if cost.selected or cost.failure > 0:

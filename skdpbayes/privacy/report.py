@@ -149,7 +149,7 @@ def _account(obj):
             f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
             "privacy_report(estimator.privacy_plan(n_samples, n_features))."
         )
-    raise TypeError(f"a report is of a fitted estimator, a plan or a ledger, not of {obj!r}.")
+    raise TypeError(f"a report needs a fitted estimator, a plan or a ledger, not {obj!r}.")
 
 
 def _of_estimator(estimator):
@@ -159,8 +159,8 @@ def _of_estimator(estimator):
         unprotected = ("The set of labels, which was taken from the data (classes=None)",)
     if getattr(estimator, "random_state", None) is not None:
         warnings = (
-            "random_state was given: whoever knows it can subtract the noise, and nothing is protected from "
-            "them.",
+            "random_state was given: anyone who knows it can subtract the noise, and nothing is protected "
+            "from them.",
         )
     release = {"estimator": type(estimator).__name__, **_release(plan)}
     return Account("estimator", plan.cost, _asked(plan), (release,), unprotected, warnings)

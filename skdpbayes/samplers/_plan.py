@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         hours = self.estimated_seconds / 3600.0
         if hours < 1:
             return ()

@@ -51,7 +51,7 @@ options = partial(dataclass, kw_only=True, eq=False, repr=False)
 
 
 class Released(NamedTuple):
-    """What a run lets out.
+    """What a run releases.
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ def _check_rows(bounds, target):
 
 
 def check_made_for(plan, target):
-    """Raise a ValueError if a target is none that a plan was made for."""
+    """Raise a ValueError if a plan was not made for a target."""
     bounds = plan.bounds
     if not target.gradient_bound <= bounds.gradient_bound:
         raise ValueError(

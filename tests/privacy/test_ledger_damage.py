@@ -64,7 +64,7 @@ def test_a_file_that_is_in_use_for_long(path):
 def test_a_truncated_file(path, length):
     ledger = PrivacyLedger.open(path)
     os.truncate(path, length if length >= 0 else path.stat().st_size + length)
-    refuses(path, "damaged|no privacy ledger", told=False)(ledger)
+    refuses(path, "damaged|not a privacy ledger", told=False)(ledger)
     for make in (PrivacyLedger.open, lambda path: PrivacyLedger(1.0, 1e-6, path=path)):
         with pytest.raises(LedgerFileError):
             make(path)
@@ -100,7 +100,7 @@ def test_damage_anywhere_is_noticed_or_harmless(path, tmp_path):
 def test_files_that_are_no_ledgers(tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(LedgerFileError, match="no privacy ledger|damaged"):
+    with pytest.raises(LedgerFileError, match="not a privacy ledger|damaged"):
         PrivacyLedger(1.0, 1e-6, path=path)
     assert path.read_bytes() == content
 
@@ -108,7 +108,7 @@ def test_files_that_are_no_ledgers(tmp_path, content):
 def test_databases_that_are_no_ledgers_and_places_where_none_can_be(tmp_path):
     with closing(sqlite3.connect(tmp_path / "other")) as connection:
         connection.executescript("CREATE TABLE budget (epsilon)")
-    with pytest.raises(LedgerFileError, match="no privacy ledger"):
+    with pytest.raises(LedgerFileError, match="not a privacy ledger"):
         PrivacyLedger.open(tmp_path / "other")
     with pytest.raises(LedgerFileError, match=r"no ledger .*PrivacyLedger\(epsilon, delta, path"):
         PrivacyLedger.open(tmp_path / "none")

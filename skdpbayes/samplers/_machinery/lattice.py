@@ -2,8 +2,8 @@
 
     q = round(N(0, sigma^2 I)) - round(eta g)
 
-is all that a step lets out of the records: a Gaussian mechanism, see `skdpbayes.privacy.floating_point`. The
-prior's part is no business of the records, and is rounded by itself: together, far from zero, the sum of both
+is all that a step reveals about the records: a Gaussian mechanism, see `skdpbayes.privacy.floating_point`.
+The prior's part does not depend on the records, and is rounded separately: far from zero, the sum of both
 would be rounded differently on two tables.
 
 A sampler may move in coordinates ``u`` with ``theta = W u``; gradients are then ``W^T g``. Of several blocks

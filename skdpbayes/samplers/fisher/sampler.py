@@ -79,7 +79,8 @@ class SGFS(Sampler):
         if not hasattr(target, "intercept_scaling"):
             raise ValueError(
                 f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
-                f"{type(target).__name__} is none: leave row_norm out of its bounds, or plan another sampler."
+                f"{type(target).__name__} is not one: leave row_norm out of its bounds, or plan "
+                "another sampler."
             )
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:

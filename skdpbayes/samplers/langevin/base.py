@@ -78,7 +78,7 @@ class LangevinSampler(Sampler):
             other = "sampler='sghmc' or 'sgld'" if self.name == "ops" else option
             raise ValueError(
                 "what one posterior sample costs is known of models whose log likelihood is concave, as that "
-                f"of logistic regression, and networks are none: take {other}, which pays for a whole path."
+                f"of logistic regression, not for networks: take {other}, which pays for a whole path."
             )
         if self.step_decay:
             raise ValueError(
@@ -272,7 +272,7 @@ def _check_hidden(sampler, budget):
         )
     if given(sampler.burn_in) is not None:
         raise ValueError(
-            f"burn_in={sampler.burn_in:g} means nothing where only last iterates are released: leave "
+            f"burn_in={sampler.burn_in:g} has no effect where only last iterates are released: leave "
             "burn_in='auto', and raise n_steps for longer segments."
         )
     if sampler.init != "zeros":

@@ -130,12 +130,10 @@ def _check_step(step, friction, temperature, precision):
     if friction * step * temperature * precision > 1.0 + 1e-9:
         raise ValueError(
             f"step_size={step:g} is too long: at temperature {temperature:.3g}, which this budget's noise "
-            "makes of it, the prior alone would make the chain diverge: take step_size='auto', or less."
+            "implies, the prior alone would make the chain diverge: take step_size='auto', or less."
         )
     if step < _SHORTEST_STEP:
-        raise ValueError(
-            f"step_size={step:g} is too short to be of any use: take step_size='auto'."
-        )
+        raise ValueError(f"step_size={step:g} is too short to be useful: take step_size='auto'.")
 
 
 def _raised(multiplier, factor, n_parameters):

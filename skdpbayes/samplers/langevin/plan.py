@@ -152,7 +152,7 @@ class LangevinPlan(Plan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
         if self.hides_path and self.segment_steps < self.n_batches:
             share = f"{self.segment_steps} of {self.n_batches} batches"

@@ -7,7 +7,7 @@ with ``a = f tau``: underdamped Langevin dynamics, semi-implicit, ``u`` the velo
 ``f`` the friction of a step. Released are midpoints ``theta - u / 2``: for curvature ``h`` states have a
 variance of ``(tau / h) / (1 - kappa h / (2 (2 - f)))``, midpoints of exactly ``tau / h``.
 
-The thermostat moves the friction by what the records let out anyway,
+The thermostat moves the friction by what the records reveal anyway,
 
     f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau),
 

@@ -132,7 +132,7 @@ class MetropolisPlan(Plan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
         if self.is_short:
             found += (

@@ -119,7 +119,7 @@ class MixturePlan(Plan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         return super().warnings + (() if self.walk is None else self.walk.warnings)
 
     def summary(self):

@@ -5,7 +5,7 @@
 
 A record moves statistics in components' own coordinates by at most ``B``, a replaced one by ``sqrt(2) B``,
 whatever the components are (`local`). One component needs no search but a first look, and more rounds, as its
-columns may hang together in ways that only the next round sees.
+columns may be correlated in ways that only the next round sees.
 """
 
 import math
@@ -110,13 +110,13 @@ class RoundsPlan(MixturePlan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         found, wanted = max(self.supported_components, 1), self.model.n_components
         if wanted <= found or self.most_components is not None:
             return super().warnings
         return (
             *super().warnings,
-            f"n_components={wanted} is more than {self.n_samples:,} rows tell apart at epsilon="
+            f"n_components={wanted} is more than {self.n_samples:,} rows can tell apart at epsilon="
             f"{self.budget.epsilon:g}, which is about {found}: noise hides groups of so few rows. Take fewer "
             "components, more rows, or a larger epsilon.",
         )

@@ -66,7 +66,7 @@ class NetworkPlan(Plan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         return self.path.warnings
 
     def summary(self):

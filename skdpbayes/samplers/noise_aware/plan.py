@@ -104,11 +104,11 @@ class NoiseAwarePlan(Plan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         found, (_, learnt, prior) = super().warnings, self._precisions
         if self.budget.is_private and learnt < _LITTLE * prior:
             found += (
-                f"noise hides nearly all that {self.n_samples:,} rows tell at "
+                f"noise hides nearly all that {self.n_samples:,} rows say at "
                 f"epsilon={self.budget.epsilon:g}: draws are about those of the prior. Raise epsilon, or "
                 "take more rows or fewer columns.",
             )

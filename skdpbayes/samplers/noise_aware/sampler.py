@@ -38,7 +38,7 @@ class NoiseAware(Sampler):
 
     Releases a second moment, a few gradients of weighted records and two curvatures, eleven passes in all,
     and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
-    wider than without privacy by what the noise hides, whatever the budget. As many draws as one likes. For
+    wider than without privacy by what the noise hides, whatever the budget. Any number of draws is free. For
     logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
     (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`, or of `SGHMC` with weights. Of
     mixtures, statistics of the components are released, in their own coordinates; without privacy the plan is
@@ -108,7 +108,7 @@ class NoiseAware(Sampler):
         if not hasattr(target, "intercept_scaling"):
             raise ValueError(
                 f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
-                f"{type(target).__name__} is none: plan another sampler."
+                f"{type(target).__name__} is not one: plan another sampler."
             )
         if target.intercept_scaling != plan.bounds.constant:
             raise ValueError(

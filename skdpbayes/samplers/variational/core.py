@@ -47,7 +47,7 @@ class VariationalState(NamedTuple):
     values, first, second, average : ndarray of shape (2, n_parameters)
         The parameters of ``q``, Adam's averages, and the parameters' average over the last steps.
     released : ndarray of shape (n_parameters,)
-        The last step's noisy gradient, all that a step lets out of the records.
+        The last step's noisy gradient, all that a step reveals about the records.
     """
 
     values: np.ndarray

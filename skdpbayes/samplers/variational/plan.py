@@ -73,7 +73,7 @@ class VariationalPlan(Plan):
 
     @property
     def warnings(self):
-        """What the user should know before running it, a tuple of str."""
+        """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
         reach = self.n_steps * self.step_size
         if reach < 1:
