@@ -53,7 +53,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/(vote|two_modes)\.py$",
+    "ignore_pattern": r"^(vote|two_modes)\.py$",
     "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_", "__repr__"),
@@ -113,6 +113,14 @@ def escape_trailing_underscores(app, what, name, obj, options, lines):
         lines[i] = re.sub(r"\((\w+)_,\)", r"(\1\\_,)", line)
 
 
+def plain_words(app, what, name, obj, options, lines):
+    """Take out references to scikit-learn's own pages, which its methods of metadata routing have."""
+    for i, line in enumerate(lines):
+        line = line.replace(":term:`meta-estimator`", "meta-estimator")
+        lines[i] = line.replace(":ref:`User Guide <metadata_routing>`", "scikit-learn user guide")
+
+
 def setup(app):
     """Run before numpydoc takes the docstrings apart."""
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)
+    app.connect("autodoc-process-docstring", plain_words)

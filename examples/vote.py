@@ -80,10 +80,11 @@ def encoder():
     """Return a transformer whose output for a row depends on no other row."""
     names = list(ANSWERS)
     lower, upper = zip(*ANSWERS.values(), strict=True)
+    fill = FunctionTransformer(fill_with_middle, feature_names_out="one-to-one")
     return make_column_transformer(
         (BoundedScaler(*AGE), ["age"]),
         (BoundedScaler(0, 1), YES_NO),
-        (make_pipeline(FunctionTransformer(fill_with_middle), BoundedScaler(lower, upper)), names),
+        (make_pipeline(fill, BoundedScaler(lower, upper)), names),
         # features="all": the default would drop the columns in which these rows miss nothing.
         (MissingIndicator(features="all"), names),
         (OneHotEncoder(categories=[RACES], handle_unknown="ignore"), ["racef"]),
