@@ -13,7 +13,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -26,12 +25,7 @@ from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import narrowness, shortness
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
-from ._estimator.predictive import (
-    average_binary,
-    average_binary_rows,
-    average_softmax,
-    fits_single_precision,
-)
+from ._estimator.predictive import log_probabilities
 from ._estimator.tables import logistic_of, read_table
 from ._estimator.validation import validate_table
 from ._estimator.weights import largest_weight
@@ -45,85 +39,78 @@ from .targets._elsewhere import logistic_elsewhere
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
 LOGIT_SCALE = 2.5
 INTERCEPT_SCALE = 1.25
-_CHUNK_ENTRIES = 2**15
 
 
 class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, BaseEstimator):
     """Differentially private Bayesian logistic regression.
 
-    Draws from the posterior of binary or multinomial (softmax) logistic regression are released under
-    differential privacy, with the budget fixed before the data are read; predictions average over the
-    draws.
+    A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under
+    differential privacy. The budget is fixed before data are read, and predictions average over the draws.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
-        privacy and samples the true posterior.
+        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        privacy and samples the exact posterior.
     delta : float or None, default=None
-        Probability with which the guarantee may fail, in [0, 1); 0 is for "dp_mh" and "dp_fast_mh" only. None
-        is ``min(1e-5, 1 / (10 n))``.
+        Probability with which the guarantee may fail, in [0, 1). None is ``min(1e-5, 1 / (10 n))``. Only
+        "dp_mh" and "dp_fast_mh" support 0.
     sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers`, which has its options, or the name of one for its
-        defaults. "auto" is the posterior given what was released (`NoiseAware`, "noise_aware"), whose draws
-        are calibrated, for up to 200 coefficients of all classes but one. For more, without privacy, or if
-        ``temperature`` or ``n_steps`` is given, it is "sgfs" where the public sizes promise that this pays,
-        else "sghmc". With draws along a path: `SGLD` ("sgld"), its underdamped relative, which needs far
-        fewer steps (`SGHMC`, "sghmc"), the same with a thermostat, whose draws keep temperature 1 (`SGNHT`,
-        "sgnht"), or in coordinates that a released second moment whitens (`SGFS`, "sgfs"): draws of these
-        are tempered. Or one posterior sample (`OPS`, "ops"); a Gaussian that is fitted to the posterior
-        (`BayesByBackprop`, "bbb"); or random walks, of which accept/reject decisions are paid for
-        (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty", "dp_fast_mh_gaussian"). An object of your own goes,
-        too. Options are set by ``sampler__name``, also where the sampler is given by its name.
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
+        takes "noise_aware", the posterior given what was released, for up to 200 coefficients (of all classes
+        but one). With more coefficients, without privacy, or if ``temperature`` or ``n_steps`` is given, it
+        takes "sgfs" where public sizes promise that this pays, and "sghmc" otherwise. Other names: "sgld",
+        "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random walks "dp_fast_mh",
+        "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option, also of a sampler that
+        is given by its name.
     data_norm : float, "auto" or None, default=None
-        Norm to which rows are clipped: a public number, between 1e-60 and 1e60. None is
-        ``sqrt(n_features)``, right for columns of unit scale. "auto" is a high quantile of the rows' norms,
-        released with a fiftieth of ``mu^2``; None where rows are too few for that.
+        Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
+        which suits columns of unit scale. "auto" releases a high quantile of the rows' norms for a fiftieth
+        of ``mu^2``, or takes None's where there are too few rows.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients, and of the intercept unless
-        ``intercept_prior_scale`` is given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for
-        the intercept: a row at the norm bound then has a logit of prior deviation 2.5.
+        Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
+        given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for the intercept: the logit of a row
+        at the norm bound then has prior deviation 2.5.
     intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept, if it is to differ from ``prior_scale``.
+        Prior standard deviation of the intercept, if it differs from ``prior_scale``.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None
-        Size ``b`` of the constant column by which the intercept is sampled, at most 1e60. It changes no
-        posterior, but the norm bound is ``sqrt(data_norm^2 + b^2)``, and a larger column moves the
-        intercept faster. None is the intercept's prior scale over the coefficients' (``data_norm / 2`` by
-        default), which gives all coordinates the same prior precision; with "auto" and "noise_aware" at most
-        ``data_norm``.
+        Size ``b`` of the constant column whose coefficient is the intercept, at most 1e60. It does not change
+        the posterior, but the norm bound becomes ``sqrt(data_norm^2 + b^2)``, and a chain's intercept moves
+        faster with a larger column. None gives all coordinates the same prior precision (``data_norm / 2`` by
+        default; at most ``data_norm`` with "auto" and "noise_aware").
     classes : array-like or None, default=None
-        The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+        All labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     class_weight : dict or None, default=None
-        Public powers of rows' likelihoods, 1 where a class is not named. "balanced" is refused: it counts.
+        Public powers of the rows' likelihoods, by class; 1 for classes that are not named. "balanced" counts
+        rows and is refused.
     max_sample_weight : float, default=1.0
-        Public maximum of ``sample_weight``, at which larger ones are cut. Noise is in proportion to it.
+        Public maximum of ``sample_weight``. Larger weights are cut to it, and noise is in proportion to it.
     temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``: 1 by default,
-        with what noise hides integrated out. The plan of a chain takes the lowest value from 1 on that the
-        budget affords; with "bbb", where it is the weight of the Kullback-Leibler term, the lowest at which
-        draws spread no less than noise moves their mean.
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is 1 with
+        "noise_aware". For a chain it is the lowest temperature from 1 on that the budget affords, and for
+        "bbb" the lowest at which draws spread no less than noise moves their mean.
     n_steps : int or "auto", default="auto"
-        Number of updates, of all draws together where only last iterates are released. Those that draw the
-        start of a path come on top.
+        Number of updates, in all if only last iterates are released. Updates that draw the start of a
+        path are not included.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 400, of a private chain 100, one or two thousand without
-        privacy (no more than ``n_steps`` leaves after the burn-in), or 1 where only last iterates are
-        released and ``n_draws=K`` costs ``sqrt(K)`` times as much.
+        Number of draws that are kept. "auto" is 400 with "noise_aware", 100 for a private chain, one or two
+        thousand without privacy, and 1 if only last iterates are released, where ``n_draws=K`` costs
+        ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What the guarantee compares: tables that differ in one row's content, the size being public, or
-        in one row's presence.
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
     public_size : int or None, default=None
-        Under "add_or_remove_one", the size that stands for the table's own, which is private then. Guarantees
-        cover rounding in tables of up to ten times that size.
+        Under "add_or_remove_one", a size that stands for that of the table, which is private. The guarantee
+        covers rounding in tables of up to ten times that size.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
-        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
-        is not: ``public_size`` may say about how many are used.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most so many rows of
+        each, chosen at random. Under "replace_one" the number of persons is then public and that of rows private;
+        ``public_size`` may state about how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness from the operating system. A known or repeated seed voids
-        the guarantee.
+        None takes cryptographic randomness from the operating system. A known or repeated seed voids the
+        guarantee.
     verbose : int, default=0
         Show progress if positive.
 
@@ -165,10 +152,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     -----
     PrivacyWarning
         If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
-        if a fit is interrupted: its whole plan is spent then.
+        if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings: the options leave the chain too short, or batches may heat the draws. And
-        without privacy, if draws are worth few independent ones.
+        If the plan has warnings, or if draws without privacy are worth few independent ones.
 
     See Also
     --------
@@ -177,12 +163,12 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     Notes
     -----
-    By default a few sums over records are released with noise, and draws are made given them [3]_. Other
-    samplers are relatives of stochastic gradient Langevin dynamics [1]_, with the temperature and the
-    schedule from public quantities (of which a released second moment is one) alone. Whole paths are
-    accounted for by composition, a last iterate by shifted interpolation [2]_, which rests on the convexity
-    of the likelihood and on no convergence; the theory page of the documentation has the proofs. Fitting a
-    scaler, an imputer or an encoder on the same private rows is a leak that this class cannot see.
+    By default a fit releases a few sums over the records with noise, and draws given these [3]_. Other
+    samplers are relatives of stochastic gradient Langevin dynamics [1]_, whose temperature and schedule
+    depend on public quantities alone (a released second moment among them). Whole paths are accounted for by
+    composition, a last iterate by shifted interpolation [2]_, which needs convexity of the likelihood but
+    no convergence. The theory page of the documentation has the proofs. A scaler, imputer or encoder
+    that is fitted on the same private rows is a leak that this class cannot see.
 
     References
     ----------
@@ -387,26 +373,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
         X = validate_table(self, X, reset=False)
-        n_features = X.shape[1]
         X, scale = clip_rows(X, self.data_norm_)
-        draws = self.posterior_samples_
-        n_draws, n_blocks, length = draws.shape
-        norm = np.hypot(self.data_norm_, length > n_features)
-        if n_blocks == 1 and not issparse(X) and fits_single_precision(draws[:, 0], norm):
-            return average_binary_rows(X, scale, draws[:, 0])
-        weights = np.ascontiguousarray(draws[:, :, :n_features].transpose(1, 2, 0))
-        offsets = draws[:, :, n_features:].transpose(1, 2, 0)
-        average = average_binary if n_blocks == 1 else average_softmax
-        size = max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))
-        log_proba = np.empty((X.shape[0], self.classes_.size))
-        for i in range(0, X.shape[0], size):
-            part = slice(i, i + size)
-            logits = np.stack([X[part] @ block for block in weights])
-            logits *= scale[part, None]
-            if length > n_features:
-                logits += offsets
-            log_proba[part] = average(logits)
-        return log_proba
+        return log_probabilities(X, scale, self.posterior_samples_, self.data_norm_)
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:

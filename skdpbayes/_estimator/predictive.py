@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 from numba import get_num_threads
+from scipy.sparse import issparse
 from scipy.special import log_expit, log_softmax, logsumexp
 from sklearn.utils import gen_batches
 
@@ -27,6 +28,8 @@ _BLOCK = 80
 # Rows that a thread takes at once.
 _PART = 8192
 _ONE = np.float32(1.0)
+# Logits that are held at once.
+_CHUNK_ENTRIES = 2**15
 
 
 @compilable
@@ -74,6 +77,40 @@ def _average_of_rows(X, scale, weights, mean):
                 rows[i, j] = X[first + i, j] * scale[first + i]
         multiply(rows[:size], PLAIN, weights, PLAIN, logits[:size])
         _average(logits[:size], mean[first : first + size])
+
+
+def log_probabilities(X, scale, draws, data_norm):
+    """Return the log of the classes' mean probabilities over draws.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Rows, which ``scale`` of shape (n_samples,) clips to ``data_norm``.
+    scale : ndarray of shape (n_samples,)
+    draws : ndarray of shape (n_draws, 1 or n_classes, n_features + fit_intercept)
+        The intercept last.
+    data_norm : float
+
+    Returns
+    -------
+    log_proba : ndarray of shape (n_samples, n_classes)
+    """
+    n_features = X.shape[1]
+    n_draws, n_blocks, length = draws.shape
+    norm = np.hypot(data_norm, length > n_features)
+    if n_blocks == 1 and not issparse(X) and fits_single_precision(draws[:, 0], norm):
+        return average_binary_rows(X, scale, draws[:, 0])
+    weights = np.ascontiguousarray(draws[:, :, :n_features].transpose(1, 2, 0))
+    offsets = draws[:, :, n_features:].transpose(1, 2, 0)
+    average = average_binary if n_blocks == 1 else average_softmax
+    log_proba = np.empty((X.shape[0], max(2, n_blocks)))
+    for part in gen_batches(X.shape[0], max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))):
+        logits = np.stack([X[part] @ block for block in weights])
+        logits *= scale[part, None]
+        if length > n_features:
+            logits += offsets
+        log_proba[part] = average(logits)
+    return log_proba
 
 
 def fits_single_precision(draws, norm):
