@@ -29,7 +29,6 @@ from typing import Any
 
 import dp_accounting
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
 from .events import published_event
@@ -43,6 +42,7 @@ from .loss_distributions import (
 )
 from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .profiles import PureMechanism, SelectedRun
+from .zcdp import zcdp_delta, zcdp_epsilon
 
 # The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
 # of it would be left, and mu counts as this.
@@ -119,30 +119,6 @@ def gaussian_mu(epsilon, delta):
     while gaussian_epsilon(mu, delta) > epsilon:
         mu *= 1.0 - 1e-10
     return mu
-
-
-def zcdp_epsilon(rho, delta):
-    """Smallest epsilon that follows from ``rho``-zCDP at ``delta``."""
-    if rho == 0:
-        return 0.0
-    if delta == 0 or math.isinf(rho):
-        return math.inf
-    orders = _orders(math.sqrt(math.log(1.0 / delta) / rho))
-    return float(compute_epsilon(orders, rho * orders, delta)[0])
-
-
-def zcdp_delta(rho, epsilon):
-    """Smallest delta that follows from ``rho``-zCDP at ``epsilon``."""
-    if rho == 0:
-        return 0.0
-    if math.isinf(rho):
-        return 1.0
-    orders = _orders(max(epsilon / (2.0 * rho), 1e-2))
-    return min(1.0, float(compute_delta(orders, rho * orders, epsilon)[0]))
-
-
-def _orders(best):
-    return 1.0 + best * np.geomspace(0.02, 50.0, 1000)
 
 
 @dataclass(frozen=True)
