@@ -76,7 +76,7 @@ class Sampler(BaseEstimator):
     A subclass takes its options as keyword parameters of ``__init__``, like scikit-learn's estimators (the
     decorator `options` turns fields of a class into such parameters). It has a class attribute ``name`` and
     implements at least `plan` and `run`. ``wants_equal_precisions``: whether to make an intercept's column so
-    large that its prior precision equals the coefficients'. ``takes_weights``: whether records may have weights.
+    large that its prior precision is the coefficients'. ``takes_weights``: whether records may have weights.
     """
 
     name = "sampler"
@@ -131,7 +131,7 @@ class Sampler(BaseEstimator):
         if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
             raise ValueError(
                 f"sampler={self.name!r} does not support sample weights or class weights: use 'auto', "
-                "'noise_aware', or all iterates of 'sghmc', 'sgld' or 'sgnht' with init='zeros'; or omit them."
+                "'noise_aware', or all iterates of 'sghmc', 'sgld' or 'sgnht', init='zeros'; or omit them."
             )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())

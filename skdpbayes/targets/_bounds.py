@@ -1,6 +1,8 @@
 """What a plan may know about a target: numbers that are public, and valid for every possible record.
 
     ||grad ell_i(theta)|| <= G,    grad^2 ell_i(theta) <= B,    for every record and every theta.
+
+For a target of your own, the bounds are your claim.
 """
 
 import math

@@ -85,8 +85,8 @@ def go_to_table(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
 
     For a target whose sums over records use transformed parameters, by a transformation that is the same
     for all records. Such a target has a field ``table``, which is itself a target that implements
-    `n_examples` and `add_gradient`, and an attribute ``table_sizes``: the lengths of ``out`` and of the table's sums. It
-    implements `pull_back` instead of `add_gradient` and `prior_gradient`.
+    `n_examples` and `add_gradient`, and an attribute ``table_sizes``: the lengths of ``out`` and of the
+    table's sums. It implements `pull_back` instead of `add_gradient` and `prior_gradient`.
     """
     raise NotImplementedError("go_to_table is a generic of compiled code; see `implements`.")
 
