@@ -15,9 +15,9 @@ Three forms are kept apart and composed when a number is asked for:
 - what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
   ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
 
-A probability with which anything may be told is added to delta.
+A probability with which anything may be revealed is added to delta.
 
-Every form that can express a whole cost bounds it, and the least bound is reported.
+Every form that can express a whole cost gives a bound, and the smallest bound is reported.
 """
 
 import math
@@ -29,7 +29,6 @@ from typing import Any
 
 import dp_accounting
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from scipy.special import log_ndtr
 
 from .events import published_event
@@ -43,11 +42,12 @@ from .loss_distributions import (
 )
 from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .profiles import PureMechanism, SelectedRun
+from .zcdp import zcdp_delta, zcdp_epsilon
 
-# The two terms of a Gaussian's delta cancel to within mu: below this, too few digits
-# of it would be left, and mu counts as this.
+# The two terms of a Gaussian's delta cancel to within mu. Below this value too few digits
+# would remain, so a smaller mu is rounded up to it.
 SMALLEST_MU = 1e-7
-# Beyond it the search for mu may take for ever, and the noise makes no difference to privacy.
+# Beyond this the search for mu may not end, and the noise makes no difference to privacy.
 LARGEST_EPSILON = 1e9
 _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
@@ -96,12 +96,12 @@ def gaussian_epsilon(mu, delta):
 
 @lru_cache(maxsize=1024)
 def gaussian_mu(epsilon, delta):
-    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy; of `LARGEST_EPSILON` beyond it.
+    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy, with epsilon capped at 1e9.
 
     Raises
     ------
     ValueError
-        If it is below `SMALLEST_MU`.
+        If mu would be below `SMALLEST_MU`.
     """
     if math.isinf(epsilon):
         return math.inf
@@ -119,30 +119,6 @@ def gaussian_mu(epsilon, delta):
     while gaussian_epsilon(mu, delta) > epsilon:
         mu *= 1.0 - 1e-10
     return mu
-
-
-def zcdp_epsilon(rho, delta):
-    """Smallest epsilon that follows from ``rho``-zCDP at ``delta``."""
-    if rho == 0:
-        return 0.0
-    if delta == 0 or math.isinf(rho):
-        return math.inf
-    orders = _orders(math.sqrt(math.log(1.0 / delta) / rho))
-    return float(compute_epsilon(orders, rho * orders, delta)[0])
-
-
-def zcdp_delta(rho, epsilon):
-    """Smallest delta that follows from ``rho``-zCDP at ``epsilon``."""
-    if rho == 0:
-        return 0.0
-    if math.isinf(rho):
-        return 1.0
-    orders = _orders(max(epsilon / (2.0 * rho), 1e-2))
-    return min(1.0, float(compute_delta(orders, rho * orders, epsilon)[0]))
-
-
-def _orders(best):
-    return 1.0 + best * np.geomspace(0.02, 50.0, 1000)
 
 
 @dataclass(frozen=True)
@@ -171,7 +147,7 @@ class PrivacyCost:
     selected : tuple of SelectedRun, default=()
         Runs of which only the best is released.
     failure : float, default=0.0
-        A delta that is added to that of all else.
+        A delta that is added to the delta of everything else.
 
     Examples
     --------
@@ -196,7 +172,9 @@ class PrivacyCost:
     def __post_init__(self):
         check_relation(self.neighboring_relation, persons=True)
         if self.neighboring_relation in PERSON_RELATIONS and (self.sampled or self.counted):
-            raise ValueError("batches draw rows: their cost for persons is not known.")
+            raise ValueError(
+                "batches draw rows, so their cost for persons is not known: take full passes over the table."
+            )
         for name in ("mu", "rho", "failure"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}.")

@@ -1,18 +1,18 @@
-"""A budget for several fits: what they reserve adds up, and what would exceed it is refused.
+"""A budget for several fits: it adds up what they reserve, and refuses a fit that would exceed it.
 
     spent = cost_1 + cost_2 + ...,    refuse cost_k if epsilon(spent + cost_k, delta) > epsilon.
 
-A reservation is made before a sampler reads a record and is never given back: a fit that is
-interrupted has cost its whole plan. Refusing is itself data-independent, as plans are.
+A reservation is made before a sampler reads a record and is never refunded: an interrupted fit costs its
+whole plan. Like plans, refusals do not depend on the data.
 
-A ledger with a file is shared by processes and days (`skdpbayes.privacy.ledger_file`). One without lives
-in the memory of one process: while it is active there, processes that descend from it refuse to fit, for
-what they spend would be lost (`skdpbayes.privacy.ledger_processes`).
+A ledger with a file can be shared by several processes, over time (`skdpbayes.privacy.ledger_file`). A ledger
+without a file lives in the memory of one process. While it is active, child processes refuse to fit, because
+the ledger would not see what they spend (`skdpbayes.privacy.ledger_processes`).
 """
 
 import os
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal, Self
@@ -21,11 +21,11 @@ from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachE
 from .budget import Budget
 from .cost import PrivacyCost
 from .ledger_file import LedgerFile, open_or_create
-from .ledger_memory import Charge, LedgerMemory
+from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
 
-# Of the whole process: a fit in another thread is charged too.
+# Shared by the whole process: a fit in another thread is charged, too.
 _active: list = []
 _is_prepaid = ContextVar("is_prepaid", default=False)
 _lock = threading.Lock()
@@ -34,7 +34,7 @@ _lock = threading.Lock()
 def _after_fork():
     global _lock
     _lock = threading.Lock()
-    _active.clear()  # They are found as the parent's, as far as they can be reached.
+    _active.clear()  # A child finds them through the parent's announcement instead.
 
 
 if hasattr(os, "register_at_fork"):
@@ -42,52 +42,51 @@ if hasattr(os, "register_at_fork"):
 
 
 class PrivacyLedger:
-    """Adds up what the fits inside a ``with`` block spend, and refuses what would exceed it.
+    """Add up what the fits inside a ``with`` block spend, and refuse a fit that would exceed the budget.
 
-    It sees all fits of its process, in any thread. Ledgers nest: every one of them is charged.
+    A ledger sees all fits of its process, in any thread. If ledgers are nested, each of them is charged.
 
-    **With a path** the ledger is a file, which many processes share, today and later. A fit is charged in a
-    transaction that is on the disk before a record is read; a run that is killed has spent. Fits in processes
-    that descend from this one (``n_jobs`` with any backend of joblib, forks) are charged to the file, too.
-    What cannot be charged does not run: if the file is damaged, read-only, locked for long or of a newer
-    version, or if the disk is full. Keep the file on a local disk, where locks of files work, and do not
-    restore old copies, which have forgotten what was spent since.
+    **With a path**, the ledger is a file that many processes can share, now and later. The charge is on
+    the disk before the fit reads a record, so a killed run has spent its cost. Fits in child processes
+    (``n_jobs`` with any joblib backend, forks) are charged to the file, too. A fit that cannot be charged is
+    refused: the file may be damaged, read-only, locked for too long or of a newer version, or the disk full.
+    Keep the file on a local disk, where file locks work. Do not restore old copies: they do not
+    contain later charges.
 
-    **Without** one it lives in the memory of this process. Fits in processes that descend from it raise a
-    `LedgerOutOfReachError` before they have read anything, as long as the block lasts, whether they were
-    started within the block or before it. Threads work, as in
-    ``with joblib.parallel_config(backend="threading")``.
+    **Without a path**, the ledger lives in the memory of this process. While the block lasts, fits in child
+    processes raise a `LedgerOutOfReachError` before they read anything, whether the process started within
+    the block or before it. Threads work, as in ``with joblib.parallel_config(backend="threading")``.
 
-    Where the system names no process's parent but one's own, as on macOS and Windows, a grandchild is
-    recognised if it was started within the block. What schedulers such as dask send to processes that were
-    started otherwise, or on other machines, is not seen: open the file there. Nothing is kept with a model:
-    one that was pickled within the block is like any other.
+    On macOS and Windows, a process can find only its own parent, so a grandchild is recognised only if it
+    started within the block. The ledger does not see work that schedulers such as Dask send to processes
+    started in other ways, or on other machines: open the file there. A model pickled within the block
+    carries no ledger.
 
-    The total holds for plans that are fixed beforehand. Where all costs are Gaussian it also holds if plans
+    The total holds if plans are fixed beforehand. If all costs are Gaussian, it also holds if plans
     depend on earlier results (Proposition 35).
 
     Parameters
     ----------
     epsilon : float
-        Ceiling on the total; ``inf`` only adds up.
+        Largest total epsilon. With ``inf``, the ledger adds up and refuses nothing.
     delta : float
-        In [0, 1), for the total.
+        Delta of the total, in [0, 1).
     neighboring_relation : {"replace_one", "add_or_remove_one", "replace_one_person", \
             "add_or_remove_one_person"}, default="replace_one"
-        The relation of every fit that is charged. Fits with ``max_rows_per_group`` have those of persons.
+        The relation of every fit that is charged. Fits with ``max_rows_per_group`` need one for persons.
     path : str or path-like, default=None
-        The file. It is made if there is none, and must have this budget otherwise; `open` needs no budget.
+        The file. It is created if it does not exist; otherwise its budget must be this one (see `open`).
     label : str, default=None
-        Kept with everything that is charged through this object, and shown in its history. It is public.
+        Stored with every charge made through this object, and shown in its history. It is public.
     timeout : float, default=60.0
         Seconds to wait for other processes that are using the file.
 
     Raises
     ------
     ValueError
-        If the budget is out of range, or not that of the file.
+        If the budget is out of range, or differs from the file's.
     LedgerFileError
-        If the file cannot be made or used.
+        If the file cannot be created or used.
 
     Examples
     --------
@@ -128,7 +127,7 @@ class PrivacyLedger:
 
     @classmethod
     def open(cls, path: Any, *, label: str | None = None, timeout: float = 60.0) -> Self:
-        """Open a ledger's file, whose budget is in it.
+        """Open an existing ledger file, with the budget that it stores.
 
         Parameters
         ----------
@@ -160,12 +159,12 @@ class PrivacyLedger:
 
     @property
     def path(self) -> str | None:
-        """Where the file is; None in memory."""
+        """Path of the file; None for a ledger in memory."""
         return self._book.path
 
     @property
     def spent(self) -> Any:
-        """Everything that was reserved, a `PrivacyCost`."""
+        """The total of all reservations, a `PrivacyCost`."""
         return self._book.spent()
 
     @property
@@ -177,8 +176,8 @@ class PrivacyLedger:
     def remaining_epsilon(self) -> float:
         """The largest epsilon that one more fit may have, at the ledger's delta.
 
-        Of a fit whose cost is Gaussian, as most are; of a pure one where delta is 0. Where other costs are in
-        the ledger it is found to a hundredth, from below. It is more than the difference of epsilons.
+        It is for a fit whose cost is Gaussian, as most are, or pure if delta is 0. If the ledger holds other
+        costs, it is accurate to a hundredth, from below. It exceeds ``budget.epsilon - spent_epsilon``.
         """
         return largest_epsilon(self.budget, self.spent)
 
@@ -189,31 +188,31 @@ class PrivacyLedger:
         ----------
         cost : PrivacyCost
         label : str, default=None
-            Kept with it, in place of the ledger's.
+            Stored with the charge, in place of the ledger's label.
 
         Raises
         ------
         BudgetExceededError
-            If the total would exceed the ceiling; nothing is charged then.
+            If the total would exceed the ceiling; nothing is charged.
         LedgerFileError
-            If the file cannot be used; nothing is charged then.
+            If the file cannot be used; nothing is charged.
         LedgerOutOfReachError
-            If this is a copy of a ledger in memory, in a forked process.
+            If this is a forked copy of a ledger in memory.
         ValueError
-            If the cost is under another neighbouring relation.
+            If the cost has another neighbouring relation.
         """
         _check_label(label)
         self._charge(Charge(cost, label=label or self.label))
 
     def history(self) -> Any:
-        """Return what was charged, in its order: public numbers and names.
+        """Return all charges in order: public numbers and names.
 
         Returns
         -------
         table : pandas.DataFrame, or list of dict without pandas
             ``time`` (UTC), ``estimator``, ``sampler``, ``label``, ``status`` ("reserved", "completed" or
-            "failed"), ``cost``, its ``epsilon`` alone and ``total_epsilon`` with all before, both at the
-            ledger's delta. A run that was killed stays "reserved". Whatever the status, the cost is spent.
+            "failed"), ``cost``, its own ``epsilon`` and the running ``total_epsilon``, both at the
+            ledger's delta. A killed run stays "reserved". The cost is spent whatever the status.
 
         Examples
         --------
@@ -235,13 +234,11 @@ class PrivacyLedger:
         return table.assign(time=pd.to_datetime(table["time"], utc=True))
 
     def records(self) -> list[dict[str, Any]]:
-        """Return what `history` has, as a list of dict, times in ISO 8601."""
+        """Return the `history` as a list of dict, with times in ISO 8601."""
         rows, total = [], PrivacyCost(self.budget.neighboring_relation)
         for charge in self._book.charges():
             values = charge._asdict()
-            if (
-                not self.budget.is_private
-            ):  # Where there is no ceiling totals are not computed on the way.
+            if not self.budget.is_private:  # Without a ceiling, charging computes no totals.
                 total = total + charge.cost
                 values["total_epsilon"] = total.epsilon(self.budget.delta)
             rows.append({name: values[name] for name in _COLUMNS})
@@ -274,7 +271,7 @@ class PrivacyLedger:
         try:
             spent = self._book.spent(patience=1.0)
         except LedgerFileError:
-            return "What is left of the budget cannot be known."
+            return "The remaining budget cannot be known."
         left = rounded_down(largest_epsilon(self.budget, spent))
         at_delta = f"at delta = {self.budget.delta:g}"
         fits = f"A fit of epsilon = {left:g} {at_delta} would fit" if left else "Nothing more fits"
@@ -296,15 +293,15 @@ class PrivacyLedger:
 
     def __exit__(self, *exception):
         with _lock:
-            if self in _active:  # It is not in a process that was forked within the block.
+            if self in _active:  # False in a process that was forked within the block.
                 _active.remove(self)
                 announce([ledger._announcement() for ledger in _active])
 
     def __reduce__(self):
         if self.path is None:
             raise TypeError(
-                "a ledger in memory cannot be sent to another process, where its copy would forget what is "
-                "spent: give it a file, PrivacyLedger(epsilon, delta, path=...)."
+                "a ledger in memory cannot be sent to another process, because its copy would miss what is "
+                "spent here: give it a file, PrivacyLedger(epsilon, delta, path=...)."
             )
         return _open_announced, (self._announcement(),)
 
@@ -327,7 +324,7 @@ def _check_label(label):
 
 @contextmanager
 def prepaid():
-    """Run what is part of a plan that has been charged already: nothing is charged for it again."""
+    """Run parts of a plan that has already been charged, without charging them again."""
     token = _is_prepaid.set(True)
     try:
         yield
@@ -339,55 +336,38 @@ _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon"
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 
 
-class Reservations:
-    """What one run has reserved with all active ledgers."""
-
-    def __init__(self):
-        self._made = []
-
-    def make(self, ledger, charge):
-        """Reserve with one more ledger."""
-        self._made.append((ledger._book, ledger._charge(charge)))
-
-    def close(self, status):
-        """Note how the run has ended; what was reserved is spent whether or not this can be noted."""
-        for book, number in self._made:
-            with suppress(LedgerFileError):
-                book.close(number, status)
-
-
 def reserve(plan, estimator=None):
-    """Charge a plan's cost to every active ledger, or raise before anything is read.
+    """Charge a plan's cost to every active ledger, or raise an error before anything is read.
 
     Parameters
     ----------
     plan : Plan
-        Anything that has a ``cost``, and a ``name`` if it is to be called by one.
+        Any object with a ``cost`` and, optionally, a ``name``.
     estimator : str, default=None
-        What the plan is for.
+        Name of the estimator that the plan is for.
 
     Returns
     -------
     reservations : Reservations
-        To be closed when the run has ended.
+        Close them when the run has ended.
     """
     ledgers = [] if _is_prepaid.get() else _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
-            ledger._refuse(plan.cost)  # And no other one is charged.
+            ledger._refuse(plan.cost)  # No other ledger is charged.
     reservations = Reservations()
     name = getattr(plan, "name", type(plan).__name__)
     try:
         for ledger in ledgers:
             reservations.make(ledger, Charge(plan.cost, estimator, name, ledger.label))
-    except BaseException:  # Another process may have been faster with one of several files.
+    except BaseException:  # Another process may have charged one of several files in the meantime.
         reservations.close("failed")
         raise
     return reservations
 
 
 def _charged():
-    """Return the ledgers around this call: those of this process and of its ancestors, each file once."""
+    """Return the active ledgers of this process and of its ancestors, each file once."""
     ledgers = list(_active)
     for announcement in announced_by_ancestors():
         if announcement["file"] is None:
@@ -405,5 +385,5 @@ def _open_announced(announcement):
 
 @lru_cache(maxsize=16)
 def _open_file(path, timeout, ledger):
-    """Open a file once in a process: what was read of it need not be read again."""
+    """Open a file once per process, so that its contents are not read again."""
     return LedgerFile(path, timeout, ledger)

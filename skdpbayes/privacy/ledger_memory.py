@@ -2,10 +2,11 @@
 
 import os
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from ..exceptions import LedgerOutOfReachError
+from ..exceptions import LedgerFileError, LedgerOutOfReachError
 from .cost import PrivacyCost
 from .ledger_processes import out_of_reach
 
@@ -85,3 +86,20 @@ class LedgerMemory:
         """Note how a run has ended, which gives nothing back."""
         with self._lock:
             self._charges[number] = self._charges[number]._replace(status=status)
+
+
+class Reservations:
+    """The reservations of one run with all active ledgers."""
+
+    def __init__(self):
+        self._made = []
+
+    def make(self, ledger, charge):
+        """Reserve with one more ledger."""
+        self._made.append((ledger._book, ledger._charge(charge)))
+
+    def close(self, status):
+        """Record how the run ended. The reservation is spent even if this cannot be recorded."""
+        for book, number in self._made:
+            with suppress(LedgerFileError):
+                book.close(number, status)

@@ -1,12 +1,12 @@
-"""What a sampler provides, and the one way in which it is run.
+"""What a sampler provides, and how it is run.
 
-    plan     = sampler.plan(bounds, n_samples, budget)    public numbers: what will be done, and its cost
-               sampler.check(plan, target)                do they belong together?
-               reserve(plan)                              refused here, before a record is read
-    released = sampler.run(plan, target, generator, ...)  does what the plan says
+    plan     = sampler.plan(bounds, n_samples, budget)    public numbers: the steps and their cost
+               sampler.check(plan, target)                does the plan fit the target?
+               reserve(plan)                              refuses here, before a record is read
+    released = sampler.run(plan, target, generator, ...)  carries out the plan
 
-A sampler knows targets by their generic functions only. `Sampler` is the base of the package's own, and of
-yours: any object of it goes wherever one of the package's does.
+A sampler uses targets only through their generic functions. `Sampler` is the base class of the built-in
+samplers and of yours.
 """
 
 import math
@@ -73,11 +73,10 @@ class Released(NamedTuple):
 class Sampler(BaseEstimator):
     """Base class of samplers: options, plans, and runs.
 
-    A subclass has its options as keyword parameters of ``__init__``, as scikit-learn's estimators have (the
-    decorator `options` makes fields of a class such parameters), a class attribute ``name``, and at least
-    `plan` and `run`. ``wants_equal_precisions`` says whether an intercept's column is to be so large that its
-    prior precision is that of the coefficients, as chains want it, and ``takes_weights`` whether records may
-    have weights.
+    A subclass takes its options as keyword parameters of ``__init__``, like scikit-learn's estimators (the
+    decorator `options` turns fields of a class into such parameters). It has a class attribute ``name`` and
+    implements at least `plan` and `run`. ``wants_equal_precisions``: whether to make an intercept's column so
+    large that its prior precision is the coefficients'. ``takes_weights``: whether records may have weights.
     """
 
     name = "sampler"
@@ -88,8 +87,8 @@ class Sampler(BaseEstimator):
     def __setattr__(self, name, value):
         if self.__dict__.get("_is_of_plan") and name in self._get_param_names():
             raise AttributeError(
-                f"{name} of a plan's sampler is what the plan was made and accounted for with: change it in "
-                "a copy, sklearn.base.clone(plan.sampler), and make another plan."
+                f"{name} of a plan's sampler cannot change, because the plan's cost depends on it: set it on "
+                "a copy, sklearn.base.clone(plan.sampler), and make a new plan."
             )
         super().__setattr__(name, value)
 
@@ -115,10 +114,8 @@ class Sampler(BaseEstimator):
             Ceiling on the cost.
         temperature : float or None, default=None
             At least 1; None leaves it to the sampler.
-        n_steps : int or None, default=None
-            Number of updates; None leaves it to the sampler.
-        n_draws : int or None, default=None
-            Draws to keep; None leaves it to the sampler.
+        n_steps, n_draws : int or None, default=None
+            Number of updates, and of draws to keep; None leaves it to the sampler.
 
         Returns
         -------
@@ -133,8 +130,8 @@ class Sampler(BaseEstimator):
         check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
         if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
             raise ValueError(
-                f"sampler={self.name!r} does not know weights of records, nor of classes: take 'auto', "
-                "'noise_aware', or a path of 'sghmc', 'sgld' or 'sgnht' from init='zeros'; or leave them out."
+                f"sampler={self.name!r} does not support sample weights or class weights: use 'auto', "
+                "'noise_aware', or all iterates of 'sghmc', 'sgld' or 'sgnht', init='zeros'; or omit them."
             )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())
@@ -221,7 +218,7 @@ class Sampler(BaseEstimator):
     def run(
         self, plan: Plan, target: NamedTuple, generator: np.random.Generator, verbose: int
     ) -> Any:
-        """Do what a plan says: the only method that reads records.
+        """Carry out a plan. This is the only method that reads records.
 
         Parameters
         ----------
@@ -241,7 +238,7 @@ class Sampler(BaseEstimator):
     def redraw(
         self, released: Any, n_draws: int, random_state: RandomStateLike
     ) -> np.ndarray | None:
-        """Return new draws from what was released, or None where there is nothing to draw from.
+        """Return new draws from what was released, or None if there is nothing to draw from.
 
         Parameters
         ----------
@@ -356,8 +353,7 @@ def sample(
     Raises
     ------
     ValueError
-        If the plan was made for another target or another number of records, or if its guarantee does
-        not hold for the target.
+        If the plan was made for another target or table size, or its guarantee does not hold for this target.
     BudgetExceededError
         If an active ledger does not allow the plan; nothing is read then.
     """

@@ -1,7 +1,7 @@
 """What is sampled: one file per model, with its gradient and its public bounds."""
 
+from ._bounds import TargetBounds
 from ._interface import (
-    TargetBounds,
     add_gradient,
     clips_each_example,
     example_gradient,

@@ -1,15 +1,15 @@
 """What a target must offer: a named tuple of arrays, and functions resolved on its class.
 
 The posterior at temperature ``tau`` is ``exp(-(1/tau) sum_i ell_i(theta)) p(theta)``. A target is
-a ``NamedTuple`` that holds the records; the functions below are generic, and a compiled sampler
-finds the implementation by the class of the tuple. That way a sampler is compiled once per kind
-of target, is cached on disk, and neither room knows the other.
+a ``NamedTuple`` that holds the records. The functions below are generic: a compiled sampler finds the
+implementation by the class of the tuple. Samplers and targets stay independent, and a sampler is
+compiled once per kind of target and cached on disk.
 """
 
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -23,96 +23,7 @@ BLOCK = 16
 ALIGNMENT = 128
 
 
-class TargetBounds(NamedTuple):
-    """The public numbers of a target: all that a plan may know of it.
-
-    Attributes
-    ----------
-    n_parameters : int
-        Length of ``theta``.
-    gradient_bound : float
-        ``G``: no record's ``||grad ell_i(theta)||`` exceeds it, for any ``theta``, so that
-        ``|ell_i(theta) - ell_i(theta')| <= G ||theta - theta'||``.
-    smoothness : float
-        ``B``: no record's Hessian of ``ell_i`` has an eigenvalue beyond it.
-    prior_precision : tuple of (float, float)
-        Smallest and largest curvature of ``-log p(theta)``.
-    convex : bool, default=False
-        Whether every record's ``ell_i`` is convex in ``theta``. Guarantees for hidden paths need it.
-    row_norm : float or None, default=None
-        For a target of the form ``f(z . theta_1, z . theta_2, ...)`` the bound on ``||z||``, by which
-        ``gradient_bound`` and (its square) ``smoothness`` scale.
-    constant : float, default=0.0
-        The last entry of every ``z``, if it is a constant column: public, and never clipped.
-    n_blocks : int, default=1
-        Into how many ``theta_k`` the parameters are cut, one after the other.
-    clipped : bool, default=False
-        Whether gradients of records are clipped one by one and nothing is known of curvatures, as with
-        networks: ``smoothness`` is nominal then.
-    max_weight : float or None, default=None
-        Where records have weights, their public maximum, by which bounds are enlarged already.
-    """
-
-    n_parameters: int
-    gradient_bound: float
-    smoothness: float
-    prior_precision: tuple[float, float]
-    convex: bool = False
-    row_norm: float | None = None
-    constant: float = 0.0
-    n_blocks: int = 1
-    clipped: bool = False
-    max_weight: float | None = None
-
-    @property
-    def block_length(self) -> int:
-        """Number of parameters in a block."""
-        return self.n_parameters // self.n_blocks
-
-    def checked(self) -> Self:
-        """Return self, or raise if a bound is not one.
-
-        Raises
-        ------
-        ValueError
-            If a bound is not positive and finite, or the prior is improper.
-        """
-        low, high = self.prior_precision
-        named = {
-            "max_weight": 1.0 if self.max_weight is None else self.max_weight,
-            "n_parameters": self.n_parameters,
-            "gradient_bound": self.gradient_bound,
-            "smoothness": self.smoothness,
-            "smallest prior_precision": low,
-            "largest prior_precision": high,
-        }
-        for name, value in named.items():
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(
-                    f"{name} of the target must be positive and finite, got {value}: are data_norm "
-                    "and prior_scale of a usual size?"
-                )
-        if low > high:
-            raise ValueError(f"prior_precision must be (smallest, largest), got {(low, high)}.")
-        return self
-
-    def checked_convex(self) -> Self:
-        """Return self, or raise if a bound is not one, or the target is not known to be convex.
-
-        Raises
-        ------
-        ValueError
-        """
-        self.checked()
-        if not self.convex:
-            raise ValueError(
-                "releasing last iterates only (sampler='ops', release='last_iterate', init='ops') is private "
-                "for convex targets, and this one's bounds do not say convex=True: release all iterates."
-            )
-        return self
-
-
-def n_examples(target: Any) -> None:
+def n_examples(target: Any) -> int:
     """Return the number of records (generic, compiled)."""
     raise NotImplementedError("n_examples is a generic of compiled code; see `implements`.")
 
@@ -122,8 +33,8 @@ def add_gradient(
 ) -> None:
     """Add ``sum_i grad ell_i(theta)`` over ``count`` records to ``out`` (generic, compiled).
 
-    ``selection`` is the number of the first record, or an array of record numbers. Unless a
-    target implements it, it is built of `example_gradient`, clipped to ``gradient_bound``.
+    ``selection`` is the number of the first record, or an array of record numbers. The default adds up
+    `example_gradient`, clipped to ``gradient_bound``.
     """
     raise NotImplementedError("add_gradient is a generic of compiled code; see `implements`.")
 
@@ -136,13 +47,13 @@ def example_gradient(target: Any, theta: np.ndarray, i: int, out: np.ndarray) ->
 def prior_gradient(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
     """Write ``-grad log p(theta)`` to ``out`` (generic, compiled).
 
-    Unless a target implements it: ``prior_precision * theta``, the field being an array.
+    The default is ``prior_precision * theta``, where the field ``prior_precision`` is an array.
     """
     raise NotImplementedError("prior_gradient is a generic of compiled code; see `implements`.")
 
 
-def example_loss(target: Any, theta: np.ndarray, i: int) -> None:
-    """Return ``ell_i(theta)`` of one record (generic, compiled); Metropolis' samplers need it."""
+def example_loss(target: Any, theta: np.ndarray, i: int) -> float:
+    """Return ``ell_i(theta)`` of one record (generic, compiled); random-walk samplers need it."""
     raise NotImplementedError("example_loss is a generic of compiled code; see `implements`.")
 
 
@@ -156,15 +67,15 @@ def loss_differences(
 ) -> None:
     """Write ``ell_i(theta) - ell_i(proposal)`` of ``count`` records to ``out`` (generic, compiled).
 
-    ``selection`` is as in `add_gradient`. Unless a target implements it, it is built of `example_loss`.
+    ``selection`` is as in `add_gradient`. The default subtracts values of `example_loss`.
     """
     raise NotImplementedError("loss_differences is a generic of compiled code; see `implements`.")
 
 
-def prior_potential(target: Any, theta: np.ndarray) -> None:
+def prior_potential(target: Any, theta: np.ndarray) -> float:
     """Return ``-log p(theta)`` up to a constant, ``inf`` outside the support (generic, compiled).
 
-    Unless a target implements it: ``sum_j prior_precision_j theta_j^2 / 2``, the field being an array.
+    The default is ``sum_j prior_precision_j theta_j^2 / 2``, where the field ``prior_precision`` is an array.
     """
     raise NotImplementedError("prior_potential is a generic of compiled code; see `implements`.")
 
@@ -172,10 +83,10 @@ def prior_potential(target: Any, theta: np.ndarray) -> None:
 def go_to_table(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
     """Write the parameters of a target's table at ``theta`` (generic, compiled).
 
-    For a target of which sums over records know parameters of another kind, by a function that is the same
-    for all records: such a target has a field ``table``, which is itself a target and implements `n_examples`
-    and `add_gradient`, and an attribute ``table_sizes``, the lengths of ``out`` and of the table's sums. It
-    implements `pull_back` instead of `add_gradient` and `prior_gradient`.
+    For a target whose sums over records use transformed parameters, by a transformation that is the same
+    for all records. Such a target has a field ``table``, which is itself a target that implements
+    `n_examples` and `add_gradient`, and an attribute ``table_sizes``: the lengths of ``out`` and of the
+    table's sums. It implements `pull_back` instead of `add_gradient` and `prior_gradient`.
     """
     raise NotImplementedError("go_to_table is a generic of compiled code; see `implements`.")
 
@@ -189,29 +100,29 @@ def pull_back(
     gradient: np.ndarray,
     prior: np.ndarray,
 ) -> None:
-    """Write the gradient of ``count`` records and minus that of the log prior (generic, compiled).
+    """Write the gradient of ``count`` records, and minus the gradient of the log prior (generic, compiled).
 
-    ``inner`` is what `go_to_table` wrote, and ``sums`` are those of the table there. Unless a target has a
-    table, ``sums`` are the records' gradient.
+    ``inner`` is what `go_to_table` wrote, and ``sums`` are the table's sums at those parameters. If a target
+    has no table, ``sums`` is the records' gradient.
     """
     raise NotImplementedError("pull_back is a generic of compiled code; see `implements`.")
 
 
 def in_random_order(target):
-    """Tell whether records are to be in random order, anew for every sum (generic, compiled).
+    """Tell whether records are reordered at random for every sum (generic, compiled).
 
-    For sums in single precision; parts of them then begin at multiples of `ALIGNMENT`. False unless a
-    target implements it.
+    This is for sums in single precision, whose parts then begin at multiples of `ALIGNMENT`. The default is
+    False.
     """
     raise NotImplementedError("in_random_order is a generic of compiled code.")
 
 
-def record(selection: Any, i: int) -> None:
+def record(selection: Any, i: int) -> int:
     """Return the number of the i-th selected record (generic, compiled)."""
     raise NotImplementedError("record is a generic of compiled code.")
 
 
-def selected_from(selection: Any, start: np.ndarray, count: int) -> None:
+def selected_from(selection: Any, start: int, count: int) -> Any:
     """Return the part of a selection from its ``start``-th record (generic, compiled)."""
     raise NotImplementedError("selected_from is a generic of compiled code.")
 
@@ -229,7 +140,7 @@ def implements(generic: Callable, target_class: Any, **jit_options: Any) -> Call
     ----------
     generic : callable
         One of `n_examples`, `add_gradient`, `example_gradient`, `prior_gradient`, `example_loss`,
-        `loss_differences`, `prior_potential`, or of `go_to_table` and `pull_back`.
+        `loss_differences`, `prior_potential`, `go_to_table` and `pull_back`.
     target_class : type
         A ``NamedTuple`` class.
     **jit_options
@@ -267,16 +178,16 @@ _OWN: dict[type, frozenset] = {}
 
 
 def has_losses(target: Any) -> bool:
-    """Tell whether a target says what a record's loss is, not its gradient only."""
+    """Tell whether a target implements a record's loss, and not only its gradient."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({example_loss.__name__, loss_differences.__name__})
 
 
 def clips_each_example(target: Any) -> bool:
-    """Tell whether a target's gradient is built of example gradients that are clipped one by one.
+    """Tell whether a target's gradient is a sum of example gradients that are clipped one by one.
 
-    So are those of targets that implement no `add_gradient` (of those in two parts the table counts), and of
-    those that have a ``clip_norm``.
+    It is for targets that have a ``clip_norm``, and for those that do not implement `add_gradient`. For a
+    target in two parts, the table decides.
     """
     if hasattr(target, "clip_norm"):
         return True
@@ -286,12 +197,12 @@ def clips_each_example(target: Any) -> bool:
 
 
 def has_table(target):
-    """Tell whether a target is in two parts, and not whether it calls its records a table."""
+    """Tell whether a target is in two parts; what it implements decides, not the names of its fields."""
     return go_to_table.__name__ in _OWN.get(type(target), frozenset())
 
 
 def has_own_prior(target: Any) -> bool:
-    """Tell whether a target implements its prior's gradient, instead of a Gaussian of its precisions."""
+    """Tell whether a target implements its prior's gradient, instead of using the default Gaussian prior."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({prior_gradient.__name__, pull_back.__name__})
 
@@ -303,7 +214,7 @@ def _has_own(numba_type, generic):
 
 
 def is_in_random_order(numba_type):
-    """Tell of a target's type in compiled code whether records are to be in random order."""
+    """Tell whether targets of this numba type have their records reordered at random."""
     return _has_own(numba_type, in_random_order)
 
 
@@ -391,7 +302,7 @@ def _clipped_gradient(target, theta, selection, count, out):
             gradient[:] = 0.0
             example_gradient(target, theta, record(selection, i), gradient)
             largest = np.abs(gradient).max()
-            # A gradient that is not finite has no direction: the record counts as zero.
+            # A gradient that is not finite has no direction, so the record counts as zero.
             if not 0.0 < largest < np.inf:
                 continue
             norm = largest * math.sqrt(np.sum((gradient / largest) ** 2))
@@ -421,16 +332,16 @@ def _evaluator(has_table):
 def potential_gradient(
     target: NamedTuple, theta: np.ndarray, temperature: float = 1.0
 ) -> np.ndarray:
-    """Gradient of ``sum_i ell_i(theta) - temperature * log p(theta)``. **It is not private.**
+    """Return the gradient of ``sum_i ell_i(theta) - temperature * log p(theta)``. **It is not private.**
 
-    For tests of a target: compare it with finite differences of your log density.
+    Use it to test a target: compare it with finite differences of your log density.
 
     Parameters
     ----------
     target : NamedTuple
         A target.
     theta : ndarray of shape (n_parameters,)
-        Where.
+        The parameters at which to evaluate it.
     temperature : float, default=1.0
         The posterior's temperature.
 

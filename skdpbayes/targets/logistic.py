@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import MatrixLike
+from ._bounds import TargetBounds
 from ._clipping import NORMS, clip_rows
 from ._interface import (
     BLOCK,
-    TargetBounds,
     add_gradient,
     implements,
     loss_differences,

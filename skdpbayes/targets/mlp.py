@@ -36,10 +36,10 @@ import numpy as np
 from .._compiled import compilable
 from .._silence import silently
 from .._typing import MatrixLike
+from ._bounds import TargetBounds
 from ._clipping import clip_rows
 from ._interface import (
     ALIGNMENT,
-    TargetBounds,
     add_gradient,
     implements,
     in_random_order,

@@ -261,8 +261,8 @@ def test_without_privacy_a_chain_reads_the_weights(table):
         ({"sampler": "dp_fast_mh"}, np.ones(N), "'noise_aware'"),
         ({"sampler": "sgfs"}, np.ones(N), "'noise_aware'"),
         ({"sampler": OPS()}, np.ones(N), "'noise_aware'"),
-        ({"sampler": SGLD(release="last_iterate")}, np.ones(N), "does not know weights"),
-        ({"sampler": SGHMC(init="ops")}, np.ones(N), "does not know weights"),
+        ({"sampler": SGLD(release="last_iterate")}, np.ones(N), "does not support sample weights"),
+        ({"sampler": SGHMC(init="ops")}, np.ones(N), "does not support sample weights"),
         ({"sampler": "bbb", "class_weight": {0: 2.0}}, None, "nor of classes"),
     ],
 )

@@ -16,8 +16,9 @@ from scipy.stats import norm, poisson
 
 from skdpbayes.privacy import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_bits_curve, accept_range
-from skdpbayes.privacy.cost import gaussian_epsilon, gaussian_mu, zcdp_epsilon
+from skdpbayes.privacy.cost import gaussian_epsilon, gaussian_mu
 from skdpbayes.privacy.loss_distributions import _from_curve
+from skdpbayes.privacy.zcdp import zcdp_epsilon
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 RATIOS = (0.01, 0.3, 1.0, LARGEST_BATCH_RATIO)

@@ -28,9 +28,9 @@ import numpy as np
 
 from ...privacy.accept_bits import LARGEST_BATCH_RATIO
 from ...privacy.budget import Budget
-from ...privacy.cost import zcdp_epsilon
 from ...privacy.floating_point import sum_inflation
 from ...privacy.root_finding import boundary, smallest_within
+from ...privacy.zcdp import zcdp_epsilon
 from ...targets import TargetBounds
 from ..langevin.schedule import COMPOSABLE_BATCHES
 from .kernel import Kernel
