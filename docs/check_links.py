@@ -29,7 +29,11 @@ class Page(HTMLParser):
 
 def broken_links(root):
     """Return a list of (page, link)."""
-    pages = {path: Page(path.read_text("utf-8")) for path in sorted(root.rglob("*.html"))}
+    pages = {
+        path: Page(path.read_text("utf-8"))
+        for path in sorted(root.rglob("*.html"))
+        if "_static" not in path.parts
+    }
     broken = []
     for path, page in pages.items():
         for link in sorted(page.links):

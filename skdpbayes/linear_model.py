@@ -106,8 +106,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         covers rounding in tables of up to ten times that size.
     max_rows_per_group : int or None, default=None
         With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most so many rows of
-        each, chosen at random. Under "replace_one" the number of persons is then public and that of rows private;
-        ``public_size`` may state about how many rows are used.
+        each, chosen at random. Under "replace_one" the number of persons is then public, and that of rows
+        private; ``public_size`` may state about how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids the
         guarantee.

@@ -263,7 +263,7 @@ def test_without_privacy_a_chain_reads_the_weights(table):
         ({"sampler": OPS()}, np.ones(N), "'noise_aware'"),
         ({"sampler": SGLD(release="last_iterate")}, np.ones(N), "does not support sample weights"),
         ({"sampler": SGHMC(init="ops")}, np.ones(N), "does not support sample weights"),
-        ({"sampler": "bbb", "class_weight": {0: 2.0}}, None, "nor of classes"),
+        ({"sampler": "bbb", "class_weight": {0: 2.0}}, None, "class weights"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_spent(table, options, weights, named):
