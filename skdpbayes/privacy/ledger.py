@@ -163,7 +163,7 @@ class PrivacyLedger:
         return self._book.path
 
     @property
-    def spent(self) -> Any:
+    def spent(self) -> PrivacyCost:
         """The total of all reservations, a `PrivacyCost`."""
         return self._book.spent()
 

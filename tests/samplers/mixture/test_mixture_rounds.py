@@ -216,7 +216,7 @@ def test_too_many_statistics_are_refused_with_a_remedy():
 
 def test_more_components_than_rows_support_are_told_beforehand():
     few, many = (plan_of(model_of(10, 4), n) for n in (3000, 10**6))
-    assert "n_components=10 is more than 3,000 rows tell apart" in few.warnings[0]
+    assert "n_components=10 is more than 3,000 rows can tell apart" in few.warnings[0]
     assert few.supported_components < 10 < many.supported_components
     assert not many.warnings
     assert not plan_of(model_of(1, 4), 100).warnings
