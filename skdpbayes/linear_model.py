@@ -200,7 +200,6 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         "fit_intercept": ["boolean"],
         "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
         "classes": [None, "array-like"],
-        "data_norm": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "class_weight": [None, dict, StrOptions({"balanced"})],
         "max_sample_weight": [Interval(Real, 0, None, closed="neither")],
     }

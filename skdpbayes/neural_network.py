@@ -7,6 +7,7 @@ Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and
 `skdpbayes.samplers.langevin.clipped`. Draws are calibrated: see `skdpbayes.samplers.network`.
 """
 
+import math
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -38,6 +39,8 @@ from .targets.mlp import (
 # Weights of other sizes are no use for rows of a usual one.
 PRIOR_SCALES = (1e-6, 1e6)
 _CHUNK_ROWS = 8192
+# With data_norm="auto" the typical norm is between this and a thousandth of it, for columns of unit scale.
+_WIDEST = 30.0
 
 
 class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
@@ -64,11 +67,12 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         also where the sampler is given by its name.
     clip_norm : float, default=1.0
         Norm to which every record's gradient is clipped. Steps are reckoned for it.
-    data_norm : float or None, default=None
-        Rows beyond this norm are clipped to it, in `fit` and in predictions: a public number, between 1e-60
-        and 1e60. None is ``sqrt(n_features)``, right for columns of unit scale. Rows are divided by a norm
-        that is typical of them, between this one and a thousandth of it, which is chosen privately; by this
-        one with ``calibration=0``. Without calibration one that clips some rows is better than a large one.
+    data_norm : float, "auto" or None, default=None
+        Rows beyond this norm are clipped to it, in `fit` and in predictions: a public number between 1e-60
+        and 1e60. None is ``sqrt(n_features)``, which suits columns of unit scale; "auto" is 30 times that.
+        Rows are divided by a norm that is typical of them, chosen privately between this one and a
+        thousandth of it; by this one with ``calibration=0``, where a norm that clips some rows is better
+        than a large one, and "auto" is refused.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
     calibration : float, default=0.03
@@ -188,6 +192,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "classes": [None, "array-like"],
     }
 
+    # The calibration releases a norm in any case.
+    _releases_norm = False
+
     def __init__(
         self,
         hidden_layer_sizes: tuple[int, ...] = (128,),
@@ -234,6 +241,15 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     def _sampler(self):
         path = super()._sampler()
         return NetworkSampler(path, float(self.calibration)) if self.calibration else path
+
+    def _norm(self, n_features):
+        if self.data_norm != "auto":
+            return super()._norm(n_features)
+        if not self.calibration:
+            raise ValueError(
+                "data_norm='auto' is chosen by the calibration: leave calibration above 0, or give a number."
+            )
+        return _WIDEST * math.sqrt(n_features)
 
     def _sizes(self, n_features, n_classes):
         hidden = np.atleast_1d(np.asarray(self.hidden_layer_sizes))

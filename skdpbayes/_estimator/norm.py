@@ -106,6 +106,7 @@ def released_norm(estimator, plan, table, *sizes):
 def _draw_norm(release, table, estimator):
     generator, level = separate_generator(estimator.random_state, 2), release.log_odds_range
     (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
+    norm *= estimator._norm_room
     # Decimals that are drawn may be 0 or less, where most rows are.
     return min(norm, NORMS[1]) if norm > 0 else float(table.n_features) ** 0.5
 

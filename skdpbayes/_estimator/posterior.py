@@ -33,7 +33,7 @@ POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [None, Interval(Real, 0, 1, closed="left")],
     "sampler": [str, HasMethods(["plan", "check", "run"])],
-    "data_norm": [None, Interval(Real, 0, None, closed="neither")],
+    "data_norm": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "temperature": [AUTO, Interval(Real, 1, None, closed="left")],
     "n_steps": [AUTO, Interval(Integral, 1, None, closed="left")],
     "n_draws": [AUTO, Interval(Integral, 1, None, closed="left")],
@@ -51,6 +51,9 @@ def _given(value, kind):
 
 class PrivatePosteriorMixin:
     """Budget, plan, privacy attributes and draws of a private posterior."""
+
+    # Whether data_norm="auto" comes before the plan, and how much longer than the quantile rows may be.
+    _releases_norm, _norm_room = True, 1.0
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the sampler by ``sampler__name``, also where it is given by its name.
@@ -114,7 +117,7 @@ class PrivatePosteriorMixin:
         for text in too_large_delta(budget, n_samples):
             warnings.warn(text, PrivacyWarning, stacklevel=4)
         make_plan = self._plan_of_budget(bounds, n_samples)
-        if self.data_norm == "auto":
+        if self.data_norm == "auto" and self._releases_norm:
             make_plan = partial(plan_with_norm, make_plan, n_samples)
         if self.max_rows_per_group is None:
             return make_plan(budget)

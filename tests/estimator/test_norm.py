@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPQuantileScaler
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
@@ -170,9 +171,57 @@ def test_what_cannot_be_planned_is_refused(table, options, named):
     assert ledger.spent_epsilon == 0
 
 
-def test_others_refuse_it_by_name(table):
-    with pytest.raises(ValueError, match="data_norm"):
-        DPBayesianMLPClassifier(data_norm="auto").fit(*table)
+@pytest.fixture(scope="module")
+def groups():
+    rng = np.random.default_rng(0)
+    centres = np.array([[-4.0, -2.0], [3.0, -3.0], [1.0, 4.0]])
+    return centres[rng.choice(3, 6000)] + rng.normal(size=(6000, 2))
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_mixtures_have_groups_in_any_units(groups, relation):
+    size = len(groups) if relation == "add_or_remove_one" else None
+    options = {"neighboring_relation": relation, "public_size": size, "delta": 1e-5}
+    mixture = DPGaussianMixturePosterior(3, data_norm="auto", random_state=0, **options)
+    plan = mixture.privacy_plan(*groups.shape)
+    fit = plan.norm.cost_of_fit
+    assert plan.cost == PrivacyCost(relation, bits=(AcceptBits(plan.norm.log_odds_range, 1),)) + fit
+    scores = []
+    for unit in (1.0, 1000.0):
+        with PrivacyLedger(1.0, 1e-5, relation) as ledger:
+            mixture.fit(unit * groups)
+        assert 0.999 < ledger.spent_epsilon == mixture.spent_epsilon_ <= 1.0
+        assert [row["status"] for row in ledger.records()] == ["completed"]
+        assert mixture.plan_.cost == plan.cost
+        quantile = np.quantile(np.linalg.norm(unit * groups, axis=1), plan.norm.quantile)
+        assert mixture.data_norm_ == pytest.approx(1.5 * quantile, rel=0.05)
+        scores.append(mixture.score(unit * groups) + 2 * math.log(unit))
+    known = DPGaussianMixturePosterior(3, data_norm=10.0, random_state=0, **options).fit(groups)
+    np.testing.assert_allclose(scores, known.score(groups), atol=0.01)
+
+
+def test_too_few_rows_have_the_default_norm_in_mixtures(groups):
+    plans = [
+        DPGaussianMixturePosterior(1, data_norm=norm, epsilon=0.3).privacy_plan(100, 2)
+        for norm in ("auto", None)
+    ]
+    assert plans[0] == plans[1]
+
+
+def test_the_calibration_of_networks_finds_it(groups):
+    labels = (groups[:, 0] > 0).astype(int)
+    scores = []
+    for unit in (0.2, 5.0):
+        network = DPBayesianMLPClassifier((4,), epsilon=3.0, data_norm="auto", random_state=0)
+        network.fit(unit * groups, labels)
+        typical = np.median(np.linalg.norm(unit * groups, axis=1))
+        assert 0.5 < network.row_norm_ / typical < 2.0 and network.spent_epsilon_ <= 3.0
+        usual = DPBayesianMLPClassifier((4,), epsilon=3.0).privacy_plan(*groups.shape)
+        assert network.plan_.cost == usual.cost
+        scores.append(network.score(unit * groups, labels))
+    assert min(scores) > 0.95
+    with pytest.raises(ValueError, match="calibration above 0"):
+        DPBayesianMLPClassifier(data_norm="auto", calibration=0).privacy_plan(1000, 2)
 
 
 def test_a_pipeline_charges_for_it_exactly(table):
