@@ -1,4 +1,4 @@
-"""Types that annotations of several rooms share."""
+"""Types that annotations in several parts of the package share."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -8,3 +8,4 @@ import numpy as np
 MatrixLike: TypeAlias = Any
 RandomStateLike: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 Relation: TypeAlias = Literal["replace_one", "add_or_remove_one"]
+Label: TypeAlias = bool | float | str

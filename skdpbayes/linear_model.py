@@ -1,9 +1,9 @@
-"""Private Bayesian logistic regression: draws from a posterior, and what they predict.
+"""Private Bayesian logistic regression: posterior draws and their predictions.
 
     p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
     p(y | x, data)  = mean over draws of p(y | x, theta).
 
-Estimators only validate, clip and summarise: plans and samplers do the rest.
+The estimator validates, clips and summarises; plans and samplers do the rest.
 """
 
 import warnings
@@ -45,7 +45,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     """Differentially private Bayesian logistic regression.
 
     A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under
-    differential privacy. The budget is fixed before data are read, and predictions average over the draws.
+    differential privacy. The budget is fixed before the data are read. Predictions average over the draws.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         "dp_mh" and "dp_fast_mh" support 0.
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
-        takes "noise_aware", the posterior given what was released, for up to 200 coefficients (of all classes
-        but one). With more coefficients, without privacy, or if ``temperature`` or ``n_steps`` is given, it
-        takes "sgfs" where public sizes promise that this pays, and "sghmc" otherwise. Other names: "sgld",
-        "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random walks "dp_fast_mh",
-        "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option, also of a sampler that
-        is given by its name.
+        uses "noise_aware", the posterior given the released statistics, for up to 200 coefficients (of all
+        classes but one). With more coefficients, without privacy, or if ``temperature`` or ``n_steps`` is
+        given, it uses "sgfs" if the public sizes suggest that this is better, and "sghmc" otherwise. Other
+        names are "sgld", "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random
+        walks "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option,
+        even if the sampler is given by name.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
-        which suits columns of unit scale. "auto" releases a high quantile of the rows' norms for a fiftieth
-        of ``mu^2``, or takes None's where there are too few rows.
+        which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
+        the rows' norms, or uses the default if there are too few rows.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
         given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for the intercept: the logit of a row
@@ -81,35 +81,36 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         faster with a larger column. None gives all coordinates the same prior precision (``data_norm / 2`` by
         default; at most ``data_norm`` with "auto" and "noise_aware").
     classes : array-like or None, default=None
-        All labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+        All labels that can occur. None uses the labels in ``y``, which are *then assumed to be public*.
     class_weight : dict or None, default=None
-        Public powers of the rows' likelihoods, by class; 1 for classes that are not named. "balanced" counts
-        rows and is refused.
+        Public weights of the classes: the power to which the likelihood of their rows is raised. Classes that
+        are not named have weight 1. "balanced" is refused, because it counts private labels.
     max_sample_weight : float, default=1.0
-        Public maximum of ``sample_weight``. Larger weights are cut to it, and noise is in proportion to it.
+        Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
+        it.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is 1 with
-        "noise_aware". For a chain it is the lowest temperature from 1 on that the budget affords, and for
-        "bbb" the lowest at which draws spread no less than noise moves their mean.
+        "noise_aware". For a chain it is the lowest temperature, at least 1, that the budget affords. For
+        "bbb" it is the lowest at which the draws spread at least as much as noise moves their mean.
     n_steps : int or "auto", default="auto"
-        Number of updates, in all if only last iterates are released. Updates that draw the start of a
-        path are not included.
+        Number of updates; their total if only last iterates are released. The updates that draw the start
+        of a path are not included.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept. "auto" is 400 with "noise_aware", 100 for a private chain, one or two
+        Number of draws to keep. "auto" is 400 with "noise_aware", 100 for a private chain, one or two
         thousand without privacy, and 1 if only last iterates are released, where ``n_draws=K`` costs
         ``sqrt(K)`` times as much.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which tables the guarantee compares: tables of the same public size that differ in the content of one
         row, or tables that differ in the presence of one row.
     public_size : int or None, default=None
-        Under "add_or_remove_one", a size that stands for that of the table, which is private. The guarantee
-        covers rounding in tables of up to ten times that size.
+        Under "add_or_remove_one", the public number that plans use as the size of the table, which is itself
+        private. The guarantee covers rounding errors in tables of up to ten times that size.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most so many rows of
-        each, chosen at random. Under "replace_one" the number of persons is then public, and that of rows
-        private; ``public_size`` may state about how many rows are used.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
+        each person, chosen at random. Under "replace_one" the number of persons is then public and the number
+        of rows private; ``public_size`` may state roughly how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness from the operating system. A known or repeated seed voids the
+        None uses cryptographic randomness from the operating system. A known or repeated seed voids the
         guarantee.
     verbose : int, default=0
         Show progress if positive.
@@ -129,24 +130,24 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     spent_epsilon_, spent_delta_ : float
         What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
-        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+        The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : Plan
-        What was done; it prints readably.
+        What the fit did; printing it gives a readable summary.
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released beside draws. By default ``second_moment``, the sum of ``z z^T`` over
-        clipped rows followed by a constant (half of ``data_norm`` without an intercept), with noise, and
-        ``posterior``, what draws are made from; with "sgfs" the former, with the constant of an intercept;
-        with "bbb" ``variational_mean`` and ``variational_scale``, mean and deviation of every coefficient,
-        of shape (1 or n_classes, n_features + fit_intercept); with random walks ``acceptance_rate`` and
-        ``n_iter``, the proposals that were made.
+        What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
+        over clipped rows extended by a constant (half of ``data_norm`` without an intercept), and
+        ``posterior``, from which draws are made. With "sgfs" only ``second_moment``, with the constant of an
+        intercept. With "bbb" ``variational_mean`` and ``variational_scale``, the mean and deviation of every
+        coefficient, of shape (1 or n_classes, n_features + fit_intercept). With random walks
+        ``acceptance_rate`` and ``n_iter``, the number of proposals.
     n_iter_ : int
-        Number of updates, those that drew the start included.
+        Number of updates, including those that drew the start.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if there were any.
+        Names of the columns, if ``X`` had any.
 
     Warns
     -----
@@ -154,7 +155,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings, or if draws without privacy are worth few independent ones.
+        If the plan has warnings, if draws without privacy have a small effective sample size, or if
+        coefficients are improbably far from 0 under the prior.
 
     See Also
     --------
@@ -163,12 +165,12 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     Notes
     -----
-    By default a fit releases a few sums over the records with noise, and draws given these [3]_. Other
-    samplers are relatives of stochastic gradient Langevin dynamics [1]_, whose temperature and schedule
-    depend on public quantities alone (a released second moment among them). Whole paths are accounted for by
-    composition, a last iterate by shifted interpolation [2]_, which needs convexity of the likelihood but
-    no convergence. The theory page of the documentation has the proofs. A scaler, imputer or encoder
-    that is fitted on the same private rows is a leak that this class cannot see.
+    By default, a fit releases a few noisy sums over the records, and draws from the posterior given these
+    [3]_. Gradient-based samplers are relatives of stochastic gradient Langevin dynamics [1]_, whose
+    temperature and schedule depend on public quantities only (including a released second moment). Whole
+    paths are accounted for by composition, a last iterate by shifted interpolation [2]_, which requires a
+    log-concave likelihood but not convergence. The theory page of the documentation has the proofs. A scaler,
+    imputer or encoder that is fitted on the same private rows is a leak that this class cannot detect.
 
     References
     ----------
@@ -216,7 +218,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         fit_intercept: bool = True,
         intercept_scaling: float | None = None,
         classes: ArrayLike | None = None,
-        class_weight: Any = None,
+        class_weight: dict[Any, float] | None = None,
         max_sample_weight: float = 1.0,
         temperature: float | Literal["auto"] = "auto",
         n_steps: int | Literal["auto"] = "auto",
@@ -267,7 +269,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             return scale, intercept_scale, float(self.intercept_scaling)
         constant = intercept_scale / scale
         if not self._sampler().wants_equal_precisions:
-            # A large column is nothing but noise then.
+            # A larger column would only add noise.
             constant = min(constant, self._norm(n_features))
         return scale, intercept_scale, constant
 
@@ -304,17 +306,16 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
-            Rows beyond ``data_norm`` are clipped to it. CSR stays sparse, float32 stays float32, and a
+            Rows longer than ``data_norm`` are clipped to it. CSR stays sparse, float32 stays float32, and a
             memory-mapped array is read in place.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            What rows count, from 0 to ``max_sample_weight``; as private as the rows.
+            Weights of the rows, from 0 to ``max_sample_weight``; as private as the rows.
         groups : array-like of shape (n_samples,), default=None
-            Whose row it is, with ``max_rows_per_group``.
+            The person each row belongs to; required with ``max_rows_per_group``.
         client : distributed.Client or None, default=None
-            Dask client that computes on collections. None takes the current one, or this process if
-            there is none.
+            Dask client for collections. None uses the current client, or this process if there is none.
 
         Returns
         -------
@@ -323,10 +324,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         Raises
         ------
         ValueError
-            If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
-            then.
+            If a parameter or the table is invalid, or if the options contradict each other. Nothing
+            is spent.
         BudgetExceededError
-            If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         self._validate_params()
         largest = None if sample_weight is None else float(self.max_sample_weight)
@@ -367,7 +368,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     # From the draws
 
     @silently()
-    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more threads.
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
@@ -377,7 +378,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Logit of the averaged probability; for several classes its log.
+        """Logit of the averaged probability; with more than two classes, log probabilities.
 
         Parameters
         ----------

@@ -1,10 +1,10 @@
-"""Private Bayesian Gaussian mixtures: draws from a posterior, and the density that they average to.
+"""Private Bayesian Gaussian mixtures: posterior draws, and the density averaged over them.
 
     p(theta | S)    ~ p(S | theta) p(theta),      S = noisy statistics of the components,
     p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta)      for chains,
     p(x | data)     = mean over draws of sum_k w_k N(x; m_k, C_k).
 
-Components have no names of their own: draws of chains are relabelled after sampling.
+The order of the components is arbitrary, so the draws of a chain are relabelled after sampling.
 """
 
 from numbers import Integral, Real
@@ -23,14 +23,14 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.tables import mixture_of, read_table
 from ._estimator.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
-from .samplers import Sampler
+from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
 from .targets._elsewhere import mixture_elsewhere
 from .targets.mixture import MixtureModel, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
-# Prior variance of a component's coordinate over that of a row at the norm bound.
+# Prior variance of a component's coordinate, relative to that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -40,68 +40,70 @@ class DPGaussianMixturePosterior(
 ):
     """Differentially private posterior of a Gaussian mixture.
 
-    Draws from the posterior over weights, means and covariances are released under differential privacy,
-    with the budget fixed before the data are read. Densities and the probabilities of components average
-    over the draws.
+    A fit releases draws from the posterior of weights, means and covariances under differential privacy. The
+    budget is fixed before the data are read. Densities and the probabilities of components average over the
+    draws.
 
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Number of components. "auto" chooses it, up to ``max_components``, on what is released, at no further
-        cost: two components become one where what was released is explained as well.
+        Number of components. "auto" chooses it from the released statistics, up to ``max_components`` and at
+        no extra cost: two components are merged if one explains the statistics as well.
     epsilon : float, default=1.0
-        Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
-        privacy and samples the true posterior.
+        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        privacy and samples the exact posterior.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in [0, 1). None is ``min(1e-5, 1 / (10 n))``.
     covariance_type : {"spherical", "diag", "tied", "full"}, default="diag"
-        A variance for each component, one for each of its coordinates, a covariance matrix that all
-        share, or one for each component.
+        One variance for each component, one for each of its coordinates, one covariance matrix shared by all
+        components, or one for each.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
-        which suits columns of unit scale. "auto" takes 1.5 times a high quantile of the rows' norms, released
-        for a fiftieth of ``mu^2``, or None's where there are too few rows.
+        which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
+        the rows' norms and uses 1.5 times that, or the default if there are too few rows.
     weight_concentration_prior : float, default=1.0
-        Of the weights' symmetric Dirichlet prior.
+        Concentration of the symmetric Dirichlet prior of the weights.
     mean_prior_scale : float or None, default=None
         Prior standard deviation of a mean's coordinates. None is ``data_norm``.
     degrees_of_freedom_prior : float or None, default=None
-        Of the precisions' Wishart prior, above ``n_features - 1`` then; variances alone have twice the
-        shape of a Gamma prior here. None is ``n_features`` for "tied" and "full", else 1: the draws are of
-        few records' information where noise is large, and a prior that weighs several would decide them.
+        Degrees of freedom of the Wishart prior of precision matrices, which must be above ``n_features - 1``;
+        with "spherical" and "diag", twice the shape of the Gamma prior of a precision. None is ``n_features``
+        for "tied" and "full", else 1: if the noise is large, the draws carry the information of few records,
+        and a prior that is worth several would dominate.
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
     sampler : str or Sampler, default="auto"
-        "noise_aware" draws from the posterior given noisy statistics of the components, with the noise
-        accounted for: intervals that cover as often as they say, and any number of draws. Others are
-        chains, objects of `skdpbayes.samplers`, which have options, or their names for the defaults: `SGLD`
-        ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a thermostat (`SGNHT`,
-        "sgnht"); or random walks near the private start, of which accept/reject decisions are paid for and
-        which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
-        "dp_fast_mh_gaussian"). An object of your own goes, too. "auto" is "noise_aware", but "sghmc" where
-        ``temperature``, ``n_steps`` or an option of a chain is given, or where there are more than 3,000
-        statistics. Options are set by ``sampler__name``, also where the sampler is given by its name.
+        The algorithm: an object of `skdpbayes.samplers`, or your own, or a name for the defaults.
+        "noise_aware" draws from the posterior given noisy statistics of the components and accounts for the
+        noise: its intervals cover at their stated level, and it makes any number of draws. The others are
+        chains: "sgld" (`SGLD`), "sghmc" (`SGHMC`, underdamped), "sgnht" (`SGNHT`, with a thermostat), and the
+        random walks "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian", which spend their budget on
+        accept/reject decisions near a private start and suit few parameters and many rows. "auto" is
+        "noise_aware", or "sghmc" if ``temperature``, ``n_steps`` or an option of a chain is given or if there
+        are more than 3,000 statistics. ``sampler__name`` sets an option, even if the sampler is given by
+        name.
     temperature : float or "auto", default="auto"
         Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
-        is the lowest value from 1 on that the budget affords, given the chain's released start.
+        is the lowest temperature, at least 1, that the budget affords given the chain's released start.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100.
+        Number of draws to keep; "auto" is 100.
     n_steps : int or "auto", default="auto"
-        Number of updates of a chain; the passes that look for its start come on top.
+        Number of updates of a chain. The passes that look for its start are not included.
     max_components : int, default=10
-        The most components for "auto": a public number.
+        Largest number of components that "auto" may choose: a public number.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What the guarantee compares: tables that differ in one row's content, the size being public, or
-        in one row's presence.
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
     public_size : int or None, default=None
-        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+        Under "add_or_remove_one", the public number that plans use as the size of the table, which is itself
+        private.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
-        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
-        is not: ``public_size`` may say about how many are used.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
+        each person, chosen at random. Under "replace_one" the number of persons is then public and the number
+        of rows private; ``public_size`` may state roughly how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness from the operating system. A known or repeated seed voids
+        None uses cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
     verbose : int, default=0
         Show progress if positive.
@@ -111,45 +113,45 @@ class DPGaussianMixturePosterior(
     n_components_ : int
         Number of components of the draws.
     weights_ : ndarray of shape (n_components,)
-        Posterior means of the weights, falling.
+        Posterior means of the weights, in descending order.
     means_ : ndarray of shape (n_components, n_features)
         Posterior means of the components' means.
     covariances_ : ndarray
-        Posterior means of the covariances, of the shape that ``GaussianMixture`` has: (n_components,) if
+        Posterior means of the covariances, of the same shape as in ``GaussianMixture``: (n_components,) if
         "spherical", (n_components, n_features) if "diag", (n_features, n_features) if "tied", and
         (n_components, n_features, n_features) if "full".
     precisions_ : ndarray
         Inverse of ``covariances_``, of the same shape.
     posterior_samples_ : MixtureDraws
-        The draws, relabelled.
+        The draws, with consistent labels of the components.
     data_norm_ : float
         Norm to which rows are clipped.
     spent_epsilon_, spent_delta_ : float
         What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
-        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+        The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : Plan
-        What was released, or what a chain did after its start was released, at the cost of both; it prints
-        readably.
+        What was released, or what a chain did after its start was released, at the cost of both. Printing it
+        gives a readable summary.
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released beside draws; with random walks ``acceptance_rate`` and ``n_iter``, the
-        proposals that were made; with "noise_aware" ``posterior``, from which more are drawn.
+        What the sampler released besides the draws. With random walks ``acceptance_rate`` and ``n_iter``, the
+        number of proposals. With "noise_aware" ``posterior``, from which more can be drawn.
     n_iter_ : int
-        Number of passes over the table, or of updates of a chain and its start.
+        Number of passes over the table; for a chain, of updates including those of its start.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if there were any.
+        Names of the columns, if ``X`` had any.
 
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
-        spent then.
+        If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
+        if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings, e.g. that there are more components than rows support.
+        If the plan has warnings, e.g. that there are too few rows for so many components.
 
     See Also
     --------
@@ -158,16 +160,17 @@ class DPGaussianMixturePosterior(
 
     Notes
     -----
-    Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not be one.
+    Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not integrate to one.
 
-    Draws of "noise_aware" are around one mode, and intervals say nothing of others. A chain may switch the
-    components' labels: its draws are relabelled by Stephens' algorithm [1]_, with the Kullback-Leibler
-    divergence of weighted components as its loss. Components are sorted by their mean weight. Where draws say
-    little of the components, at small ``epsilon``, relabelled means are no better separated than that.
+    Draws of "noise_aware" surround one mode of the posterior, and intervals do not cover others. A chain may
+    switch the labels of the components, so its draws are relabelled by Stephens' algorithm [1]_, with the
+    Kullback-Leibler divergence of weighted components as its loss. Components are sorted by their mean
+    weight. If the draws carry little information about the components, as at small ``epsilon``, relabelling
+    cannot separate their means any better.
 
-    What scikit-learn's ``GaussianMixture`` does with the table it was fitted on is left out: labels of
-    its rows (``fit_predict``), ``aic`` and ``bic`` would have to read the table again, beyond the plan.
-    `predict` and `score` are for other rows: what they return is as private as those.
+    Methods of scikit-learn's ``GaussianMixture`` that read the training table again are left out, because no
+    plan covers them: ``fit_predict``, ``aic`` and ``bic``. `predict` and `score` are for other rows, and what
+    they return is as private as those rows.
 
     References
     ----------
@@ -201,7 +204,7 @@ class DPGaussianMixturePosterior(
         "covariance_prior": [None, _POSITIVE],
     }
 
-    # The farthest rows of a Gaussian are clipped less often then.
+    # With room above the quantile, the farthest rows of a Gaussian are clipped less often.
     _norm_room = 1.5
 
     def __init__(
@@ -253,7 +256,7 @@ class DPGaussianMixturePosterior(
         return MixtureSampler(super()._sampler(), chooses=self.n_components == "auto")
 
     def _bounds(self, n_features):
-        """Return the model's public numbers, with defaults in place of None."""
+        """Return the public numbers of the model, with defaults in place of None."""
         norm = self._norm(n_features)
         degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
         if degrees is None:
@@ -273,26 +276,26 @@ class DPGaussianMixturePosterior(
             covariance=float(covariance),
         )
 
-    def privacy_plan(self, n_samples: int, n_features: int) -> Any:
-        """What a fit would do and cost; no data are needed.
+    def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
+        """Return what a fit would do and cost, without any data.
 
         Parameters
         ----------
         n_samples : int
-            Rows of the table; persons, with ``max_rows_per_group``. Under
+            Number of rows; of persons, with ``max_rows_per_group``. Under
             ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
         n_features : int
-            Columns of the table.
+            Number of columns.
 
         Returns
         -------
         plan : Plan
-            Prints readably; its attributes are public numbers.
+            Its attributes are public numbers; printing it gives a readable summary.
 
         Raises
         ------
         ValueError, TypeError
-            If a parameter is invalid, or if the options cannot all hold.
+            If a parameter is invalid, or if the options contradict each other.
 
         Examples
         --------
@@ -321,15 +324,14 @@ class DPGaussianMixturePosterior(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Dense. Rows beyond ``data_norm`` are clipped to it.
+            Dense. Rows longer than ``data_norm`` are clipped to it.
         y : ignored
         groups : array-like of shape (n_samples,), default=None
-            Whose row it is, with ``max_rows_per_group``.
+            The person each row belongs to; required with ``max_rows_per_group``.
         client : distributed.Client or None, default=None
-            Dask client that computes on collections. None takes the current one, or this process if
-            there is none.
+            Dask client for collections. None uses the current client, or this process if there is none.
         **others : dict
-            Refused, ``sample_weight`` among them: all rows count 1.
+            Refused, including ``sample_weight``: every row has weight 1.
 
         Returns
         -------
@@ -338,10 +340,10 @@ class DPGaussianMixturePosterior(
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
-            then.
+            If a parameter or the table is invalid, or if the options contradict each other. Nothing
+            is spent.
         BudgetExceededError
-            If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         refuse_weights(self, others)
         self._validate_params()
@@ -356,9 +358,8 @@ class DPGaussianMixturePosterior(
             model = posterior.model
         self.data_norm_, self.n_components_ = model.data_norm, model.n_components
         parts, order = unpack_mixture(draws, model), None
-        if (
-            posterior is not None
-        ):  # Around one mode draws have one labelling, and later ones the same.
+        if posterior is not None:
+            # Draws around one mode share their labels, and later draws must have the same.
             order = np.argsort(-parts[0].mean(axis=0), kind="stable")
         self._summarise(*parts, order)
         return self

@@ -1,4 +1,4 @@
-"""A private Bayesian neural network: draws of its weights, and what they predict together.
+"""Private Bayesian neural networks: draws of their weights, and predictions averaged over them.
 
     p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
     p(y | x, data)  = mean over draws of p(y | x, theta).
@@ -29,77 +29,74 @@ from .random import public_generator
 from .samplers import Sampler
 from .samplers.network import NetworkSampler
 from .targets.layers import layer_sizes, layers_of, random_start
-from .targets.mlp import (
-    ACTIVATIONS,
-    make_mlp,
-    mlp_bounds,
-    scaled_rows,
-)
+from .targets.mlp import ACTIVATIONS, make_mlp, mlp_bounds, scaled_rows
 
-# Weights of other sizes are no use for rows of a usual one.
+# Weights outside this range are of no use for rows of any usual length.
 PRIOR_SCALES = (1e-6, 1e6)
 _CHUNK_ROWS = 8192
-# With data_norm="auto" the typical norm is between this and a thousandth of it, for columns of unit scale.
+# With data_norm="auto", the typical norm is searched between this value and a thousandth of it, in units of
+# sqrt(n_features).
 _WIDEST = 30.0
 
 
 class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     """Differentially private Bayesian neural network: a multi-layer perceptron classifier.
 
-    Draws of the weights are released under differential privacy, with the budget fixed before the data
-    are read; predictions average over the draws.
+    A fit releases draws of the weights under differential privacy. The budget is fixed before the data are
+    read. Predictions average over the draws.
 
     Parameters
     ----------
     hidden_layer_sizes : tuple of int, default=(128,)
-        Units of the hidden layers.
+        Number of units of each hidden layer.
     epsilon : float, default=1.0
-        Ceiling on the privacy loss; see ``spent_epsilon_``. ``inf`` asks for no privacy.
+        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        privacy.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
     activation : {"tanh", "relu"}, default="tanh"
-        Of the hidden layers. Bounded units suffer less from noise.
+        Activation function of the hidden layers. Bounded units suffer less from noise.
     sampler : str or Sampler, default="sghmc"
-        The algorithm: an object of `skdpbayes.samplers`, which has its options, or the name of one for its
-        defaults. `SGLD` ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), the same with a thermostat
-        (`SGNHT`, "sgnht"), or a Gaussian with independent coordinates that is fitted to the posterior
-        (`BayesByBackprop`, "bbb"). An object of your own goes, too. Options are set by ``sampler__name``,
-        also where the sampler is given by its name.
+        The algorithm: an object of `skdpbayes.samplers`, or your own, or a name for the defaults: "sgld"
+        (`SGLD`), "sghmc" (`SGHMC`, underdamped), "sgnht" (`SGNHT`, with a thermostat), or "bbb"
+        (`BayesByBackprop`, which fits a Gaussian with independent coordinates to the posterior).
+        ``sampler__name`` sets an option, even if the sampler is given by name.
     clip_norm : float, default=1.0
-        Norm to which every record's gradient is clipped. Steps are reckoned for it.
+        Norm to which the gradient of every record is clipped. The step size is chosen to suit it.
     data_norm : float, "auto" or None, default=None
-        Rows beyond this norm are clipped to it, in `fit` and in predictions: a public number between 1e-60
-        and 1e60. None is ``sqrt(n_features)``, which suits columns of unit scale; "auto" is 30 times that.
-        Rows are divided by a norm that is typical of them, chosen privately between this one and a
-        thousandth of it; by this one with ``calibration=0``, where a norm that clips some rows is better
-        than a large one, and "auto" is refused.
+        Norm to which rows are clipped, in `fit` and in predictions: a public number between 1e-60 and 1e60.
+        None is ``sqrt(n_features)``, which suits columns of unit scale; "auto" is 30 times that. Rows are
+        then divided by a typical norm, which is chosen privately between ``data_norm`` and a thousandth of
+        it. With ``calibration=0`` they are divided by ``data_norm`` itself: it should then be small enough
+        to clip some rows, and "auto" is refused.
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
     calibration : float, default=0.03
-        Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a
-        factor of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
-        overconfident then where labels are uncertain.
+        Share of the budget (of ``mu^2``), at most 0.5, that is spent on the typical norm of the rows and on a
+        factor that scales the logits so that confidence matches accuracy. With 0 there is neither, and
+        networks are overconfident where labels are uncertain.
     classes : array-like or None, default=None
-        The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
+        All labels that can occur. None uses the labels in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is what the
-        budget's noise and the longest step of use make of it, at most 1; a fixed one is at least 1. With
-        "bbb" the weight of the Kullback-Leibler term, 1 by default.
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" follows
+        from the noise of the budget and the longest useful step, and is at most 1; a number must be at least
+        1. With "bbb", the weight of the Kullback-Leibler term, 1 by default.
     n_steps : int or "auto", default="auto"
-        Updates; "auto" is 600 for chains.
+        Number of updates; "auto" is 600 for chains.
     n_draws : int or "auto", default="auto"
-        Number of draws that are kept; "auto" is 100.
+        Number of draws to keep; "auto" is 100.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What the guarantee compares: tables that differ in one row's content, the size being public, or
-        in one row's presence.
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
     public_size : int or None, default=None
-        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+        Under "add_or_remove_one", the public number that plans use as the size of the table, which is itself
+        private.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
-        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
-        is not: ``public_size`` may say about how many are used.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
+        each person, chosen at random. Under "replace_one" the number of persons is then public and the number
+        of rows private; ``public_size`` may state roughly how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness from the operating system. A known or repeated seed voids
+        None uses cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
     verbose : int, default=0
         Show progress if positive.
@@ -107,47 +104,49 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     Attributes
     ----------
     posterior_samples_ : ndarray of shape (n_draws, n_parameters)
-        The draws; `layers` takes them apart.
+        The draws; `layers` splits them into weights and biases.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     layer_sizes_ : tuple of int
-        Units of every layer: columns, hidden layers, classes.
+        Number of units of each layer: columns, hidden layers, classes.
     n_layers_ : int
-        Number of layers, inputs included.
+        Number of layers, including the inputs.
     n_outputs_ : int
-        Number of outputs: one for every class.
+        Number of outputs: one for each class.
     activation_ : str
-        That of the hidden layers.
+        Activation function of the hidden layers.
     out_activation_ : str
         "softmax".
     data_norm_ : float
         Norm to which rows are clipped.
     row_norm_ : float
-        Norm by which they are divided.
+        Norm by which rows are divided.
     spent_epsilon_, spent_delta_ : float
         What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
-        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+        The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : Plan
-        What was done; it prints readably.
+        What the fit did; printing it gives a readable summary.
     temperature_ : float
         Nominal temperature of the draws: that of the added noise. Batches add to it.
     released_ : Bunch
-        What was released beside draws: ``row_norm``, as a part of ``data_norm_``, and ``logit_scale``, which
-        is in the last layer's weights already; with "bbb" ``variational_mean`` and ``variational_scale``,
-        mean and deviation of every weight.
+        What was released besides the draws: ``row_norm``, as a fraction of ``data_norm_``, and
+        ``logit_scale``, which the weights of the last layer already include. With "bbb" ``variational_mean``
+        and ``variational_scale``, the mean and deviation of every weight.
     n_iter_ : int
         Number of updates.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if there were any.
+        Names of the columns, if ``X`` had any.
 
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), or if a fit is interrupted: its whole plan is
-        spent then.
+        If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
+        if a fit is interrupted, which spends its whole plan.
+    ConvergenceWarning
+        If the plan has warnings.
 
     See Also
     --------
@@ -156,13 +155,14 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     Notes
     -----
     Steps are Poisson-subsampled Gaussian mechanisms on sums of clipped gradients [1]_, accounted for by
-    their privacy loss distribution. The chain [2]_ is that of a posterior if steps are short and gradients
-    are seldom clipped. With a private budget neither holds: steps are few, and at small budgets short, so
-    that draws stay close to each other and their spread understates what is not known.
+    their privacy loss distribution. The chain [2]_ samples the posterior if steps are short and gradients
+    are seldom clipped. Under a private budget it does not: there are few steps, and at small budgets short
+    ones, so that the draws stay close together and their spread understates the uncertainty.
 
-    Clipping makes networks overconfident: labels that they do not expect have long gradients. So records that
-    agree with a network are weighted down as well, as far as noise permits, and a choice by the exponential
-    mechanism scales the logits until confidence is accuracy, on average over the table.
+    Clipping makes networks overconfident, because unexpected labels have long gradients. Records that agree
+    with the network are therefore given less weight too, as far as the noise permits, and a scale of the
+    logits is chosen by the exponential mechanism so that confidence equals accuracy on average over the
+    table.
 
     References
     ----------
@@ -192,7 +192,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         "classes": [None, "array-like"],
     }
 
-    # The calibration releases a norm in any case.
+    # The calibration already releases a norm.
     _releases_norm = False
 
     def __init__(
@@ -247,7 +247,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
             return super()._norm(n_features)
         if not self.calibration:
             raise ValueError(
-                "data_norm='auto' is chosen by the calibration: leave calibration above 0, or give a number."
+                "data_norm='auto' needs the calibration, which chooses the norm: leave calibration above 0, "
+                "or set data_norm to a number."
             )
         return _WIDEST * math.sqrt(n_features)
 
@@ -262,7 +263,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         return layer_sizes(n_features, map(int, hidden), n_classes)
 
     def _plan(self, n_samples, n_features, n_classes):
-        self._norm(n_features)  # Refused here if out of range, though plans do not depend on it.
+        self._norm(n_features)  # Plans do not depend on it, but a bad one should be refused here.
         sizes = self._sizes(n_features, n_classes)
         bounds = mlp_bounds(sizes, float(self.clip_norm), float(self.prior_scale) ** -2.0)
         return self._make_plan(bounds, self._public_size(n_samples))
@@ -277,13 +278,13 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows beyond ``data_norm`` are clipped to it. They are read in single precision.
+            Rows longer than ``data_norm`` are clipped to it. They are read in single precision.
         y : array-like of shape (n_samples,)
             Labels.
         groups : array-like of shape (n_samples,), default=None
-            Whose row it is, with ``max_rows_per_group``.
+            The person each row belongs to; required with ``max_rows_per_group``.
         **others : dict
-            Refused, ``sample_weight`` among them: all rows count 1.
+            Refused, including ``sample_weight``: every row has weight 1.
 
         Returns
         -------
@@ -292,10 +293,10 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the table is invalid, or if the options cannot all hold. Nothing is spent
-            then.
+            If a parameter or the table is invalid, or if the options contradict each other. Nothing
+            is spent.
         BudgetExceededError
-            If an active `PrivacyLedger` does not allow the plan. Nothing is spent then.
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         refuse_weights(self, others)
         self._validate_params()
@@ -325,19 +326,19 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     # From the draws
 
-    def layers(self, draws: np.ndarray | None = None) -> Any:
-        """Take draws apart into weights and biases.
+    def layers(self, draws: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Split draws into weights and biases.
 
         Parameters
         ----------
         draws : ndarray of shape (n_draws, n_parameters) or None, default=None
-            None is ``posterior_samples_``.
+            The draws; None is ``posterior_samples_``.
 
         Returns
         -------
         layers : list of (weights, biases)
-            For every layer, arrays of shape (n_draws, units before, units) and (n_draws, units). Weights of
-            the first layer are for rows divided by ``row_norm_ / 4``.
+            For each layer, arrays of shape (n_draws, units of the layer before, units) and (n_draws, units).
+            Weights of the first layer apply to rows divided by ``row_norm_ / 4``.
         """
         check_is_fitted(self)
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)

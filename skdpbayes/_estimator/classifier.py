@@ -25,27 +25,27 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         return tags
 
     def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Any:
-        """What a fit would do and cost; no data are needed.
+        """Return what a fit would do and cost, without any data.
 
         Parameters
         ----------
         n_samples : int
-            Rows of the table; persons, with ``max_rows_per_group``. Under
+            Number of rows; of persons, with ``max_rows_per_group``. Under
             ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
         n_features : int
-            Columns of the table.
+            Number of columns.
         n_classes : int, default=2
             Number of labels; ``classes`` decides if it is given.
 
         Returns
         -------
         plan : Plan
-            Prints readably; its attributes are public numbers.
+            Its attributes are public numbers; printing it gives a readable summary.
 
         Raises
         ------
         ValueError, TypeError
-            If a parameter is invalid, or if the options cannot all hold.
+            If a parameter is invalid, or if the options contradict each other.
 
         Examples
         --------

@@ -64,13 +64,13 @@ def dp_accuracy_score(
     y_pred : array-like of shape (n_samples,)
         Predicted labels.
     epsilon : float
-        What the score may spend; ``inf`` adds no noise.
+        Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         The noise is pure: nothing is bought by a delta, which is only what ``spent_epsilon`` is reported at.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness; a known or repeated seed voids the guarantee.
+        None uses cryptographic randomness; a known or repeated seed voids the guarantee.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def dp_accuracy_score(
     ValueError, TypeError
         If the columns are not labels of the same length. Nothing is spent then.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------
@@ -135,11 +135,11 @@ def dp_mean_score(
         Public bounds, in the units of the values, to which they are clipped. The noise is in proportion to
         their distance.
     epsilon : float
-        What the score may spend; ``inf`` adds no noise.
+        Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -153,7 +153,7 @@ def dp_mean_score(
     ValueError, TypeError
         If the bounds are invalid, or the values not finite. Nothing is spent then.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def dp_log_loss(
     y_pred : array-like of shape (n_samples, n_classes) or (n_samples,)
         Probabilities, of the second label if there is one column.
     epsilon : float
-        What the score may spend; ``inf`` adds no noise.
+        Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     labels : array-like of shape (n_classes,), default=None
@@ -212,7 +212,7 @@ def dp_log_loss(
         Smaller probabilities of the label that was right count as this, so that a loss is at most
         ``-log(smallest_probability)``, to which the noise is in proportion: 4.6 by default.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -224,9 +224,9 @@ def dp_log_loss(
     Raises
     ------
     ValueError, TypeError
-        If the columns are not what they should be. Nothing is spent then.
+        If a column or an option is invalid. Nothing is spent.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------
@@ -273,13 +273,13 @@ def dp_brier_score(
     y_proba : array-like of shape (n_samples,)
         Probabilities of the positive label.
     epsilon : float
-        What the score may spend; ``inf`` adds no noise.
+        Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     pos_label : int, float, bool or str, default=None
         The positive label; None is 1, of labels 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -291,9 +291,9 @@ def dp_brier_score(
     Raises
     ------
     ValueError, TypeError
-        If the columns are not what they should be. Nothing is spent then.
+        If a column or an option is invalid. Nothing is spent.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------

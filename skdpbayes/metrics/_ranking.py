@@ -47,13 +47,13 @@ def dp_roc_auc_score(
     y_score : array-like of shape (n_samples,)
         Probabilities of the positive label, or any other scores: only their order counts.
     epsilon : float
-        What the score may spend; ``inf`` adds no noise.
+        Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     pos_label : int, float, bool or str, default=None
         The positive label; None is 1, of labels 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     public_size : int, default=None
         Under ``add_or_remove_one`` a public number of rows that is at least 2: later ones are not read, and
         the noise is in proportion to it.
@@ -71,9 +71,9 @@ def dp_roc_auc_score(
     Raises
     ------
     ValueError, TypeError
-        If the columns are not what they should be. Nothing is spent then.
+        If a column or an option is invalid. Nothing is spent.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------

@@ -13,7 +13,7 @@ class _Released:
     Attributes
     ----------
     plan : ScorePlan
-        What was done.
+        What the fit did.
     """
 
     plan = None

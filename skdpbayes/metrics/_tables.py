@@ -65,7 +65,7 @@ def dp_confusion_matrix(
     labels : array-like of shape (n_classes,)
         All labels that can occur, in the order of rows and columns: public. Which ones do occur is not.
     epsilon : float
-        What the matrix may spend; ``inf`` adds no noise.
+        Privacy budget of the matrix; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     normalize : {"true", "pred", "all"} or None, default=None
@@ -88,7 +88,7 @@ def dp_confusion_matrix(
         If the columns are not labels of the same length, or hold labels that are not listed.
         Nothing is spent then.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def dp_calibration_curve(
     y_prob : array-like of shape (n_samples,)
         Probabilities of the positive label.
     epsilon : float
-        What the curve may spend; ``inf`` adds no noise.
+        Privacy budget of the curve; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     pos_label : int, float, bool or str, default=None
@@ -165,7 +165,7 @@ def dp_calibration_curve(
     n_bins : int, default=5
         Number of bins of equal width. Quantiles of the predictions would depend on the rows.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -180,9 +180,9 @@ def dp_calibration_curve(
     Raises
     ------
     ValueError, TypeError
-        If the columns are not what they should be. Nothing is spent then.
+        If a column or an option is invalid. Nothing is spent.
     BudgetExceededError
-        If an active ledger does not allow it. Nothing is spent then.
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
     Examples
     --------

@@ -107,7 +107,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         other by itself, delta has to be given, and the estimator's ``public_size`` is one of the part
         that is fitted on.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
+        None uses cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
         the random states of candidates.
 
     Attributes
@@ -129,9 +129,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     spent_epsilon_, spent_delta_ : float
         What the search cost.
     privacy_cost_ : PrivacyCost
-        The cost itself: converts to any (epsilon, delta), and composes with ``+``.
+        The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : SelectionPlan
-        What was done; it prints readably.
+        What the fit did; printing it gives a readable summary.
     classes_, n_features_in_
         Of the best estimator.
 
@@ -212,7 +212,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return tags
 
     def privacy_plan(self, n_samples: int) -> Any:
-        """What a search would do and cost; no data are needed.
+        """Return what a search would do and cost, without any data.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         ValueError
             If a parameter is invalid, or candidates cannot be accounted for.
         BudgetExceededError
-            If an active ledger does not allow the plan. Nothing is spent then.
+            If an active ledger does not allow the plan. Nothing is spent.
         RuntimeError
             If all candidates failed; the plan is spent.
         """

@@ -52,11 +52,11 @@ class PrivatePipeline(Pipeline):
     Attributes
     ----------
     plan_ : PipelinePlan
-        What was done.
+        What the fit did.
     privacy_cost_ : PrivacyCost
         What all steps spent together.
     spent_epsilon_, spent_delta_ : float
-        The same as numbers.
+        The cost as numbers.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class PrivatePipeline(Pipeline):
         return super().get_metadata_routing().add_self_request(self)
 
     def privacy_plan(self, n_samples: int, n_features: int) -> Any:
-        """What a fit would do and cost; no data are needed.
+        """Return what a fit would do and cost, without any data.
 
         Parameters
         ----------
         n_samples : int
-            Rows of the table; persons, with ``max_rows_per_group``.
+            Number of rows; of persons, with ``max_rows_per_group``.
         n_features : int
             Columns that come in.
 
@@ -118,7 +118,7 @@ class PrivatePipeline(Pipeline):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
-            Whose row it is, with ``max_rows_per_group``.
+            The person each row belongs to; required with ``max_rows_per_group``.
         **params : dict
             Passed on, as by scikit-learn's Pipeline.
 
@@ -138,7 +138,7 @@ class PrivatePipeline(Pipeline):
         ValueError
             The same with ``strict``; or if the budget cannot be split. Nothing is spent then.
         BudgetExceededError
-            If an active ledger does not allow it. Nothing is spent then.
+            If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
         self._report_leaks(issparse(X))
         n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])

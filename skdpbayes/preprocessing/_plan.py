@@ -90,7 +90,7 @@ class PrivateTransformerMixin:
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
 
     def privacy_plan(self, n_samples: int, n_features: int) -> "TransformerPlan":
-        """What a fit would do and cost; no data are needed.
+        """Return what a fit would do and cost, without any data.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class PrivateTransformerMixin:
             Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
             ``public_size`` instead.
         n_features : int
-            Columns of the table.
+            Number of columns.
 
         Returns
         -------

@@ -44,7 +44,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if there were any.
+        Names of the columns, if ``X`` had any.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if there were any.
+        Names of the columns, if ``X`` had any.
 
     Examples
     --------

@@ -41,26 +41,26 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     delta : float, default=None
         None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public, or private as well.
     public_size : int, default=None
-        Under ``add_or_remove_one`` a public number of rows, for plans.
+        Under "add_or_remove_one", the public number of rows that plans use.
     random_state : None, int, RandomState instance or Generator, default=None
-        None takes cryptographic randomness; a known or repeated seed voids the guarantee.
+        None uses cryptographic randomness; a known or repeated seed voids the guarantee.
 
     Attributes
     ----------
     statistics_ : ndarray of shape (n_features_in_,)
         What is filled in, in the units of the columns.
     plan_ : TransformerPlan
-        What was done.
+        What the fit did.
     privacy_cost_ : PrivacyCost
-        What was spent.
+        Cost of the fit.
     spent_epsilon_, spent_delta_ : float
-        The same as numbers.
+        The cost as numbers.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if there were any.
+        Names of the columns, if ``X`` had any.
 
     Examples
     --------
@@ -140,9 +140,9 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter or the table is invalid. Nothing is spent then.
+            If a parameter or the table is invalid. Nothing is spent.
         BudgetExceededError
-            If an active ledger does not allow it. Nothing is spent then.
+            If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
         self._validate_params()
         with read_table(self, X, **_KINDS) as table:
