@@ -368,7 +368,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     # From the draws
 
     @silently()
-    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more threads.
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)

@@ -1,9 +1,7 @@
-"""What the private classifiers share: plans without data, and predictions by averages over draws.
+"""What the private classifiers share: plans without data, and predictions averaged over draws.
 
 p(y | x, data) = mean over draws of p(y | x, theta)
 """
-
-from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -11,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from .._checks import check_sizes
 from .._collections import by_blocks
 from .._typing import MatrixLike
+from ..samplers import Plan
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
 
@@ -20,11 +19,11 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # On the tiny tables of scikit-learn's checks a finite budget leaves little to see.
+        # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.
         tags.classifier_tags.poor_score = self.epsilon != np.inf
         return tags
 
-    def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Any:
+    def privacy_plan(self, n_samples: int, n_features: int, n_classes: int = 2) -> Plan:
         """Return what a fit would do and cost, without any data.
 
         Parameters
@@ -35,7 +34,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         n_features : int
             Number of columns.
         n_classes : int, default=2
-            Number of labels; ``classes`` decides if it is given.
+            Number of labels; ignored if ``classes`` is given.
 
         Returns
         -------
@@ -69,7 +68,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Sparse where `fit` takes it.
+            Sparse only if `fit` accepts sparse tables.
 
         Returns
         -------
@@ -85,7 +84,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows beyond ``data_norm`` are clipped, as in `fit`.
+            Rows longer than ``data_norm`` are clipped, as in `fit`.
 
         Returns
         -------

@@ -1,21 +1,26 @@
-"""What coefficients are likely to be: intervals, and a table of them; see `intervals`.
+"""Posterior intervals of coefficients, and a table that summarises them; see `intervals`.
 
 Everything here is post-processing of what was released.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .intervals import interval_ends, interval_table, required_pandas
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class CoefficientsMixin:
     """For estimators with ``posterior_samples_`` of shape (n_draws, n_blocks, n_features + intercept)."""
 
     def posterior_interval(self, level: float = 0.9) -> np.ndarray:
-        """Equal-tailed posterior intervals of the coefficients; post-processing, and free.
+        """Equal-tailed posterior intervals of the coefficients; they spend no budget.
 
         Parameters
         ----------
@@ -35,13 +40,14 @@ class CoefficientsMixin:
         Warns
         -----
         UserWarning
-            If draws are not a calibrated posterior, as those of chains under privacy are not.
+            If the posterior is not calibrated, as with chains under privacy.
 
         Notes
         -----
-        Of several classes labels tell differences between coefficients only; what all classes have in common
-        follows the prior. So every single interval is about as wide as the prior's: take quantiles of
-        differences, such as ``posterior_samples_[:, 1] - posterior_samples_[:, 0]``.
+        With more than two classes, the labels determine only differences between the coefficients of
+        classes; what all classes have in common follows the prior. Each interval is therefore about as wide
+        as the prior's. Use quantiles of differences instead, such as those of
+        ``posterior_samples_[:, 1] - posterior_samples_[:, 0]``.
 
         Examples
         --------
@@ -55,10 +61,10 @@ class CoefficientsMixin:
         check_is_fitted(self)
         return interval_ends(self, level, self.posterior_samples_)
 
-    def summary(self, level: float = 0.9) -> Any:
-        """A table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the coefficients: means, deviations, intervals, and what privacy adds to their width.
 
-        Needs pandas.
+        Requires pandas. It spends no budget.
 
         Parameters
         ----------
@@ -68,10 +74,11 @@ class CoefficientsMixin:
         Returns
         -------
         table : pandas.DataFrame
-            A row for every coefficient, by the names of columns; of several classes by (class, name). Columns
-            are ``mean``, ``sd``, the interval's ends by their percentages, ``sd_without_privacy``, as far as
-            what was released tells, and ``share_of_privacy``, that of the width which privacy adds. The last
-            two are nan where draws are not calibrated.
+            One row for each coefficient, indexed by the name of its column, or by (class, name) with more
+            than two classes. The columns are ``mean``, ``sd``, the ends of the interval (named by their
+            percentages), ``sd_without_privacy`` (an estimate from what was released), and
+            ``share_of_privacy``, the share of the width that privacy adds. The last two are nan if the
+            posterior is not calibrated.
 
         Raises
         ------
@@ -109,7 +116,7 @@ class CoefficientsMixin:
         return interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
 
     def _deviations_without_privacy(self, deviations):
-        """Return the deviations that coefficients would have had, as far as releases tell; else nan."""
+        """Estimate the deviations without privacy from what was released; nan if that is not possible."""
         if not self.plan_.budget.is_private:
             return deviations
         posterior = self.released_.get("posterior")
@@ -125,7 +132,7 @@ class CoefficientsMixin:
         draws, n_features = self.posterior_samples_, self.n_features_in_
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
         coords = {
-            # Two classes have one block, which is that of the second.
+            # With two classes there is one block, for the second class.
             "class": self.classes_[-draws.shape[1] :],
             "feature": np.asarray(names, dtype=str),
         }

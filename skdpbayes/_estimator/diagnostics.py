@@ -1,11 +1,11 @@
-"""How many independent draws a chain is worth, and draws for ArviZ, with names for their coordinates.
+"""Effective sample sizes of chains, and named draws for ArviZ.
 
     ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
 
 Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and Bürkner,
 "Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC",
-Bayesian Analysis 2021). ArviZ cuts every chain in two, but gives nan for a single one; two halves of
-the same chain are compared by quarters. So the one chain of a fit is cut into two.
+Bayesian Analysis 2021). ArviZ splits every chain in two, but returns nan for a single chain. The one chain of
+a fit is therefore presented as two halves, of which ArviZ compares the quarters.
 """
 
 import math
@@ -13,17 +13,17 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-# ArviZ computes nothing from shorter chains.
+# ArviZ has no diagnostics for shorter chains.
 LEAST_DRAWS = 4
-# Worth of draws without privacy: means within a twentieth of a deviation, typically.
+# Wanted effective size without privacy: means are then typically within a twentieth of a deviation.
 _WANTED_SIZE = 400
 _COLUMNS = 64
-# Chance of a warning where the prior is right: at most this.
+# Largest probability of a warning if the prior is right.
 _SURPRISE = 0.01
 
 
 def effective_size(draws):
-    """Return how many independent draws a chain's are worth in the coordinate that moves slowest.
+    """Return the smallest effective sample size of a chain's coordinates.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def _effective_sizes(draws):
     n = len(draws)
     spectrum = np.abs(np.fft.rfft(draws - draws.mean(axis=0), 2 * n, axis=0)) ** 2
     covariances = np.fft.irfft(spectrum, axis=0)[: n - n % 2]
-    with np.errstate(invalid="ignore"):  # A coordinate that never moved is worth nothing.
+    with np.errstate(invalid="ignore"):  # A coordinate that never moved gives nan.
         pairs = (covariances[::2] + covariances[1::2]) / covariances[0]
     positive = np.logical_and.accumulate(pairs > 0, axis=0)
     time = 2.0 * np.sum(np.where(positive, pairs, 0.0), axis=0) - 1.0
@@ -50,9 +50,9 @@ def _effective_sizes(draws):
 
 
 def shortness(draws, plan):
-    """Return what to warn of where a chain without privacy is short, a tuple of str.
+    """Return a tuple with a warning if a chain without privacy is too short, else an empty one.
 
-    With privacy a chain is as long as the budget makes it, and the plan says so.
+    With privacy the budget limits the length of a chain, and the plan warns of it.
     """
     n_draws = len(draws)
     if plan.budget.is_private or n_draws < 2 * LEAST_DRAWS:
@@ -61,18 +61,18 @@ def shortness(draws, plan):
     if size >= wanted:
         return ()
     longer = math.ceil(plan.n_steps * wanted / size)
-    other = "" if plan.name == "sgfs" else ", or take sampler='auto', which needs fewer steps"
+    other = "" if plan.name == "sgfs" else ", or use sampler='auto', which needs fewer steps"
     return (
-        f"the {n_draws} draws are worth about {size:.0f} independent ones where they move slowest, less than "
-        f"{wanted}: take n_steps={longer:,} or more, in place of {plan.n_steps:,}{other}.",
+        f"in the coordinate that mixes slowest, the {n_draws} draws are worth about {size:.0f} independent "
+        f"ones, fewer than {wanted}: set n_steps={longer:,} or more instead of {plan.n_steps:,}{other}.",
     )
 
 
 def narrowness(coefficients, prior_scale, plan):
-    """Return what to warn of where coefficients are far wider than their prior, a tuple of str.
+    """Return a tuple with a warning if coefficients are far wider than their prior, else an empty one.
 
-    Under the prior ``||coef||^2 / prior_scale^2`` is chi-squared, and less for posterior means. It is
-    computed from what was released.
+    Under the prior ``||coef||^2 / prior_scale^2`` is chi-squared, and smaller for posterior means. The check
+    uses only what was released.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def narrowness(coefficients, prior_scale, plan):
     if not plan.is_calibrated or scales**2 <= chi2.isf(_SURPRISE, coefficients.size):
         return ()
     return (
-        f"coefficients are {scales / math.sqrt(coefficients.size):.1f} prior deviations from zero, root mean "
-        f"square: prior_scale={prior_scale:.3g} holds them back, and intervals may be far too narrow. Set "
-        "a larger prior_scale before the fit where large effects are expected; another fit spends again.",
+        f"coefficients are {scales / math.sqrt(coefficients.size):.1f} prior deviations from zero (root mean "
+        f"square): prior_scale={prior_scale:.3g} shrinks them, and intervals may be far too narrow. Set a "
+        "larger prior_scale before the fit if you expect large effects; fitting again spends budget again.",
     )
 
 
 def to_arviz(variables, coords, plan, *, split=True):
-    """Return named draws as ArviZ's container.
+    """Return named draws in ArviZ's container.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ def to_arviz(variables, coords, plan, *, split=True):
     coords : dict of {str: array-like}
         Coordinates of these dimensions.
     plan : Plan
-        What was done; its numbers become attributes.
+        The plan of the fit; its numbers become attributes.
     split : bool, default=True
-        Whether the halves are two chains, given at least 8 draws.
+        Whether to present the halves as two chains if there are at least 8 draws.
 
     Returns
     -------
     data : arviz.InferenceData or xarray.DataTree
-        With the group ``posterior``; a DataTree from ArviZ 1 on.
+        Draws in the group ``posterior``; a DataTree since ArviZ 1.
 
     Raises
     ------
@@ -121,14 +121,14 @@ def to_arviz(variables, coords, plan, *, split=True):
         import arviz
     except ImportError as error:
         raise ImportError(
-            "to_arviz needs ArviZ, which comes with the extra 'diagnostics': "
+            "to_arviz requires ArviZ, which is part of the extra 'diagnostics': "
             'pip install "skdpbayes[diagnostics]"'
         ) from error
     n_draws = min(len(draws) for draws, _ in variables.values())
     if n_draws < LEAST_DRAWS:
         raise ValueError(
-            f"diagnostics of a chain take at least {LEAST_DRAWS} draws, and this fit released "
-            f"{n_draws}: see posterior_samples_ itself, or fit with a larger n_draws."
+            f"diagnostics of a chain require at least {LEAST_DRAWS} draws, and this fit released "
+            f"{n_draws}: use posterior_samples_ directly, or fit with a larger n_draws."
         )
     n_chains = 2 if split and n_draws >= 2 * LEAST_DRAWS else 1
     posterior = {name: _cut(draws, n_chains) for name, (draws, _) in variables.items()}
@@ -150,6 +150,6 @@ def to_arviz(variables, coords, plan, *, split=True):
 
 
 def _cut(draws, n_chains):
-    # What does not fit goes at the beginning, where a chain may still be on its way.
+    # An odd draw is dropped at the beginning, where the chain may not have converged.
     kept = draws[len(draws) % n_chains :].copy()
     return kept.reshape(n_chains, -1, *draws.shape[1:])

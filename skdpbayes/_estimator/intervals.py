@@ -1,4 +1,4 @@
-"""Intervals of what was drawn, and a table of them.
+"""Posterior intervals from draws, and a table of them.
 
     interval  = quantiles of the draws at (1 - level) / 2 and (1 + level) / 2
     widening  = 1 - (deviation without privacy) / (deviation of the draws)
@@ -12,12 +12,12 @@ import numpy as np
 
 from .._checks import check_level
 
-# Draws from which ends of intervals are read, if as many can be had.
+# Number of draws that intervals are computed from, if new ones are free.
 _FEW = 400
 
 
 def interval_ends(estimator, level, draws):
-    """Return ends of intervals, along a last axis of length 2.
+    """Return the ends of posterior intervals, along a last axis of length 2.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ def interval_ends(estimator, level, draws):
     check_level(level)
     if not estimator.plan_.is_calibrated:
         warnings.warn(
-            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: "
-            "intervals may cover less, or more, than they say. Take sampler='noise_aware' for "
-            "intervals, with up to 200 coefficients.",
+            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
+            "coverage of intervals may be below or above their level. Use sampler='noise_aware', for up to "
+            "200 coefficients.",
             UserWarning,
             stacklevel=3,
         )
@@ -61,7 +61,7 @@ def interval_table(draws, interval, without, index, level):
     index : sequence or pandas.Index
         Names of the rows.
     level : float
-        That of the intervals.
+        Level of the intervals.
     """
     pd = required_pandas()
     deviations = draws.std(axis=0)
@@ -80,11 +80,11 @@ def interval_table(draws, interval, without, index, level):
 
 
 def required_pandas():
-    """Return pandas, or raise an ImportError that says what it is for."""
+    """Return the module pandas, or raise an ImportError that says why it is needed."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError(
-            "summary makes a data frame, and needs pandas: pip install pandas"
+            "summary returns a data frame and requires pandas: pip install pandas"
         ) from error
     return pd

@@ -1,4 +1,4 @@
-"""Labels: which can occur is public, which do is not."""
+"""Class labels: which labels can occur is public, which of them do occur is private."""
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,39 +16,39 @@ def label_set(classes):
 
 
 def _numbered(labels, name):
-    """Return the sorted labels, and the number of each."""
+    """Return the distinct labels, sorted, and the index of each entry among them."""
     try:
         return np.unique(labels, return_inverse=True)
     except TypeError:
         pass
-    # Outside the handler: that error names kinds of values, and is no help.
+    # Outside the handler, because the caught error names types and would not help.
     raise ValueError(
         f"{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave "
-        "out rows without a label, and make labels one kind, e.g. by "
+        "out rows without a label, and make all labels one kind, e.g. by "
         f"{name} = np.asarray({name}).astype(str)."
     )
 
 
 def encode_labels(y, classes):
-    """Return the sorted labels, and the number of every row's label.
+    """Return the sorted labels, and the index of every row's label.
 
-    Where labels are declared, nothing is asked of ``y`` but that it holds no others: whether they are whole
-    numbers, or how many occur, must not show.
+    If the labels are declared, the only condition on ``y`` is that it holds no others. Whether its entries
+    are whole numbers, and how many different ones occur, must not be revealed.
     """
     if classes is None:
         labels, codes = _numbered(y, "y")
         check_classification_targets(y)
         if labels.size < 2:
             raise ValueError(
-                "y holds one class only, and a classifier needs two: name the labels that can occur, "
-                "e.g. classes=[0, 1], if the other one can occur."
+                "y holds only one class, and a classifier needs two: if others can occur, list all labels, "
+                "e.g. classes=[0, 1]."
             )
         return labels, codes
     labels = label_set(classes)
     try:
         codes = np.minimum(np.searchsorted(labels, y), labels.size - 1)
         known = np.array_equal(labels[codes], y)
-    except TypeError:  # Labels of another kind, which do not even compare.
+    except TypeError:  # Labels of another kind, which cannot be compared.
         known = False
     if not known:
         raise ValueError(

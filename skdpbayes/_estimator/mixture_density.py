@@ -1,11 +1,11 @@
-"""Many Gaussian mixtures: their densities at many points, in blocks that stay small.
+"""Densities of many Gaussian mixtures at many points, computed in small blocks.
 
     log p(x, k | s) = log w_sk + log det F_sk - |F_sk^T (x - m_sk)|^2 / 2 - (d / 2) log 2 pi,
     log p(x)        = log (1/S) sum_s sum_k p(x, k | s),
     p(k | x)        = (1/S) sum_s p(k | x, s),
 
-with factors ``F F^T`` of the precisions. On the log scale throughout, so that far points stay finite.
-Factors have shape (S, K, 1 or d) where they are diagonal, else (S, 1 or K, d, d), lower triangular.
+with factors ``F F^T`` of the precisions. All on the log scale, so that results stay finite at far points.
+Factors have shape (S, K, 1 or d) if they are diagonal, else (S, 1 or K, d, d), lower triangular.
 """
 
 import math
@@ -17,12 +17,12 @@ from scipy.special import logsumexp, softmax
 from .relabelling import relabel, reorder
 
 _BLOCK_ENTRIES = 2**18
-# The root of the largest double, with room for a sum of squares.
+# Square root of the largest double, with room for a sum of squares.
 _LARGEST_ROOT = 1e153
 
 
 class Mixtures(NamedTuple):
-    """Draws of a mixture, as densities need them.
+    """Draws of a mixture in the form that densities are computed from.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Mixtures(NamedTuple):
 
 
 class MixtureDraws(NamedTuple):
-    """Draws of a mixture, with the same labels in all of them.
+    """Draws of a mixture, with consistent labels of the components.
 
     Attributes
     ----------
@@ -68,12 +68,12 @@ def relabelled(weights, means, factors, covariance_type, order=None):
         Draws, as `unpack_mixture` returns them.
     covariance_type : {"spherical", "diag", "tied", "full"}
     order : ndarray of shape (n_components,) or None, default=None
-        The order in which components are put where all draws have the same labels already.
+        The order of the components, if all draws have the same labels already.
 
     Returns
     -------
     mixtures : Mixtures
-        With labels in common.
+        Draws with common labels.
     covariances : ndarray of the shape of ``factors``
     """
     if covariance_type == "tied":
@@ -103,7 +103,7 @@ def _covariances_of(factors):
 
 
 def log_density(X, mixtures):
-    """Log of the density averaged over the draws, of shape (n,)."""
+    """Return the log of the density averaged over the draws, of shape (n,)."""
     log_sums = np.full(X.shape[0], -np.inf)
     for rows, block in _log_joint_blocks(X, mixtures):
         log_sums[rows] = np.logaddexp(log_sums[rows], logsumexp(block, axis=(0, 1)))
@@ -111,7 +111,7 @@ def log_density(X, mixtures):
 
 
 def mean_responsibilities(X, mixtures):
-    """Probabilities of the components, averaged over the draws, of shape (n, K)."""
+    """Return the probabilities of the components, averaged over the draws, of shape (n, K)."""
     n_draws, n_components = mixtures.weights.shape
     sums = np.zeros((X.shape[0], n_components))
     for rows, block in _log_joint_blocks(X, mixtures):
@@ -120,7 +120,7 @@ def mean_responsibilities(X, mixtures):
 
 
 def sample_mixtures(n_samples, mixtures, rng):
-    """Draw points, each from one of the draws, and the components that they are from."""
+    """Sample points, each from one of the draws, and return them with their components."""
     n_draws, _, n_features = mixtures.means.shape
     draws = rng.randint(n_draws, size=n_samples)
     cumulative = np.cumsum(mixtures.weights[draws], axis=1)
@@ -141,7 +141,7 @@ def sample_mixtures(n_samples, mixtures, rng):
 def _log_joint_blocks(X, mixtures):
     """Yield slices of rows with ``log p(x, k | s)``, of shape (some draws, K, these rows)."""
     n_draws, n_components, n_features = mixtures.means.shape
-    # Squares of what lies beyond would overflow.
+    # Beyond this limit, squares would overflow.
     limit = _LARGEST_ROOT / (n_features**1.5 * max(1.0, float(np.abs(mixtures.factors).max())))
     n_rows = max(1, _BLOCK_ENTRIES // (n_components * n_features))
     for i in range(0, X.shape[0], n_rows):

@@ -1,14 +1,17 @@
-"""What a mixture's draws are good for: densities, labels, made-up rows, intervals.
+"""What can be computed from a mixture's draws: densities, labels, synthetic rows, intervals.
 
     p(x | data) = mean over draws of sum_k w_k N(x; m_k, C_k)
 
 Everything here is post-processing of what was released.
 """
 
+from __future__ import annotations
+
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +30,9 @@ from .mixture_density import (
 from .posterior import check_number_of_draws, choose_draws
 from .validation import validate_table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Dimensions of a draw's covariances, by their type.
 COVARIANCE_DIMS = {
     "spherical": ("component",),
@@ -34,15 +40,16 @@ COVARIANCE_DIMS = {
     "tied": ("feature", "other_feature"),
     "full": ("component", "feature", "other_feature"),
 }
-# Draws of deviations without privacy; rows that are tried at once, and of how many one must be in a box.
+# Number of draws for deviations without privacy; rows sampled at once, of which at least one in _RAREST must
+# be within the bounds.
 _FEW, _TRIED, _RAREST = 400, 10_000, 1000
 
 
 class MixtureDrawsMixin:
-    """For an estimator with a mixture's draws."""
+    """For estimators whose draws are mixtures."""
 
     def _summarise(self, weights, means, factors, order=None):
-        """Set the draws, with one labelling, and their means."""
+        """Set the relabelled draws, and their means."""
         self._order = order
         self._mixtures, draws = self._labelled(weights, means, factors)
         self.posterior_samples_ = draws
@@ -74,7 +81,7 @@ class MixtureDrawsMixin:
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            Finite, however far a row is: beyond what squares can hold it falls no further.
+            Always finite: beyond the distance whose square would overflow, it falls no further.
         """
         return log_density(self._validated(X), self._mixtures)
 
@@ -126,32 +133,36 @@ class MixtureDrawsMixin:
         return self.predict_proba(X).argmax(axis=1)
 
     def sample(
-        self, n_samples: int = 1, random_state: RandomStateLike = None, *, bounds: Any = None
-    ) -> np.ndarray:
-        """Sample new rows from the posterior predictive; post-processing, so it may be repeated for free.
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sample new rows from the posterior predictive; this spends no budget and may be repeated.
 
         Parameters
         ----------
         n_samples : int, default=1
-            How many; each picks a draw, then one of its components.
+            Number of rows. Each is sampled from one component of one draw, both chosen at random.
         random_state : None, int or RandomState, default=None
-            It need not be secret: the draws are public.
+            It need not be kept private, because the draws are public.
         bounds : tuple of (low, high) or None, default=None
-            Within which rows have to be, in units of the columns: numbers, or one for each column. Rows
-            beyond are drawn again, so that the law is that of the predictive given the bounds.
+            Limits of the rows, in the units of the columns: two numbers, or one of each for every column.
+            Rows outside are sampled again, so that rows follow the predictive distribution given the bounds.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            Independent rows given the draws, in no order.
+            Rows, independent given the draws.
         labels : ndarray of int of shape (n_samples,)
             Their components.
 
         Raises
         ------
         ValueError
-            If ``n_samples`` is not a positive integer, if ``bounds`` are invalid, or if hardly one row in a
-            thousand is within them.
+            If ``n_samples`` is not a positive integer, if ``bounds`` are invalid, or if fewer than one row in
+            a thousand is within them.
         """
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
@@ -169,33 +180,34 @@ class MixtureDrawsMixin:
             missing, tried = missing - len(kept), tried + size
             if missing and (n_samples - missing) * _RAREST < tried:
                 raise ValueError(
-                    f"of {tried:,} rows {n_samples - missing} were within the bounds, which is too few to "
-                    "continue: take wider bounds, in the units of the columns that fit was given."
+                    f"only {n_samples - missing} of {tried:,} rows were within the bounds, too few to "
+                    "continue: use wider bounds, in the units of the columns that fit was given."
                 )
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
 
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None
     ) -> MixtureDraws:
-        """Draws from the posterior; post-processing, so it may be repeated for free.
+        """Return draws from the posterior; this spends no budget and may be repeated.
 
         Parameters
         ----------
         n_draws : int or None, default=None
-            How many. None returns all of ``posterior_samples_``.
+            Number of draws. None returns all of ``posterior_samples_``.
         random_state : None, int, RandomState or Generator, default=None
-            Which ones, or of new ones. It need not be secret: the draws are public.
+            Randomness of the choice, or of new draws. It need not be kept private, because the draws are
+            public.
 
         Returns
         -------
         draws : MixtureDraws
-            New draws given what was released, as many as are asked for; of chains some of
-            ``posterior_samples_``, in their order along the chain, in copies.
+            With "noise_aware", any number of new draws given what was released. For chains, copies of some of
+            ``posterior_samples_``, in their order along the chain.
 
         Raises
         ------
         ValueError
-            If there are fewer draws of a chain than asked for.
+            If a chain has fewer draws than requested.
         """
         check_is_fitted(self)
         if n_draws is not None and "posterior" in self.released_:
@@ -206,7 +218,7 @@ class MixtureDrawsMixin:
         return MixtureDraws(*(part[chosen] for part in draws))
 
     def _drawn(self, n_draws, random_state, **options):
-        """Return new draws given what was released."""
+        """Return new draws from the released posterior."""
         posterior, generator = self.released_["posterior"], random_state
         if not isinstance(generator, np.random.Generator):
             generator = check_random_state(random_state)
@@ -214,7 +226,7 @@ class MixtureDrawsMixin:
         return self._labelled(*unpack_mixture(draws, posterior.model))[1]
 
     def posterior_interval(self, level: float = 0.9) -> MixtureDraws:
-        """Equal-tailed posterior intervals of weights, means and covariances; post-processing, and free.
+        """Equal-tailed posterior intervals of weights, means and covariances; they spend no budget.
 
         Parameters
         ----------
@@ -226,7 +238,7 @@ class MixtureDrawsMixin:
         interval : MixtureDraws
             Lower and upper ends along a last axis of length 2: ``weights`` of shape (n_components, 2),
             ``means`` of shape (n_components, n_features, 2), and ``covariances`` of the shape of
-            ``covariances_`` and 2.
+            ``covariances_`` followed by 2.
 
         Raises
         ------
@@ -236,19 +248,20 @@ class MixtureDrawsMixin:
         Warns
         -----
         UserWarning
-            If draws are not a calibrated posterior, as those of chains under privacy are not.
+            If the posterior is not calibrated, as with chains under privacy.
 
         Notes
         -----
-        Components are those around one mode of the posterior: whether there are others is not part of it.
+        Intervals describe the components around one mode of the posterior. They do not account for other
+        modes.
         """
         check_is_fitted(self)
         return MixtureDraws(*interval_ends(self, level, self.posterior_samples_))
 
-    def summary(self, level: float = 0.9) -> Any:
-        """A table of the parameters: means, deviations, intervals, and what privacy adds to their width.
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the parameters: means, deviations, intervals, and what privacy adds to their width.
 
-        Needs pandas.
+        Requires pandas. It spends no budget.
 
         Parameters
         ----------
@@ -258,10 +271,10 @@ class MixtureDrawsMixin:
         Returns
         -------
         table : pandas.DataFrame
-            A row for every number, by names such as ``means[0, age]``. Columns are ``mean``, ``sd``, the
-            interval's ends by their percentages, ``sd_without_privacy``, as far as what was released tells,
-            and ``share_of_privacy``, that of the width which privacy adds. The last two are nan where draws
-            are not calibrated.
+            One row for each parameter, with names such as ``means[0, age]``. The columns are ``mean``,
+            ``sd``, the ends of the interval (named by their percentages), ``sd_without_privacy`` (an estimate
+            from what was released), and ``share_of_privacy``, the share of the width that privacy adds. The
+            last two are nan if the posterior is not calibrated.
 
         Raises
         ------
@@ -309,16 +322,16 @@ class MixtureDrawsMixin:
 
 
 def _checked_bounds(bounds, n_features):
-    """Return lower and upper bounds of all columns, or raise a ValueError."""
+    """Return the lower and upper bounds of all columns, or raise a ValueError."""
     if len(bounds) != 2:
-        raise ValueError(f"bounds must be a pair (low, high), got {len(bounds)} of them.")
+        raise ValueError(f"bounds must be a pair (low, high), got {len(bounds)} entries.")
     ends = [np.asarray(part, dtype=np.float64) for part in bounds]
     for name, part in zip(("low", "high"), ends, strict=True):
         if part.shape not in ((), (n_features,)):
             raise ValueError(
-                f"bounds: {name} must be a number, or one for each of {n_features} columns; its shape is "
-                f"{part.shape}."
+                f"bounds: {name} must be one number, or one for each of the {n_features} columns; its shape "
+                f"is {part.shape}."
             )
     if not (ends[0] < ends[1]).all():
-        raise ValueError("bounds: every low must be below its high.")
+        raise ValueError("bounds: low must be below high in every column.")
     return ends

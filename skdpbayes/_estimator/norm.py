@@ -2,8 +2,9 @@
 
     plan for any norm -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
 
-The draw is that of `skdpbayes.preprocessing._quantiles`. What is left is fixed beforehand, as a ``mu``, so
-that the whole costs the same whatever the norm. An idea of Andrew, Thakkar, McMahan and Ramaswamy (2021).
+The quantile is drawn as in `skdpbayes.preprocessing._quantiles`. The rest of the budget is fixed beforehand,
+as a ``mu``, so that the total cost does not depend on the norm. The idea is due to Andrew, Thakkar, McMahan
+and Ramaswamy (2021).
 """
 
 import copy
@@ -19,9 +20,9 @@ from ..random import separate_generator
 from ..samplers._plan import NormRelease
 from ..targets._clipping import NORMS, row_norms
 
-# Of the squared mu.
+# Share of the squared mu.
 SHARE = 0.02
-# Ranks between a quantile and the largest norm, in units of the noise, and the highest and lowest quantile.
+# Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
 _SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
 _SHARPEST = 128.0
 _ROOM = 1.0 + 1e-8
@@ -33,7 +34,7 @@ def plan_with_norm(make_plan, n_samples, budget):
     Parameters
     ----------
     make_plan : callable
-        Takes a `Budget`, and returns a plan for any norm.
+        Maps a `Budget` to a plan that is valid for any norm.
     n_samples : int
         Public size of the table.
     budget : Budget
@@ -41,7 +42,7 @@ def plan_with_norm(make_plan, n_samples, budget):
     Returns
     -------
     plan : Plan
-        Where there are too few rows to find a quantile, one without such a release.
+        A plan without the release if there are too few rows to find a quantile.
 
     Raises
     ------
@@ -59,7 +60,7 @@ def plan_with_norm(make_plan, n_samples, budget):
     if not plan.cost.is_gaussian:
         raise ValueError(
             "data_norm='auto' leaves a Gaussian budget to the fit, and this sampler's cost is not Gaussian: "
-            "state a number as data_norm, or take sampler='auto'."
+            "set data_norm to a number, or use sampler='auto'."
         )
     if not budget.is_private:
         return replace(plan, norm=NormRelease(budget, level, quantile, plan.cost))
@@ -82,9 +83,10 @@ def _rest(budget, choice):
 
 @contextmanager
 def released_norm(estimator, plan, table, *sizes):
-    """Charge a plan, release its norm, and yield the estimator and the plan with it; as they are without one.
+    """Charge a plan, release its norm, and yield the estimator and the plan at that norm.
 
-    ``sizes`` are what the estimator's bounds are made of, but for the number of columns.
+    Without a norm to release, both are yielded as they are. ``sizes`` are the arguments of the estimator's
+    ``_bounds`` after the number of columns.
     """
     if plan.norm is None:
         yield estimator, plan
@@ -107,7 +109,7 @@ def _draw_norm(release, table, estimator):
     generator, level = separate_generator(estimator.random_state, 2), release.log_odds_range
     (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
     norm *= estimator._norm_room
-    # Decimals that are drawn may be 0 or less, where most rows are.
+    # The drawn decimal may be 0 or negative if most rows are zero.
     return min(norm, NORMS[1]) if norm > 0 else float(table.n_features) ** 0.5
 
 
@@ -116,17 +118,17 @@ def _counts(rows):
 
 
 def _at_norm(path, plan):
-    """Return the plan of a path at the norm that was released, as what was charged.
+    """Return the plan of a path at the released norm, with the cost that was charged.
 
     Raises
     ------
     RuntimeError
-        If it costs more than was charged for it; what was charged is spent.
+        If the path costs more than was charged, which is spent.
     """
     fit = plan.norm.cost_of_fit
     if not fit.is_nothing and not (path.cost.is_gaussian and path.cost.mu <= fit.mu):
         raise RuntimeError(
-            "the sampler's cost at the released norm is of another form than was planned: state a number as "
-            "data_norm. The budget is spent."
+            "the sampler's cost at the released norm does not have the planned form: set data_norm to a "
+            "number. The budget is spent."
         )
     return replace(path, cost=plan.cost, norm=plan.norm, persons=plan.persons)

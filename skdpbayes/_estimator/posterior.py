@@ -3,7 +3,8 @@
     validate, clip -> plan (public quantities only) -> sample (reserves the plan's cost, then reads)
                    -> draws, and everything else from the draws
 
-One direction, no way back: what is released depends on the records through the draws alone.
+Data flow in this direction only: fitted attributes depend on the records only through what the sampler
+releases.
 """
 
 import warnings
@@ -52,11 +53,11 @@ def _given(value, kind):
 class PrivatePosteriorMixin:
     """Budget, plan, privacy attributes and draws of a private posterior."""
 
-    # Whether data_norm="auto" comes before the plan, and how much longer than the quantile rows may be.
+    # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
     _releases_norm, _norm_room = True, 1.0
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the sampler by ``sampler__name``, also where it is given by its name.
+        """Set parameters; ``sampler__name`` sets one of the sampler, even if that is given by name.
 
         Parameters
         ----------
@@ -77,7 +78,7 @@ class PrivatePosteriorMixin:
         return checked_norm(norm, "data_norm")
 
     def _public_size(self, n_samples):
-        """Return the number of rows that plans may use, given that of rows, or of persons."""
+        """Return the number of rows that plans may use, given the number of rows or of persons."""
         limit = self.max_rows_per_group
         if limit is not None and limit > 1 and self.neighboring_relation == "replace_one":
             return self._public_size_of_persons(int(n_samples) * int(limit))
@@ -85,7 +86,7 @@ class PrivatePosteriorMixin:
             if self.public_size is None:
                 raise ValueError(
                     "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
-                    "declare a public one, e.g. public_size=10_000, that does not come from the data."
+                    "declare a public one that does not come from the data, e.g. public_size=10_000."
                 )
             return int(self.public_size)
         if self.public_size is not None:
@@ -98,11 +99,11 @@ class PrivatePosteriorMixin:
     def _public_size_of_persons(self, most_rows):
         if self.public_size is None:
             return most_rows
-        # Rounding is accounted for up to a number of rows.
+        # Rounding errors are covered only up to a certain number of rows.
         if covered_records(int(self.public_size), "add_or_remove_one") < most_rows:
             raise ValueError(
-                f"public_size={self.public_size} is far below the {most_rows} rows that there may be: raise "
-                "it, or lower max_rows_per_group."
+                f"public_size={self.public_size} is far below {most_rows}, the largest possible number of "
+                "rows: raise it, or lower max_rows_per_group."
             )
         return int(self.public_size)
 
@@ -124,7 +125,7 @@ class PrivatePosteriorMixin:
         return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
 
     def _plan_of_budget(self, bounds, n_samples):
-        """Return what maps a budget of rows to the sampler's plan."""
+        """Return a function that maps a budget for rows to the sampler's plan."""
         return partial(
             self._sampler().plan,
             bounds,
@@ -135,16 +136,16 @@ class PrivatePosteriorMixin:
         )
 
     def _draw(self, target, plan, shaped=lambda values: values):
-        """Spend the plan, set what is public of it, and return the draws.
+        """Spend the plan, set its public attributes, and return the draws.
 
-        ``shaped`` maps rows of sampled coordinates to what a user knows them as.
+        ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
         """
         told = plan.warnings
         for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
         released = carry_out(target, plan, self.random_state, self.verbose, type(self).__name__)
         plan = released.plan
-        for text in plan.warnings:  # A plan may be completed on the way.
+        for text in plan.warnings:  # The plan may have been completed during the run.
             if text not in told:
                 warnings.warn(text, ConvergenceWarning, stacklevel=3)
         self.plan_ = plan
@@ -160,25 +161,26 @@ class PrivatePosteriorMixin:
     def sample_posterior(
         self, n_draws: int | None = None, random_state: RandomStateLike = None
     ) -> np.ndarray:
-        """Draws from the posterior; post-processing, so it may be repeated for free.
+        """Return draws from the posterior; this spends no budget and may be repeated.
 
         Parameters
         ----------
         n_draws : int or None, default=None
-            How many, without replacement. None returns all of ``posterior_samples_``.
+            Number of draws, chosen without replacement. None returns all of ``posterior_samples_``.
         random_state : None, int, RandomState or Generator, default=None
-            Which ones, or of new ones. It need not be secret: the draws are public.
+            Randomness of the choice, or of new draws. It need not be kept private, because the draws are
+            public.
 
         Returns
         -------
         draws : ndarray of shape (n_draws, ...)
-            Rows of ``posterior_samples_``, in their order along the chain. With "bbb" and "noise_aware" new
-            draws instead, given what was released: as many as are asked for.
+            Rows of ``posterior_samples_``, in their order along the chain. With "bbb" and "noise_aware", any
+            number of new draws given what was released.
 
         Raises
         ------
         ValueError
-            If there are fewer draws than asked for.
+            If there are fewer draws than requested.
         """
         check_is_fitted(self)
         if n_draws is not None:
@@ -191,23 +193,22 @@ class PrivatePosteriorMixin:
         return draws[choose_draws(draws.shape[0], n_draws, random_state)]
 
     def to_arviz(self, *, split: bool = True) -> Any:
-        """Return the draws for ArviZ: R-hat, effective sample sizes, plots; post-processing.
+        """Convert the draws for ArviZ, which has R-hat, effective sample sizes and plots.
 
-        Needs the extra ``diagnostics``.
+        Requires the extra ``diagnostics``. It spends no budget.
 
         Parameters
         ----------
         split : bool, default=True
-            Whether the chain's halves are presented as two chains, without which ArviZ's R-hat is nan.
-            An odd draw at the beginning is left out then. Fewer than 8 draws stay one chain.
+            Whether to present the halves of the chain as two chains. ArviZ's R-hat is nan otherwise. An odd
+            draw at the beginning is left out. Fewer than 8 draws stay one chain.
 
         Returns
         -------
         data : xarray.DataTree or arviz.InferenceData
-            Its group ``posterior`` has dimensions ``chain`` and ``draw``, coordinates by the names of
-            classes and columns, and the plan's numbers (``epsilon``, ``delta``,
-            ``neighboring_relation``, ``temperature``, ``n_steps``, ``sampler``) as attributes. An
-            InferenceData before ArviZ 1.
+            The group ``posterior`` has dimensions ``chain`` and ``draw``, coordinates named after classes and
+            columns, and the plan's ``epsilon``, ``delta``, ``neighboring_relation``, ``temperature``,
+            ``n_steps`` and ``sampler`` as attributes. Before ArviZ 1 it is an InferenceData.
 
         Raises
         ------
@@ -234,26 +235,26 @@ class PrivatePosteriorMixin:
 
 
 def check_number_of_draws(n_draws):
-    """Return a number of draws, or raise a ValueError if it is not one."""
+    """Return a number of draws, or raise a ValueError if it is not a positive integer."""
     if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
         raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
     return n_draws
 
 
 def choose_draws(kept, n_draws, random_state):
-    """Return the numbers of some of the draws that were kept, in their order; all for None.
+    """Return the indices of some of the draws that were kept, in ascending order; all of them for None.
 
     Raises
     ------
     ValueError
-        If there are fewer draws than asked for.
+        If there are fewer draws than requested.
     """
     if n_draws is None:
         return np.arange(kept)
     if check_number_of_draws(n_draws) > kept:
         raise ValueError(
-            f"n_draws={n_draws} is more than the {kept} draws that were released: more "
-            f"would cost more budget. Fit with n_draws={n_draws}."
+            f"n_draws={n_draws} is more than the {kept} draws that were released, and more "
+            f"would spend more budget: fit with n_draws={n_draws}."
         )
     return np.sort(_generator(random_state).choice(kept, size=n_draws, replace=False))
 

@@ -2,9 +2,10 @@
 
     log p(y | x) = log (1/S) sum_s p(y | x, theta_s)
 
-Probabilities are averaged in single precision, to about six digits; logits of two classes too, where they
-are of usual size. Where a probability would be too small for that, averages are taken on the log scale, so
-that certain predictions stay finite; and a single draw is no average.
+Probabilities are averaged in single precision, to about six digits. Logits of two classes are computed in
+single precision too, unless they are unusually large. If a probability is too small for that, or if there is
+only one draw, averages are computed on the log scale in double precision, so that certain predictions stay
+finite.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,22 +20,22 @@ from sklearn.utils import gen_batches
 from .._compiled import compilable, compiled
 from ..targets._single_precision import PLAIN, exp, multiply
 
-# What is that small may have underflowed in all but a few draws.
+# Means below this may have underflowed in all but a few draws.
 _LEAST = 1e-30
-# Logits of rows and draws whose norms have a larger product are no longer known to six digits.
+# If norms of rows and draws have a larger product, logits are not accurate to six digits.
 _LARGEST_LOGIT = 64.0
-# Logits of so many rows stay in the cache.
+# The logits of this many rows stay in the cache.
 _BLOCK = 80
-# Rows that a thread takes at once.
+# Number of rows in the task of a thread.
 _PART = 8192
 _ONE = np.float32(1.0)
-# Logits that are held at once.
+# Number of logits in memory at once.
 _CHUNK_ENTRIES = 2**15
 
 
 @compilable
 def _to_smaller_shares(logits):
-    """Replace logits by the less probable class's share, with their sign. Not reassociated: see `exp`."""
+    """Replace logits by the less probable class's share, with their sign; not reassociated, see `exp`."""
     for j in range(logits.size):
         tail = exp(-abs(logits[j]))
         share = tail / (_ONE + tail)
@@ -54,7 +55,7 @@ def _add_up(shares, mean):
 
 @compilable
 def _average(logits, mean):
-    """Write the means over draws of both classes' probabilities; overwrites the second one's logits."""
+    """Write the mean probabilities of both classes over the draws; ``logits`` is overwritten."""
     for i in range(logits.shape[0]):
         _to_smaller_shares(logits[i])
         _add_up(logits[i], mean[i])
@@ -67,7 +68,7 @@ def _average_of_logits(logits, mean):
 
 @compiled
 def _average_of_rows(X, scale, weights, mean):
-    """The same of rows times a factor each, followed by a 1 if there is a weight for it."""
+    """The same for rows, each times its factor, and followed by a 1 if there is a weight for it."""
     rows = np.ones((_BLOCK, weights.shape[0]), np.float32)
     logits = np.empty((_BLOCK, weights.shape[1]), np.float32)
     for first in range(0, X.shape[0], _BLOCK):
@@ -114,16 +115,16 @@ def log_probabilities(X, scale, draws, data_norm):
 
 
 def fits_single_precision(draws, norm):
-    """Tell whether logits of rows of a norm, followed by a 1, can be computed in single precision."""
+    """Tell whether logits of rows up to a norm, constant included, fit single precision."""
     lengths = np.linalg.norm(draws, axis=1)
     return len(draws) > 1 and 1e-15 < norm < 1e15 and norm * lengths.max() < _LARGEST_LOGIT
 
 
 def average_binary_rows(X, scale, draws):
-    """Log probabilities, (n, 2), of rows of shape (n, d) times a factor each.
+    """Return log probabilities, of shape (n, 2), for rows of shape (n, d), each times its factor.
 
-    Draws are of shape (n_draws, d), or (n_draws, d + 1) with an intercept. Parts of the rows are shared among
-    numba's threads; what is computed for a row does not depend on them.
+    Draws are of shape (n_draws, d), or (n_draws, d + 1) with an intercept. Numba's threads share the rows;
+    the result for a row does not depend on how.
     """
     n_rows, n_features = X.shape
     weights = np.ascontiguousarray(draws.T, dtype=np.float32)
@@ -151,7 +152,7 @@ def average_binary_rows(X, scale, draws):
 
 
 def average_binary(logits):
-    """Log probabilities, (n, 2), of logits of shape (1, n, n_draws)."""
+    """Return log probabilities, of shape (n, 2), for logits of shape (1, n, n_draws)."""
     mean = np.empty((logits.shape[1], 2))
     _average_of_logits(logits[0].astype(np.float32), mean)
     return _on_log_scale(mean, logits.shape[2], lambda tiny: _log_binary(logits[:, tiny]))
@@ -162,7 +163,7 @@ def _log_binary(logits):
 
 
 def average_softmax(logits):
-    """Log probabilities, (n, n_classes), of logits of shape (n_classes, n, n_draws)."""
+    """Return log probabilities, of shape (n, n_classes), for logits of shape (n_classes, n, n_draws)."""
     shares = (logits - logits.max(axis=0)).astype(np.float32)
     np.exp(shares, out=shares)
     shares /= shares.sum(axis=0)
@@ -172,9 +173,9 @@ def average_softmax(logits):
 
 
 def _on_log_scale(mean, n_draws, exact):
-    """Return the logs of means of probabilities; ``exact(rows)`` has the logs of each draw's tiny ones."""
+    """Return the logs of mean probabilities; ``exact(rows)`` returns each draw's log probabilities."""
     with np.errstate(divide="ignore"):
-        # Python's sum, of columns: numpy's along rows of a few entries takes several times as long.
+        # Python's sum over columns is several times faster than NumPy's along rows of a few entries.
         log_mean = np.log(mean / sum(mean.T)[:, None])
     if n_draws == 1 or not (mean > _LEAST).all():
         tiny = ~(mean > _LEAST).all(axis=1) | (n_draws == 1)

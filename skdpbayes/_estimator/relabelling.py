@@ -1,21 +1,22 @@
 """One labelling of the components for all draws of a mixture.
 
-A mixture's posterior does not change if components change places, so a chain may switch them. Draw ``s``
-gets the permutation ``p_s`` which, together with a reference, minimises
+The posterior of a mixture does not change if components change places, so a chain may switch them. Each draw
+``s`` gets the permutation ``p_s`` which, together with a reference, minimises
 
     sum_s sum_k KL( w_sj N(m_sj, C_sj) || w_k N(m_k, C_k) ),    j = p_s(k),
 
-the Kullback-Leibler divergences of the relabelled components, with their weights, from the reference's:
-for a draw the sum over ``k`` is that of the joint laws of label and point. It changes neither with the
-units of the columns nor with the labels that a draw came with. Two steps take turns until nothing changes:
+the sum of the Kullback-Leibler divergences of the relabelled, weighted components from those of the
+reference. For one draw, the sum over ``k`` is the divergence between the joint distributions of label and
+point. It depends neither on the units of the columns nor on the original labels of a draw. Two steps
+alternate until nothing changes:
 
-1. The reference becomes the mean of the relabelled components, each a law of points that counts with its
-   weight: ``w_k = mean_s w_sj``, and ``m_k`` and ``C_k`` are mean and covariance of the components'
-   mixture. No other reference has a smaller sum.
+1. The reference becomes the mean of the relabelled components, each a distribution of points that counts with
+   its weight: ``w_k = mean_s w_sj``, and ``m_k`` and ``C_k`` are the mean and covariance of the mixture of
+   these components. No other reference has a smaller sum.
 2. Each draw takes the best permutation, by the Hungarian method.
 
-Neither step raises the sum, so they end. They start from the draw that is nearest to a few others. What
-does not depend on the labels is left out of the costs, which are cross-entropies then.
+Neither step increases the sum, so the iteration ends. It starts from the draw that is nearest to a few
+others. Terms that do not depend on the labels are left out of the costs, which makes these cross-entropies.
 
 Stephens (2000), "Dealing with label switching in mixture models", JRSS B 62, section 4; Celeux, Hurn and
 Robert (2000), "Computational and inferential difficulties with mixture posterior distributions", JASA 95.
@@ -26,10 +27,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-# Draws that say nothing of the components can go on for long, to no avail.
+# If the draws carry no information about the components, further rounds do not help.
 _MAX_ROUNDS = 40
 _PIVOT_CANDIDATES = 24
-# An empty component still has a place somewhere.
+# Keeps the logarithm of an empty component's weight finite.
 _LEAST_WEIGHT = 1e-100
 
 
@@ -42,7 +43,7 @@ class _Components(NamedTuple):
 
 
 def relabel(weights, means, covariances):
-    """Find one labelling of all draws, by falling mean weight.
+    """Find common labels for all draws, in descending order of the mean weight.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def relabel(weights, means, covariances):
         Means.
     covariances : ndarray of shape (n_draws, n_components, n_features), or \
             (n_draws, n_components or 1, n_features, n_features)
-        Variances of the coordinates, or covariance matrices; one for a draw is shared.
+        Variances of the coordinates, or covariance matrices; a single matrix of a draw is shared.
 
     Returns
     -------
@@ -71,16 +72,16 @@ def relabel(weights, means, covariances):
 
 
 def reorder(part, order):
-    """Give the second axis of draws the common labels."""
+    """Put the second axis of draws into the order of the common labels."""
     return part[np.arange(order.shape[0])[:, None], order]
 
 
 def _pivot(draws):
-    """Return the draw, of a few along the chain, that is nearest to the others of them."""
+    """Return the one of a few draws along the chain that is nearest to the others."""
     count = draws.weights.shape[0]
     few = np.unique(np.linspace(0, count - 1, _PIVOT_CANDIDATES).astype(int))
     candidates = _Components(*(part[few] for part in draws))
-    # One draw's mean is the draw, with a matrix for each component.
+    # The mean of one draw is that draw, with a matrix for each component.
     alone = np.arange(draws.weights.shape[1])[None]
     references = [
         _mean_components(_Components(*(part[i : i + 1] for part in candidates)), alone)
@@ -91,7 +92,7 @@ def _pivot(draws):
 
 
 def _mean_components(draws, order):
-    """Return the reference that is nearest to draws with their labels."""
+    """Return the reference that is nearest to the relabelled draws."""
     weights, means = reorder(draws.weights, order), reorder(draws.means, order)
     shares = weights / weights.sum(axis=0)
     center = np.einsum("sk,skj->kj", shares, means)
@@ -117,7 +118,7 @@ def _cross_entropies(draws, reference):
     else:
         precisions = np.linalg.inv(reference.covariances)
         log_det = np.linalg.slogdet(reference.covariances)[1]
-        # A shared matrix costs the same wherever the component goes.
+        # A shared matrix costs the same for every label.
         traces = np.tensordot(draws.covariances, precisions, axes=((2, 3), (1, 2)))
         costs = np.broadcast_to(traces, (*draws.weights.shape, log_det.size)).copy()
     costs += log_det - 2.0 * np.log(reference.weights)
@@ -129,7 +130,7 @@ def _cross_entropies(draws, reference):
 
 
 def _assign(draws, reference):
-    """Return every draw's best permutation, and the sum of what they cost."""
+    """Return every draw's best permutation, and the sum of their costs."""
     costs = _cross_entropies(draws, reference)
     order = np.array([linear_sum_assignment(cost)[1] for cost in costs])
     return order, float(np.take_along_axis(costs, order[:, :, None], axis=2).sum())

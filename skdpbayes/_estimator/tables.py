@@ -2,8 +2,8 @@
 
     validate, encode labels, weigh -> rows -> a target
 
-Of a table in parts all of this happens where the parts are; what comes back are labels that occur, sizes, and
-sums over records.
+If a table is in parts, all of this happens where the parts are. Only the labels that occur, sizes and sums
+over records come back.
 """
 
 from functools import partial
@@ -19,12 +19,12 @@ from .persons import check_groups, choose_rows
 from .validation import validate_table
 from .weights import record_weights
 
-# scikit-learn's word for it.
+# As in scikit-learn.
 UNLABELLED = "no_validation"
 
 
 class Rows(NamedTuple):
-    """Rows that were validated.
+    """Validated rows.
 
     Attributes
     ----------
@@ -39,14 +39,14 @@ class Rows(NamedTuple):
 
 
 class Table:
-    """Rows in this process; a context, outside of which targets of tables elsewhere are closed.
+    """Rows in this process; a context manager, which tables elsewhere need to release their parts.
 
     Parameters
     ----------
     rows : Rows
     classes : ndarray of shape (n_classes,) or None
     n_samples : int or None, default=None
-        That plans are for: of persons, where rows are theirs.
+        The size that plans are for: the number of persons, if these are protected.
     """
 
     def __init__(self, rows, classes, n_samples=None):
@@ -61,11 +61,11 @@ class Table:
         pass
 
     def count(self, function, *args):
-        """Return a sum of whole numbers over records that a function of `Rows` computes."""
+        """Return what a function of `Rows` computes: a sum of integers over records."""
         return function(self.rows, *args)
 
     def target(self, make, elsewhere, *args):
-        """Return the target that ``make`` makes of `Rows`; of other tables, ``elsewhere`` says what it is."""
+        """Return the target that ``make`` builds from `Rows`; tables elsewhere use ``elsewhere``."""
         return make(self.rows, *args)
 
 
@@ -84,16 +84,16 @@ def read_table(
     Parameters
     ----------
     estimator : estimator instance
-        Whose names and number of features are set; ``classes``, ``class_weight``, ``max_sample_weight`` and
-        ``max_rows_per_group`` are read if there are labels.
+        Its feature names and number of features are set; ``classes``, ``class_weight``,
+        ``max_sample_weight`` and ``max_rows_per_group`` are read if there are labels.
     X, y, sample_weight, groups
         As for `fit`.
     client : distributed.Client or None, default=None
-        For collections of Dask.
+        For Dask collections.
     validate : callable
-        `validate_table`, or one that is called like it.
+        `validate_table`, or a function with the same signature.
     **options
-        Of ``validate``.
+        Passed to ``validate``.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def read_table(
     Raises
     ------
     ValueError, TypeError
-        If it is not valid.
+        If the table is invalid.
     """
     if is_collection(X):
         from .._dask.tables import read_collection
@@ -112,7 +112,7 @@ def read_table(
         )
     if client is not None:
         raise ValueError(
-            f"client is for collections of Dask, and X is of type {type(X).__name__}: leave client=None, or "
+            f"client is for collections of Dask, but X is of type {type(X).__name__}: leave client=None, or "
             "pass dask.array.from_array(X, chunks=(rows, -1))."
         )
     if isinstance(y, str) and y == UNLABELLED:
@@ -137,19 +137,19 @@ def weighing(estimator, sample_weight):
 
 
 def encoded(rows, classes, class_weight, largest):
-    """Return `Rows` with numbers of labels, and with weights as they count."""
+    """Return `Rows` with encoded labels and effective weights."""
     labels = encode_labels(rows.labels, classes)[1]
     weights = record_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
     return Rows(rows.X, labels, weights)
 
 
 def logistic_of(rows, norm, n_classes, constant, prior_precision, max_weight):
-    """Return the logistic target of some rows; parameters are those of `make_logistic`."""
+    """Return the logistic target of `Rows`; parameters are those of `make_logistic`."""
     return make_logistic(
         rows.X, rows.labels, norm, n_classes, constant, prior_precision, rows.weights, max_weight
     )
 
 
 def mixture_of(rows, model):
-    """Return some rows as a mixture's table."""
+    """Return the mixture target of `Rows`."""
     return make_mixture(rows.X, model)

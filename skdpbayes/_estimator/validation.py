@@ -1,4 +1,4 @@
-"""Validating tables by scikit-learn's means, without quoting cells of them in an error."""
+"""Validation of tables with scikit-learn, without quoting any cell in an error."""
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -9,14 +9,14 @@ from .._silence import silently
 def validate_table(
     estimator, X, y="no_validation", *, reset, accept_sparse="csr", ensure_all_finite=True
 ):
-    """Validate a table by scikit-learn's means; no error quotes a cell, and no warning depends on one.
+    """Validate a table with scikit-learn; no error quotes a cell, and no warning depends on one.
 
     ``accept_sparse`` and ``ensure_all_finite`` are as in scikit-learn's `check_array`.
 
     Raises
     ------
     ValueError
-        If the table is not one of finite numbers.
+        If the table does not consist of finite numbers.
     """
     _refuse_text_columns(X)
     try:
@@ -36,30 +36,30 @@ def validate_table(
         if remedy is None:
             raise
         kind = type(error)
-    # Outside the handler, so that the message with the cells is not chained to the error either.
+    # Outside the handler, so that the message with the cells is not chained to this error.
     raise kind(remedy)
 
 
 def _without_cells(message):
-    """Return what to say instead of a message of scikit-learn's that quotes the table or misleads."""
+    """Return a replacement for messages of scikit-learn that quote the table or mislead, else None."""
     if "could not convert string" in message:
         return (
-            "X holds text where numbers are expected: encode categories by a public list of them, "
-            "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or by DPOneHotEncoder, which "
-            "finds them privately. Marks such as '?' in a column of numbers become NaN by "
+            "X holds text where numbers are expected: encode categories with a public list of them, "
+            "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or with DPOneHotEncoder, which "
+            "finds them privately. To turn marks such as '?' in a column of numbers into NaN, use "
             "pandas.to_numeric(column, errors='coerce')."
         )
     if "argument must be a string or a real number" in message:
         return (
             "X holds None or other objects, and every argument must be a string of digits or a real number: "
-            "mark missing values by NaN."
+            "use NaN for missing values."
         )
     if message.startswith("Input X contains NaN"):
-        # That of scikit-learn recommends imputers, most of which learn from the rows.
+        # scikit-learn's message recommends imputers, most of which learn from the rows.
         return (
             "Input X contains NaN: put skdpbayes.preprocessing.DPImputer() into the pipeline, which fills in "
-            "a public constant for free, or private medians by strategy='median'. Means and medians without "
-            "noise would leak."
+            "a public constant for free, or private medians with strategy='median'. Means and medians "
+            "without noise would leak."
         )
     if message.startswith("Input X contains infinity"):
         return (
@@ -90,7 +90,7 @@ def _refuse_text_columns(X):
     ]
     if text:
         raise ValueError(
-            f"columns {text} are not numeric: encode categories by a public list of them, e.g. "
-            "OneHotEncoder(categories=[...], handle_unknown='ignore'), or by DPOneHotEncoder, which finds "
-            "them privately, in a ColumnTransformer."
+            f"columns {text} are not numeric: encode categories in a ColumnTransformer, with a public list "
+            "of them, e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or with "
+            "DPOneHotEncoder, which finds them privately."
         )

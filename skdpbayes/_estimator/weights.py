@@ -1,4 +1,4 @@
-"""What records count: their own weights, cut at a public maximum, times those of their classes.
+"""Weights of records: their own, reduced to a public maximum, times that of their class.
 
 w_i = c(y_i) min(s_i, s_max),      0 <= w_i <= s_max max_k c(k)
 """
@@ -11,19 +11,19 @@ from sklearn.utils.validation import check_non_negative
 
 
 def largest_weight(class_weight, n_classes, max_sample_weight):
-    """Return the public maximum of a record's weight, or None where all count 1.
+    """Return the public maximum of a record's weight, or None if all weights are 1.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
     n_classes : int
     max_sample_weight : float or None
-        None where records have no weights of their own.
+        None if records have no weights of their own.
 
     Raises
     ------
     ValueError
-        If the weights of classes are not public, or none.
+        If the weights of classes are invalid, or not public.
     """
     if class_weight is None:
         return max_sample_weight
@@ -35,20 +35,20 @@ def largest_weight(class_weight, n_classes, max_sample_weight):
     values = list(class_weight.values()) + [1.0] * (len(class_weight) < n_classes)
     if not all(isinstance(v, Real) and 0 <= v < np.inf for v in values) or not max(values) > 0:
         raise ValueError(
-            f"class_weight must have non-negative numbers, one of them positive, got {class_weight}."
+            f"class_weight must hold non-negative numbers, at least one of them positive, got {class_weight}."
         )
     return float(max(values)) * (1.0 if max_sample_weight is None else max_sample_weight)
 
 
 def record_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):
-    """Return the weights of all records, or None where all count 1.
+    """Return the weights of all records, or None if all are 1.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
     classes : ndarray of shape (n_classes,)
     labels : ndarray of shape (n_samples,)
-        Numbers of classes.
+        Indices of classes.
     sample_weight : array-like of shape (n_samples,) or None
     max_sample_weight : float
     X : array-like of shape (n_samples, n_features)
@@ -56,11 +56,11 @@ def record_weights(class_weight, classes, labels, sample_weight, max_sample_weig
     Raises
     ------
     ValueError
-        As by `largest_weight`; if a weight is negative or not finite, or that of a label that cannot occur.
+        As in `largest_weight`; or if a weight is negative, not finite, or for a label that cannot occur.
     """
     if class_weight is None and sample_weight is None:
         return None
-    largest_weight(class_weight, len(classes), max_sample_weight)  # Refuses what is no weight.
+    largest_weight(class_weight, len(classes), max_sample_weight)  # Refuses invalid weights.
     weights = np.ones(X.shape[0])
     if sample_weight is not None:
         weights = np.minimum(_own_weights(sample_weight, X.shape[0]), max_sample_weight)
@@ -68,7 +68,7 @@ def record_weights(class_weight, classes, labels, sample_weight, max_sample_weig
         unknown = [label for label in class_weight if label not in classes]
         if unknown:
             raise ValueError(
-                f"class_weight has weights for {unknown}, which are not in classes={classes.tolist()}."
+                f"class_weight has weights for {unknown}, but these are not in classes={classes.tolist()}."
             )
         of_classes = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
         weights = weights * of_classes[labels]
@@ -76,7 +76,7 @@ def record_weights(class_weight, classes, labels, sample_weight, max_sample_weig
 
 
 def _own_weights(weights, n_samples):
-    """Return records' own weights. All may be 0: whether another one is not zero is private."""
+    """Return the records' own weights. All may be 0, because whether any is positive is private."""
     if isinstance(weights, Real):
         weights = np.full(n_samples, weights)
     try:
@@ -88,19 +88,19 @@ def _own_weights(weights, n_samples):
         if not str(error).startswith(quoted):
             raise
         weights = None
-    # Outside the handler, so that the error with a weight is not chained to this one.
+    # Outside the handler, so that an error that quotes a weight is not chained to this one.
     if weights is None:
         raise ValueError("sample_weight must hold real numbers, one for each row.")
     if weights.shape != (n_samples,):
         raise ValueError(
-            f"sample_weight is of shape {weights.shape}, and must be ({n_samples},): one for each row."
+            f"sample_weight is of shape {weights.shape} and must be ({n_samples},): one for each row."
         )
     check_non_negative(weights, "sample_weight")
     return weights
 
 
 def refuse_weights(estimator, others):
-    """Raise a TypeError for arguments of a fit that are not known, weights by name.
+    """Raise a TypeError for unknown arguments of a fit, with advice if they are weights.
 
     Parameters
     ----------
@@ -113,6 +113,6 @@ def refuse_weights(estimator, others):
             raise TypeError(f"{name}.fit() got an unexpected keyword argument {argument!r}.")
         if value is not None:
             raise TypeError(
-                f"{name} takes no sample_weight, all rows count 1: leave it out, or take "
+                f"{name} does not support sample_weight, and every row has weight 1: leave it out, or use "
                 "DPBayesianLogisticRegression. Do not repeat rows instead: only one copy would be protected."
             )

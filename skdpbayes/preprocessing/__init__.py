@@ -1,4 +1,4 @@
-"""Scaling, encoding and imputing: by public knowledge for free, or learnt with noise for a price."""
+"""Scaling, encoding and imputing: from public knowledge, which is free, or learnt privately from the rows."""
 
 from ..targets._clipping import row_scales
 from ._plan import TransformerPlan

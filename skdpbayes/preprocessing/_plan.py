@@ -1,12 +1,13 @@
 """What private transformers share: a plan from public numbers, charged before a row is read.
 
-plan(n_samples, n_features) -> reserve -> read -> noisy parameters, which are all that is kept
+plan(n_samples, n_features) -> reserve -> read -> noisy parameters; nothing else is kept
 """
 
 import math
 import warnings
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -34,19 +35,19 @@ class TransformerPlan:
     Attributes
     ----------
     name : str
-        Of the transformer.
+        Name of the transformer.
     budget : Budget
-        What was asked for.
+        The requested budget.
     cost : PrivacyCost
         What is spent, whatever the rows hold.
     n_samples : int
         The public size of the table.
     n_features : int
-        Columns that come in.
+        Number of input columns.
     details : dict
-        What the transformer has decided: of levels of noise, quantiles, thresholds.
+        The transformer's choices: levels of noise, quantiles, thresholds.
     warnings : tuple of str
-        What the user should know before running it.
+        What to know before running it.
     """
 
     name: str
@@ -54,8 +55,8 @@ class TransformerPlan:
     cost: PrivacyCost
     n_samples: int
     n_features: int
-    details: dict = field(default_factory=dict)
-    warnings: tuple = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def epsilon(self) -> float:
@@ -89,14 +90,14 @@ def _shown(value):
 class PrivateTransformerMixin:
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
 
-    def privacy_plan(self, n_samples: int, n_features: int) -> "TransformerPlan":
+    def privacy_plan(self, n_samples: int, n_features: int) -> TransformerPlan:
         """Return what a fit would do and cost, without any data.
 
         Parameters
         ----------
         n_samples : int
-            Rows of the table. Under ``neighboring_relation="add_or_remove_one"`` the plan uses
-            ``public_size`` instead.
+            Number of rows. Under ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size``
+            instead.
         n_features : int
             Number of columns.
 
@@ -117,7 +118,7 @@ class PrivateTransformerMixin:
         return self._plan(n_samples, int(n_features), budget)
 
     def _planned(self, name, n_samples, n_features, budget, cost, **extra):
-        """Return a plan; without a budget the cost is unlimited, unless nothing is learnt."""
+        """Return a plan; without privacy the cost is infinite, unless nothing is learnt."""
         if not budget.is_private and cost is not None:
             cost = PrivacyCost(budget.neighboring_relation, mu=math.inf)
         return TransformerPlan(
@@ -130,10 +131,10 @@ class PrivateTransformerMixin:
         )
 
     def _spend(self, plan):
-        """Charge a plan, set what is public of it, and return the generator of the noise."""
+        """Charge a plan, set its public attributes, and return the generator of the noise."""
         for text in (*too_large_delta(plan.budget, plan.n_samples), *plan.warnings):
             warnings.warn(text, PrivacyWarning, stacklevel=3)
-        reserve(plan).close("completed")  # It takes no time.
+        reserve(plan).close("completed")  # The release itself takes no time.
         self.plan_ = plan
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon
@@ -147,7 +148,7 @@ def public_size(estimator, n_samples):
         if estimator.public_size is None:
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
-                "declare a public one, e.g. public_size=10_000, that does not come from the data."
+                "declare a public one that does not come from the data, e.g. public_size=10_000."
             )
         return int(estimator.public_size)
     if estimator.public_size is not None:

@@ -2,14 +2,14 @@
 
     P(t) = w(t) exp(-a d(t)) / Z,    d(t) = max(c (#{x < t} - q m), (2 - c) (q m - #{x <= t}), 0)
 
-(Smith, 2011; base measure ``w``). ``d(t)`` tells how many ranks ``t`` is away from being a ``q``-quantile of
-the ``m`` values that are not missing; ranks on the far side of a low or high quantile, where there may be
-no values at all, count three times those on the near side. Between neighbours two distances move by at most 2
-against each other, so that a draw is a choice of log-odds range ``2 a``, as
+(Smith, 2011; base measure ``w``). ``d(t)`` is the distance in ranks of ``t`` from a ``q``-quantile of the
+``m`` values that are not missing. Ranks on the far side of a low or high quantile, where there may be no
+values at all, count three times as much as those on the near side. Between neighbouring tables the difference
+of two distances changes by at most 2, so that a draw is a choice with log-odds range ``2 a``, as in
 `skdpbayes.privacy.AcceptBits` (Dong, Durfee and Rogers, 2020).
 
 Candidates need no bounds: they are 0 and all decimals of up to four digits from 1e-6 to 1e12, of either sign,
-short ones with more weight. Values count as the nearest candidate. Weights are integers times powers of
+short ones with more weight. Each value counts for the nearest candidate. Weights are integers times powers of
 ``e``, as doubles, and the draw from them is exact: rounding moves log-odds by less than ``_SLACK``.
 """
 
@@ -24,20 +24,20 @@ from ..privacy.root_finding import smallest_within
 # Quantiles are multiples of this, so that ranks are exact in doubles.
 _GRAIN = 2.0**-12
 _SLACK = 2.0**-40
-# Distances beyond ``_FARTHEST / a`` count as this one: weights stay above 2^-93.
+# Distances beyond ``_FARTHEST / a`` count as equal to it, so that weights stay above 2^-93.
 _FARTHEST = 64.0
 _SCALE = 2.0**146
-# What ranks on the far side of a quantile count; those on the near side count 2 less that.
+# Weight of ranks on the far side of a quantile; those on the near side have weight 2 minus this.
 FAR_SIDE = 1.5
 _DECADES = range(-6, 12)
 _LINEAR = 1001
-# Ranks are told apart by no more than that, without privacy.
+# The log-odds range without privacy.
 _SHARPEST = 128.0
 
 
 @lru_cache(maxsize=256)
 def log_odds_range(budget, count):
-    """Return the largest log-odds range with which ``count`` draws keep to a budget.
+    """Return the largest log-odds range with which ``count`` draws stay within a budget.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def log_odds_range(budget, count):
     if not budget.is_private:
         return _SHARPEST
     if budget.delta == 0:
-        # A product that is rounded up would pass the ceiling.
+        # A product that is rounded up would exceed the budget.
         return budget.epsilon / count * (1.0 - 1e-12)
     typical = 2.0 * budget.mu / math.sqrt(count)
 
@@ -70,7 +70,7 @@ def log_odds_range(budget, count):
 
 
 def draws_cost(log_odds_range, count, relation):
-    """Return what draws of quantiles cost."""
+    """Return the cost of drawing quantiles."""
     return PrivacyCost(relation, bits=(AcceptBits(log_odds_range, count),))
 
 
@@ -79,7 +79,7 @@ def decimals():
     """Return all candidates and their weights, as integers."""
     digits = np.arange(1000, 10000)
     short = 1 + sum(10**k * (digits % 10**k == 0) for k in (1, 2, 3))
-    # From text: a decimal is the double that is nearest to it.
+    # Parsed from text, so that each is the double nearest to its decimal.
     sizes = np.array([float(f"{m}e{e - 3}") for e in _DECADES for m in digits])
     weights = np.concatenate([short * (2**20 // (1 + abs(e)) ** 2) for e in _DECADES])
     zero = int(short.sum()) << 20
@@ -89,28 +89,28 @@ def decimals():
 
 
 def candidates(low=None, high=None):
-    """Return candidates in ascending order and their weights: evenly spaced ones within public bounds."""
+    """Return candidates in ascending order and their weights; evenly spaced ones between public bounds."""
     if low is None:
         return decimals()
     return np.linspace(low, high, _LINEAR), np.ones(_LINEAR, dtype=np.int64)
 
 
 def distances(counts, quantile):
-    """Return the runs of candidates that are equally far from a quantile, and how far, in ranks.
+    """Return runs of candidates that are equally far from a quantile, and their distances in ranks.
 
     Parameters
     ----------
     counts : ndarray of shape (n_candidates,)
-        How many values count as each candidate.
+        Number of values at each candidate.
     quantile : float
         In (0, 1), rounded to a multiple of 2^-12.
 
     Returns
     -------
     firsts : ndarray of shape (n_runs,)
-        Where runs begin.
+        Index of the first candidate of each run.
     distances : ndarray of shape (n_runs,)
-        ``d``.
+        ``d`` of each run.
     """
     held = np.flatnonzero(counts)
     up_to = np.cumsum(counts[held])
@@ -122,23 +122,23 @@ def distances(counts, quantile):
     through = np.concatenate([[0], np.column_stack([up_to, up_to]).ravel()])
     above = 1.0 if quantile == 0.5 else 2.0 - FAR_SIDE if quantile < 0.5 else FAR_SIDE
     far = np.maximum(np.maximum(above * (below - rank), (2.0 - above) * (rank - through)), 0.0)
-    # Held candidates next to each other, or at the ends, leave runs of length 0.
+    # Occupied candidates that are adjacent, or at the ends, leave runs of length 0.
     kept = np.diff(np.append(firsts, counts.size)) > 0
     return firsts[kept], far[kept]
 
 
 def run_weights(far, masses, log_odds_range):
-    """Return what the runs weigh, as exact integers."""
+    """Return the weights of the runs, as exact integers."""
     rate = max(log_odds_range - _SLACK, 0.0) / 2.0
     exponentials = np.exp(-np.minimum(rate * far, _FARTHEST)) * _SCALE
     return [int(m) * int(e) for m, e in zip(masses, exponentials, strict=True)]
 
 
 def count_candidates(values, bounds=(None, None)):
-    """Return how many values of a column count as each candidate; NaN are left out. **It is not private.**"""
+    """Return the number of a column's values at each candidate, without NaN. **It is not private.**"""
     grid, _ = candidates(*bounds)
     values = values[~np.isnan(values)].astype(np.float64)
-    # Halves first: the sum of two large numbers would overflow.
+    # Halved before adding, because the sum of two large numbers would overflow.
     places = np.searchsorted(grid[:-1] / 2 + grid[1:] / 2, values)
     return np.bincount(places, minlength=grid.size)
 
@@ -154,10 +154,10 @@ def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, N
     Parameters
     ----------
     counts : ndarray of shape (n_candidates,)
-        How many values count as each candidate.
+        Number of values at each candidate.
     quantiles : sequence of float
     log_odds_range : float
-        Of each draw.
+        Log-odds range of each draw.
     generator : numpy.random.Generator
     bounds : (float, float), default=(None, None)
         Public bounds, if there are any.
@@ -175,7 +175,7 @@ def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, N
 
 
 def _draw(counts, up_to, quantile, log_odds_range, generator):
-    """Return the number of the candidate that is drawn."""
+    """Return the index of the drawn candidate."""
     firsts, far = distances(counts, quantile)
     ends = np.append(firsts[1:], counts.size)
     weights = run_weights(far, up_to[ends] - up_to[firsts], log_odds_range)
@@ -189,7 +189,7 @@ def _draw(counts, up_to, quantile, log_odds_range, generator):
 
 
 def _integer_below(end, generator):
-    """Draw an integer that is at least 0 and below ``end``, each equally likely."""
+    """Draw an integer uniformly from 0 to ``end - 1``."""
     bits = end.bit_length()
     while True:
         drawn = int.from_bytes(generator.bytes((bits + 7) // 8), "little") >> (-bits % 8)

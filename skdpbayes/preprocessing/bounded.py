@@ -1,14 +1,15 @@
-"""Scaling that spends no budget: by bounds that are known beforehand, never learnt from the data.
+"""Scaling that spends no budget, because its bounds are known beforehand and not learnt from the data.
 
     BoundedScaler:   x_j -> a + (b - a) (clip(x_j, lower_j, upper_j) - lower_j) / (upper_j - lower_j)
     RowNormClipper:  x   -> x min(1, R / ||x||)
 
 A `StandardScaler`, an imputer or an encoder that is fitted on private rows publishes their statistics
-without noise. These two look at nothing but the number of columns when they are fitted.
+without noise. Fitting these two transformers reads only the number of columns.
 """
 
+from collections.abc import Mapping
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,20 +24,22 @@ from .._silence import silently
 from .._typing import MatrixLike
 from ..targets._clipping import NORMS, canonical, clip_rows, scale_rows
 
-# Shorter rows lose their digits in single precision.
+# One number for all columns, one for each, or a mapping or Series by column names.
+Bound: TypeAlias = ArrayLike | Mapping[Any, float]
+# Shorter rows lose digits in single precision.
 _SHORTEST_SINGLE = 1e-30
 
 
 class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Shorten rows to a norm; spends no budget.
+    """Shorten long rows to a given norm; this spends no budget.
 
-    Rows within the ball are left alone. The estimators clip by themselves; this transformer is for
-    looking at what clipping does to public data, and for steps of your own.
+    Shorter rows are left unchanged. The estimators of the package clip rows themselves; use this transformer
+    to see the effect of clipping on public data, or before other steps.
 
     Parameters
     ----------
     norm : float, default=1.0
-        Largest Euclidean norm of a row: a public number, between 1e-60 and 1e60. Below 1e-30 single
+        Largest Euclidean norm of a row: a public number between 1e-60 and 1e60. Below 1e-30, single
         precision becomes double.
 
     Attributes
@@ -106,19 +109,19 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Scale columns by bounds that are known beforehand; spends no budget.
+    """Scale columns with bounds that are known beforehand; this spends no budget.
 
-    What lies outside the bounds is clipped to them; missing values (NaN) are passed through. Take
-    bounds from the meaning of a column (ages from 0 to 110, a percentage from 0 to 100), never from
-    the private rows.
+    Values outside the bounds are clipped to them; missing values (NaN) are passed through. Derive the bounds
+    from the meaning of a column (ages from 0 to 110, a percentage from 0 to 100), never from the private
+    rows.
 
     Parameters
     ----------
-    lower, upper : float or array-like of shape (n_features,), default=-1.0, 1.0
-        Public bounds of the columns. A dict, or a pandas Series whose index names columns, goes by name,
-        whatever their order, and has to name all of them; anything else goes by position.
+    lower, upper : float, array-like of shape (n_features,), dict or Series, default=-1.0, 1.0
+        Public bounds of the columns. A dict, or a pandas Series whose index holds column names, is matched
+        by name in any order and must name every column. Anything else is matched by position.
     feature_range : tuple of (float, float), default=(-1.0, 1.0)
-        Where ``lower`` and ``upper`` go.
+        What ``lower`` and ``upper`` are mapped to.
 
     Attributes
     ----------
@@ -149,8 +152,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        lower: ArrayLike = -1.0,
-        upper: ArrayLike = 1.0,
+        lower: Bound = -1.0,
+        upper: Bound = 1.0,
         *,
         feature_range: tuple[float, float] = (-1.0, 1.0),
     ):
@@ -166,7 +169,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _bounds(self, columns):
-        """Return the bounds as arrays in the order of columns, whose names are None if they have none."""
+        """Return the bounds as arrays in the order of the columns; None stands for columns without names."""
         bounds = {}
         for name in ("lower", "upper"):
             bound = in_order(getattr(self, name), columns, name)
@@ -174,7 +177,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 bounds[name] = np.asarray(bound, dtype=np.float64)
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"{name} must hold numbers, one for all columns or one each."
+                    f"{name} must hold numbers: one for all columns, or one for each."
                 ) from None
             if bounds[name].ndim > 1 or not np.isfinite(bounds[name]).all():
                 raise ValueError(f"{name} must be a finite number, or a list of them.")
@@ -206,8 +209,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _validate(self, X, reset):
         if sp.issparse(X) and not self._keeps_zero():
             raise ValueError(
-                "these bounds move zero, which would fill a sparse matrix: take lower=-upper with a "
-                "feature_range around 0, or lower=0 with feature_range=(0, 1), or pass a dense array."
+                "these bounds move zero, which would fill a sparse matrix: use lower=-upper with a symmetric "
+                "feature_range, or lower=0 with feature_range=(0, 1), or pass a dense array."
             )
         return validate_table(self, X, reset=reset, ensure_all_finite="allow-nan")
 
@@ -217,7 +220,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Sparse only where zero stays zero.
+            Sparse only if zero stays zero.
         y : ignored
 
         Returns
@@ -227,7 +230,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the bounds are not bounds, or do not fit the number of columns.
+            If the bounds are invalid, or do not match the columns.
         """
         self._validate_params()
         lower, upper = self._bounds(getattr(X, "columns", None))
@@ -236,7 +239,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if scale.ndim and scale.size != X.shape[1]:
             raise ValueError(
                 f"lower and upper have {scale.size} entries, but X has {X.shape[1]} columns: give "
-                "one bound for each column, or one number for all of them."
+                "one bound for each column, or one for all of them."
             )
         parts = {"lower_": lower, "upper_": upper, "scale_": scale, "min_": minimum}
         for name, value in parts.items():
@@ -300,7 +303,7 @@ def _labels(bound):
 
 
 def in_order(bound, columns, name):
-    """Return a bound in the order of a table's columns, if it is a Series or a dict that names them."""
+    """Return a bound in the order of a table's columns if it is a Series or dict that names them."""
     if not _is_named(bound):
         return bound
     labels, columns = _labels(bound), [] if columns is None else list(columns)
@@ -312,7 +315,7 @@ def in_order(bound, columns, name):
         return bound
     if not columns:
         raise ValueError(
-            f"{name} names columns, and those of X have no names: pass a data frame, or the bounds "
+            f"{name} names columns, but the columns of X have no names: pass a data frame, or the bounds "
             "as a list in the order of the columns."
         )
     unbounded = [column for column in columns if column not in labels]

@@ -1,4 +1,4 @@
-"""Filling in what is missing: by a public constant for free, or by private medians.
+"""Imputation of missing values: a public constant, which is free, or private medians.
 
 x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`_quantiles`, q = 1/2)
 """
@@ -34,12 +34,12 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     fill_value : float, default=0.0
         The constant.
     add_indicator : bool, default=False
-        Append one column for each column, 1 where it is missing: for all columns, since which of them have
-        missing values is not public.
+        Append an indicator of missing values for every column. All columns get one, because which of them
+        have missing values is private.
     epsilon : float, default=1.0
-        What the medians of all columns may spend together; ``inf`` adds no noise.
+        Privacy budget for the medians of all columns together; ``inf`` adds no noise.
     delta : float, default=None
-        None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
+        None is ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     public_size : int, default=None
@@ -50,7 +50,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     statistics_ : ndarray of shape (n_features_in_,)
-        What is filled in, in the units of the columns.
+        The values that are filled in, in the units of the columns.
     plan_ : TransformerPlan
         What the fit did.
     privacy_cost_ : PrivacyCost
@@ -130,7 +130,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Numbers; NaN are missing.
+            Numbers; NaN means missing.
         y : ignored
 
         Returns
@@ -187,7 +187,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str or None, default=None
-            Names of the columns, if the table had none.
+            Names of the columns, if the table in `fit` had none.
 
         Returns
         -------

@@ -1,16 +1,17 @@
-"""Indicators of categories, which are public or are found privately.
+"""Indicators of categories, where the lists of categories are public or found privately.
 
     kept = {c : count_c + N(0, sigma^2) >= threshold},    threshold = 1 + sigma z,    P(N(0, 1) >= z) = f
 
-(stability-based histograms, Korolova et al., 2009). Only categories that occur are counted. One that a single
-row has is kept with probability ``f``, which is paid for by delta; of all others the counts are a Gaussian
+(stability-based histograms, Korolova et al., 2009). Only categories that occur are counted. A category of a
+single row is kept with probability ``f``, which delta pays for; the counts of all others are a Gaussian
 mechanism.
 """
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from numbers import Complex, Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,29 +38,30 @@ from ..samplers._machinery.lattice import on_lattice
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
 
-# Of delta, for categories that a single row has.
+# Share of delta for categories of a single row.
 _FAILURE_SHARE = 0.5
-# Equal to itself, which NaN is not; no value of a column.
+# Stands for missing values: unlike NaN it equals itself, and no column can hold it.
 _MISSING = ("nan",)
 _INFREQUENT = "infrequent"
 
 
 class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
-    """Encode categories as indicators; those that are frequent are found privately.
+    """Encode categories as indicators; the frequent categories are found privately.
 
-    Each column becomes one indicator for each category, and a last one for all that is infrequent or
-    unknown. A missing value (None or NaN) is a category like others. Numbers and text are categories; 1, 1.0
-    and True are the same one.
+    Each column becomes one indicator for each of its categories, and a last one for infrequent or unknown
+    values. A missing value (None or NaN) is a category like any other. Categories are numbers or text; 1, 1.0
+    and True are the same category.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the lists of all columns may spend together; ``inf`` adds no noise. Public lists spend nothing.
+        Privacy budget for the lists of all columns together; ``inf`` adds no noise. Public lists spend
+        nothing.
     delta : float, default=None
-        None takes ``min(1e-5, 1 / (10 n))``. Lists cannot be found with a delta of 0.
+        None is ``min(1e-5, 1 / (10 n))``. Categories cannot be found privately with a delta of 0.
     categories : "private", or list of (array-like or "private"), or dict, default="private"
-        Public lists of categories, one for each column, or a dict that names the columns that have one. They
-        are kept as they are; what else occurs is infrequent.
+        Public lists of categories, one for each column, or a dict with the lists of the columns that have
+        one. Public lists are used as they are; all other values count as infrequent.
     sparse_output : bool, default=False
         Whether the output is a CSR matrix.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -74,7 +76,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     categories_ : list of list
         The categories of each column, in ascending order: numbers, text, missing.
     plan_ : TransformerPlan
-        What was done; ``plan_.details["threshold"]`` is the number of rows that a category needs to be kept
+        What the fit did. ``plan_.details["threshold"]`` is the number of rows with which a category is kept
         half of the time.
     privacy_cost_ : PrivacyCost
         Cost of the fit.
@@ -110,7 +112,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        categories: Any = "private",
+        categories: Literal["private"] | Sequence[ArrayLike] | Mapping[Any, ArrayLike] = "private",
         sparse_output: bool = False,
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
@@ -140,7 +142,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         lists = self.categories
         if isinstance(lists, dict):
             if names is None:
-                # A plan has no names, but knows how many lists there are.
+                # A plan does not know the names of columns, but the number of lists is enough.
                 lists = [*lists.values(), *["private"] * (n_features - len(lists))]
             else:
                 lists = in_order({name: "private" for name in names} | lists, names, "categories")
@@ -154,12 +156,12 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             return self._planned("One-hot encoder", n_samples, n_features, budget, None)
         if budget.delta == 0 and budget.is_private:
             raise ValueError(
-                "delta=0: categories cannot be found without a delta. Give one, e.g. delta=None, or public "
-                "lists of categories."
+                "delta=0: categories cannot be found privately without a delta. Set one, e.g. delta=None, "
+                "or give public lists of categories."
             )
         moved = math.sqrt(budget.records_moved * n_private)
         share = _FAILURE_SHARE * budget.delta
-        # Proposition 52: f / (1 - f) for each category of one table that a single row has.
+        # Proposition 52: f / (1 - f) for each category that only a single row of one table has.
         failure = share / (share + budget.records_moved * n_private) if share else 0.0
         mu = gaussian_mu(budget.epsilon, budget.delta - share)
         scale = moved / mu if budget.is_private else 0.0
@@ -167,8 +169,8 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         warnings = ()
         if threshold > 0.2 * n_samples:
             warnings = (
-                f"only categories of about {threshold:,.0f} rows are found: raise epsilon, encode fewer "
-                "columns, or give public lists of categories.",
+                f"only categories with at least about {threshold:,.0f} rows will be found: raise epsilon, "
+                "encode fewer columns, or give public lists of categories.",
             )
         return self._planned(
             "One-hot encoder",
@@ -186,7 +188,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Text or numbers; None and NaN are missing.
+            Text or numbers; None and NaN mean missing.
         y : ignored
 
         Returns
@@ -244,7 +246,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str or None, default=None
-            Names of the columns, if the table had none.
+            Names of the columns, if the table in `fit` had none.
 
         Returns
         -------
@@ -263,7 +265,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
 def categories_of(estimator, X, reset):
     """Return a table of canonical categories, of shape (n_samples, n_features)."""
     frame = hasattr(X, "columns") and hasattr(X, "shape")
-    # As objects: a list with a single text would become one of texts, and all its numbers others.
+    # As objects, since a single string would turn all numbers of a list into strings.
     table = X if frame else check_array(X, dtype=object, ensure_all_finite=False)
     _check_feature_names(estimator, X, reset=reset)
     _check_n_features(estimator, table, reset=reset)
@@ -287,23 +289,25 @@ def _is_private(one):
 def _public_list(values):
     kept = [_canonical(value) for value in np.asarray(values, dtype=object)]
     if len(set(kept)) != len(kept) or not kept:
-        raise ValueError("categories must list at least one category for each column, each once.")
+        raise ValueError(
+            "categories must list at least one category for each column, without repeats."
+        )
     return kept
 
 
 def _canonical(value):
-    """Return one form of each category, whatever row it was first seen in."""
+    """Return the same form of a category for all of its spellings."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Real | np.bool_):
-        # Zeros of both signs are one category.
+        # Zeros of either sign are the same category.
         return _MISSING if math.isnan(value) else float(value) + 0.0
     if value is None or str(value) in ("<NA>", "NaT"):
         return _MISSING
     if isinstance(value, Complex):
         raise ValueError("Complex data not supported: categories are text or real numbers.")
     raise TypeError(
-        "X holds categories that are neither text nor numbers: an argument must be a string or a number."
+        "X holds categories that are neither text nor numbers: every argument must be a string or a number."
     )
 
 

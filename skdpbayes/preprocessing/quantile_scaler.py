@@ -2,11 +2,12 @@
 
     lower, upper = noisy quantiles q, 1 - q of each column, moved apart by (upper - lower) q / (1 - 2 q)
 
-and then `BoundedScaler`: the bounds are those of a uniform law with these quantiles. See `_quantiles`.
+and then `BoundedScaler`: the bounds are those of a uniform distribution with these quantiles. See
+`_quantiles`.
 """
 
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -19,13 +20,13 @@ from .._estimator.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
-from .bounded import BoundedScaler
+from .bounded import Bound, BoundedScaler
 
-# Ranks between a quantile and the outermost value, in units of the noise: fewer, and the noise
-# may put a bound anywhere beyond.
+# Ranks between a quantile and the outermost value, in units of the noise. With fewer, the noise may put a
+# bound anywhere beyond the values.
 _SAFE = 12.0
 _UNSAFE = 8.0
-# A column without spread gets some: ones, or thousandths of its value.
+# Half-width of a constant column relative to its value, if above 1.
 _NARROWEST = 1e-3
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
@@ -35,22 +36,22 @@ class DPQuantileScaler(
 ):
     """Scale columns to [-1, 1] by bounds that are learnt privately.
 
-    Two quantiles of each column are drawn by the exponential mechanism; nothing needs to be known of the
-    columns. What lies outside is clipped, so that rows are no longer than ``data_norm_``, a public
-    number. Missing values (NaN) are left out of the quantiles and passed through.
+    Two quantiles of each column are drawn by the exponential mechanism, without prior knowledge of the
+    columns. Values outside the bounds are clipped to them, so that no row is longer than ``data_norm_``, a
+    public number. Missing values (NaN) do not count towards the quantiles and are passed through.
 
     Parameters
     ----------
-    epsilon : float
-        What the bounds of all columns may spend together; ``inf`` adds no noise.
+    epsilon : float, default=1.0
+        Privacy budget for the bounds of all columns together; ``inf`` adds no noise.
     delta : float, default=None
-        None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
+        None is ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
     quantiles : "auto" or (float, float), default="auto"
-        Quantiles to draw. "auto" takes ``(q, 1 - q)`` with ``q`` between 0.01 and 0.25, as far out as the
-        noise permits: a function of the budget and of the public size.
+        Quantiles to draw. "auto" is ``(q, 1 - q)`` with ``q`` between 0.01 and 0.25, as far out as the
+        noise permits given the budget and the public size.
     bounds : (low, high) or None, default=None
-        Wide public bounds, if there are any: each a number, or one for each column, or a Series or dict that
-        names columns. Candidates are then a thousand steps between them.
+        Wide public bounds, if there are any: each a number, one number for each column, or a Series or dict
+        that names the columns. Candidates are then a thousand evenly spaced steps between them.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     public_size : int, default=None
@@ -63,7 +64,7 @@ class DPQuantileScaler(
     lower_, upper_ : ndarray of shape (n_features_in_,)
         The bounds, in the units of the columns.
     data_norm_ : float
-        No row is longer: the root of the number of columns. NaN count as 0.
+        Upper limit of the norms of scaled rows: the square root of the number of columns. NaN counts as 0.
     plan_ : TransformerPlan
         What the fit did.
     privacy_cost_ : PrivacyCost
@@ -77,13 +78,13 @@ class DPQuantileScaler(
 
     See Also
     --------
-    BoundedScaler : By public bounds, which cost nothing.
+    BoundedScaler : Scaling with public bounds, which spends no budget.
 
     Notes
     -----
-    Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (STOC 2011). Durfee
-    (NeurIPS 2023) walks over growing candidates until a noisy count is above a threshold, and needs no bounds
-    either; candidates of all magnitudes do the same in one draw.
+    The mechanism is that of Smith, "Privacy-preserving statistical estimation with optimal convergence rates"
+    (STOC 2011). Candidates of all magnitudes make bounds unnecessary. Durfee (NeurIPS 2023) needs no bounds
+    either: that method goes through growing candidates until a noisy count exceeds a threshold.
 
     Examples
     --------
@@ -112,8 +113,8 @@ class DPQuantileScaler(
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        quantiles: Any = "auto",
-        bounds: tuple[float, float] | None = None,
+        quantiles: tuple[float, float] | Literal["auto"] = "auto",
+        bounds: tuple[Bound, Bound] | None = None,
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
         random_state: RandomStateLike = None,
@@ -142,8 +143,8 @@ class DPQuantileScaler(
         if outside < _UNSAFE:
             needed = int(np.ceil(_SAFE / (0.25 * level / 2.0)))
             warnings = (
-                f"the noise may put bounds far beyond the values: with this epsilon {n_features} columns "
-                f"want {needed:,} rows. Raise epsilon, scale fewer columns, or take BoundedScaler with "
+                f"the noise may put bounds far beyond the values: with this epsilon, {n_features} columns "
+                f"need about {needed:,} rows. Raise epsilon, scale fewer columns, or use BoundedScaler with "
                 "public bounds.",
             )
         return self._planned(
@@ -169,7 +170,7 @@ class DPQuantileScaler(
         return quantiles
 
     def _public_bounds(self, X, n_features):
-        """Return (low, high) for each column, None where candidates have all magnitudes."""
+        """Return (low, high) for each column; (None, None) without public bounds."""
         if self.bounds is None:
             return [(None, None)] * n_features
         if len(self.bounds) != 2:
@@ -178,12 +179,12 @@ class DPQuantileScaler(
         return list(zip(checked.lower_, checked.upper_, strict=True))
 
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
-        """Learn bounds.
+        """Learn the bounds.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Numbers; NaN are missing.
+            Numbers; NaN means missing.
         y : ignored
 
         Returns
@@ -251,7 +252,7 @@ class DPQuantileScaler(
 
 
 def _widened(drawn, quantiles):
-    """Return the bounds of uniform laws with these quantiles."""
+    """Return the bounds of uniform distributions with these quantiles."""
     lower, upper = drawn
     narrowest = np.maximum(1.0, _NARROWEST * np.abs(lower))
     flat = upper <= lower

@@ -234,7 +234,7 @@ def test_a_pipeline_charges_for_it_exactly(table):
     assert (own + before).epsilon(1e-5) == pytest.approx(pipe.spent_epsilon_, rel=1e-4)
     assert len(pipe.plan_.final_cost.bits) == 1 and not pipe.plan_.final_cost.pure
     pipe[-1].privacy_cost_ = own + own
-    with pytest.raises(RuntimeError, match="another form"):
+    with pytest.raises(RuntimeError, match="planned form"):
         pipe._check_charge(pipe.plan_)
 
 
