@@ -1,4 +1,4 @@
-"""Which steps of a pipeline spend, and how many columns come in, by public numbers alone."""
+"""The spending steps of a pipeline and their numbers of columns, from public information only."""
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -12,17 +12,17 @@ from ._leaks import is_private
 
 
 def spending_steps(step, n_columns, table=None, path=""):
-    """Return [(path, step, columns that come in)] of private steps, and how many columns go out.
+    """Return [(path, step, number of input columns)] of the private steps, and the number of output columns.
 
-    Numbers of columns are None where they are not known before the fit.
+    A number of columns is None if it is not known before the fit.
     """
     if step is None or isinstance(step, str):
         return [], 0 if step == "drop" else n_columns
     if isinstance(step, Pipeline):
         if path and is_private(step):
             raise ValueError(
-                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the one "
-                "around it cannot share out: put its steps into scikit-learn's Pipeline."
+                f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the outer "
+                "pipeline cannot split: put its steps into scikit-learn's Pipeline."
             )
         found = []
         for name, one in step.steps:
@@ -46,7 +46,7 @@ def spending_steps(step, n_columns, table=None, path=""):
 
 
 def _n_indicators(step, n_columns):
-    """Return how many columns an encoder with public lists makes, or None."""
+    """Return the number of output columns of an encoder with public lists, or None."""
     if type(step) is DPOneHotEncoder:
         lists = step._public_lists(None, n_columns)
         return None if None in lists else sum(len(one) + 1 for one in lists)
@@ -57,7 +57,7 @@ def _n_indicators(step, n_columns):
 
 
 def branches(step, n_columns, table):
-    """Return (name, step, columns that come in, table if it is at hand) of what runs side by side."""
+    """Return (name, step, number of input columns, table or None) of each parallel branch."""
     if isinstance(step, FeatureUnion):
         return [(name, one, n_columns, table) for name, one in step.transformer_list]
     branches, used = [], set()
@@ -74,7 +74,8 @@ def _places(columns, n_columns, table):
         return list(_get_column_indices(table, columns(table) if callable(columns) else columns))
     if callable(columns) or (isinstance(columns, slice) and n_columns is None):
         raise ValueError(
-            "which columns a ColumnTransformer selects is not known before the fit: give lists of columns."
+            "the columns that a ColumnTransformer selects are not known before the fit: give lists of "
+            "columns."
         )
     if isinstance(columns, slice):
         return list(np.arange(n_columns)[columns])

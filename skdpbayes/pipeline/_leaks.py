@@ -1,4 +1,4 @@
-"""Which steps learn from rows without noise. What is not known is taken to."""
+"""Which steps learn from rows without noise. Unknown steps are assumed to."""
 
 import numpy as np
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -6,7 +6,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from ..preprocessing import DPImputer, DPOneHotEncoder
 
-# They look at nothing but the number of columns, and handle each row by itself.
+# Their fit reads only the number of columns, and each row is transformed by itself.
 _LEARN_NOTHING = {
     "AdditiveChi2Sampler",
     "Binarizer",
@@ -27,14 +27,14 @@ _REMEDIES = {
     "min_frequency nor max_categories",
     "OrdinalEncoder": "public categories with handle_unknown='use_encoded_value' and neither min_frequency "
     "nor max_categories",
-    "FunctionTransformer": "a ufunc of NumPy, which handles each entry by itself",
+    "FunctionTransformer": "a ufunc of NumPy, which transforms each entry by itself",
     "RBFSampler": "a number as gamma",
     "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
 }
 
 
 def children(step):
-    """Return the (name, step) of what a composite holds, or None."""
+    """Return [(name, step)] of a composite step, or None."""
     if isinstance(step, Pipeline):
         return list(step.steps)
     if isinstance(step, ColumnTransformer):
@@ -46,7 +46,7 @@ def children(step):
 
 
 def is_private(step):
-    """Tell whether a step keeps to a budget by itself."""
+    """Tell whether a step has a privacy budget."""
     return hasattr(step, "privacy_plan") and "epsilon" in step.get_params(deep=False)
 
 
@@ -56,7 +56,7 @@ def is_free(step):
 
 
 def leaks(step, is_sparse=False):
-    """Return what is said of the steps that may leak, one text each; ``is_sparse`` is of the table."""
+    """Return one message for each step that may leak; ``is_sparse`` refers to the table."""
     if step is None or isinstance(step, str):
         return []
     held = children(step)
@@ -67,15 +67,15 @@ def leaks(step, is_sparse=False):
         return []
     name = type(step).__name__
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
-    return [f"{name} learns from the rows without noise, for all that is known: take {remedy}."]
+    return [f"{name} may learn from the rows without noise: use {remedy}."]
 
 
 def _selections(step):
-    """Return what is said of columns that a function selects, which may look at the rows."""
+    """Return messages about columns that are selected by a function, which may read the rows."""
     if not isinstance(step, ColumnTransformer):
         return []
     return [
-        f"the columns of {name} are selected by a function, which may look at the rows: give a list, or "
+        f"the columns of {name} are selected by a function, which may read the rows: use a list, or "
         "make_column_selector."
         for name, _, columns in step.transformers
         if callable(columns) and not isinstance(columns, make_column_selector)
@@ -83,7 +83,7 @@ def _selections(step):
 
 
 def _densities(step, is_sparse):
-    """Return what is said of ``sparse_output_``, a fitted attribute that says whether entries are few."""
+    """Return messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
     if not isinstance(step, ColumnTransformer) or not step.sparse_threshold > 0:
         return []
     makers = [type(one).__name__ for one in _leaves(step) if _may_be_sparse(one)]
@@ -91,8 +91,9 @@ def _densities(step, is_sparse):
         return []
     return [
         f"ColumnTransformer counts the entries of {makers[0] if makers else 'a sparse table'} to choose "
-        "between sparse and dense output, and the choice tells of them: give it sparse_threshold=0, or its "
-        "encoders sparse_output=False. DPOneHotEncoder has as many entries in every row."
+        "between sparse and dense output, and the choice reveals something about them: set its "
+        "sparse_threshold=0, or sparse_output=False in its encoders. DPOneHotEncoder has the same number of "
+        "entries in every row."
     ]
 
 
@@ -102,7 +103,7 @@ def _leaves(step):
 
 
 def _may_be_sparse(step):
-    """Tell whether a step makes dense tables sparse, with a number of entries that is private."""
+    """Tell whether a step turns dense tables into sparse ones with a private number of entries."""
     if type(step).__name__ in ("FeatureHasher", "HashingVectorizer"):
         return True
     asked = getattr(step, "sparse_output", False) or getattr(step, "sparse", False) is True
@@ -123,7 +124,7 @@ def _learns_nothing(step):
         return not isinstance(step.gamma, str)
     if name in ("OneHotEncoder", "OrdinalEncoder"):
         counts = step.min_frequency is not None or step.max_categories is not None
-        # Unknown categories must not show in an error or a warning either.
+        # Errors and warnings must not reveal unknown categories either.
         tells = step.handle_unknown in ("error", "warn")
         return not (isinstance(step.categories, str) or counts or tells)
     if name == "SimpleImputer":

@@ -1,8 +1,8 @@
-"""How long rows can be once public or private steps have prepared them.
+"""How long rows can be after the preprocessing steps of a pipeline.
 
-|(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over what runs side by side;  |x|^2 <= k of k columns within [-1, 1]
+|(x_1, ..., x_m)|^2 = sum_j |x_j|^2 over parallel branches;  |x|^2 <= k for k columns within [-1, 1]
 
-A category among ``k`` columns of categories has one 1, and counts as one of ``k``.
+A column of categories becomes indicators with a single 1, and counts as one column within [-1, 1].
 """
 
 import math
@@ -20,22 +20,22 @@ from ..preprocessing import (
 )
 from ._columns import branches, spending_steps
 
-# A norm that is so many times too long is worth a word.
+# Warn of a data_norm that is larger than necessary by this factor.
 _TOO_LONG = 1.5
 
 
 def longest_row(step, n_columns, table=None, norm=math.inf):
-    """Return a bound on the norm of rows that come out of a step, inf if there is none.
+    """Return a bound on the norm of a step's output rows, inf if there is none.
 
     Parameters
     ----------
     step : estimator or str
     n_columns : int or None
-        Columns that come in.
+        Number of input columns.
     table : array-like, default=None
-        Of it only names and types of columns are read.
+        Only the names and types of its columns are read.
     norm : float, default=inf
-        Of rows that come in.
+        Bound on the norm of input rows.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def longest_row(step, n_columns, table=None, norm=math.inf):
 
 
 def norm_warnings(final, width, norm):
-    """What to say if the last step allows for much longer rows than there can be, a tuple of str."""
+    """Return a tuple with a warning if the last step allows much longer rows than there can be."""
     if not hasattr(final, "data_norm") or not 0 < norm < math.inf:
         return ()
     allowed = final.data_norm
@@ -76,9 +76,11 @@ def norm_warnings(final, width, norm):
         return ()
     given = final.data_norm is not None
     is_now = (
-        f"is {final.data_norm:g}" if given else "is by default the root of the number of columns"
+        f"is {final.data_norm:g}"
+        if given
+        else "is by default the square root of the number of columns"
     )
     return (
-        f"no row that reaches the last step is longer than {norm:.4g}, but data_norm {is_now}, and noise is "
-        f"in proportion to it: set data_norm={norm:.4g}.",
+        f"no row that reaches the last step is longer than {norm:.4g}, but data_norm {is_now}, and the noise "
+        f"is proportional to it: set data_norm={norm:.4g}.",
     )

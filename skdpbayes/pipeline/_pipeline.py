@@ -1,6 +1,6 @@
-"""A Pipeline whose private steps share one budget, and which says what may leak.
+"""A Pipeline whose private steps share one budget, with warnings about steps that may leak.
 
-plan (public numbers) -> reserve the whole -> fit the steps, each with its part
+plan (public numbers) -> reserve the whole budget -> fit the steps, each with its part
 """
 
 import warnings
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import _num_samples
 
 from .._checks import check_sizes
@@ -20,32 +21,34 @@ from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
 from ._leaks import leaks
-from ._plan import plan_pipeline
+from ._plan import PipelinePlan, plan_pipeline
 
 
 class PrivatePipeline(Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
-    A fit sets ``epsilon`` and ``delta`` of every spending step, also inside a ``ColumnTransformer``, a
-    ``FeatureUnion`` or a ``Pipeline``: earlier steps get their shares, and the last one all that is left.
+    A fit sets ``epsilon`` and ``delta`` of every spending step, including those inside a
+    ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and the last
+    one gets the rest.
 
     Parameters
     ----------
     steps : list of (str, estimator)
         As for scikit-learn's Pipeline.
     epsilon : float, default=1.0
-        What all steps may spend together.
+        Upper limit of the privacy loss of all steps together.
     delta : float, default=None
-        None takes ``min(1e-5, 1 / (10 n))``.
+        None is ``min(1e-5, 1 / (10 n))``.
     shares : dict of {str: float}, default=None
-        Shares of the squared ``mu`` (of epsilon, if delta is 0) of the spending steps, by their names, those
-        of inner steps joined by ``__``. The last step may be left out. None gives it four fifths, and the
-        others the rest in proportion to their columns.
+        Share of the squared ``mu`` (of epsilon, if delta is 0) for each spending step, by name; names of
+        inner steps are joined by ``__``. The last step may be left out. None gives four fifths to the last
+        step, and divides the rest among the others in proportion to their numbers of columns.
     strict : bool, default=False
-        Whether steps that may leak are an error, and not a warning.
+        Whether steps that may leak raise an error instead of a warning.
     max_rows_per_group : int, default=None
-        With ``fit(X, y, groups=...)`` the budget is for persons, each with all rows. At most so many of these
-        are used, chosen at random, the same by all steps. What steps report of themselves is for rows then.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
+        each person, chosen at random and the same in all steps. The costs that steps report themselves are
+        then for rows.
     memory, verbose
         As for scikit-learn's Pipeline.
 
@@ -54,14 +57,14 @@ class PrivatePipeline(Pipeline):
     plan_ : PipelinePlan
         What the fit did.
     privacy_cost_ : PrivacyCost
-        What all steps spent together.
+        Cost of all steps together.
     spent_epsilon_, spent_delta_ : float
         The cost as numbers.
     """
 
     def __init__(
         self,
-        steps: Any,
+        steps: list[tuple[str, Any]],
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
@@ -78,11 +81,11 @@ class PrivatePipeline(Pipeline):
         self.strict = strict
         self.max_rows_per_group = max_rows_per_group
 
-    def get_metadata_routing(self) -> Any:
-        """Return how metadata are routed: ``groups`` to the pipeline itself, others to its steps."""
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the routing of metadata: ``groups`` to the pipeline itself, others to its steps."""
         return super().get_metadata_routing().add_self_request(self)
 
-    def privacy_plan(self, n_samples: int, n_features: int) -> Any:
+    def privacy_plan(self, n_samples: int, n_features: int) -> PipelinePlan:
         """Return what a fit would do and cost, without any data.
 
         Parameters
@@ -90,7 +93,7 @@ class PrivatePipeline(Pipeline):
         n_samples : int
             Number of rows; of persons, with ``max_rows_per_group``.
         n_features : int
-            Columns that come in.
+            Number of columns.
 
         Returns
         -------
@@ -99,7 +102,7 @@ class PrivatePipeline(Pipeline):
         Raises
         ------
         ValueError
-            If no step is private, or numbers of columns are not known beforehand.
+            If no step is private, or if a number of columns that is needed is not known beforehand.
         """
         check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
@@ -120,7 +123,7 @@ class PrivatePipeline(Pipeline):
         groups : array-like of shape (n_samples,), default=None
             The person each row belongs to; required with ``max_rows_per_group``.
         **params : dict
-            Passed on, as by scikit-learn's Pipeline.
+            Passed to the steps, as in scikit-learn's Pipeline.
 
         Returns
         -------
@@ -131,12 +134,12 @@ class PrivatePipeline(Pipeline):
         PrivacyLeakWarning
             If a step may learn from the rows without noise.
         UserWarning
-            If ``data_norm`` of the last step is much longer than any row that can reach it.
+            If ``data_norm`` of the last step is much larger than the norm of any row that can reach it.
 
         Raises
         ------
         ValueError
-            The same with ``strict``; or if the budget cannot be split. Nothing is spent then.
+            If a step may leak and ``strict`` is set, or if the budget cannot be split. Nothing is spent.
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
@@ -150,7 +153,9 @@ class PrivatePipeline(Pipeline):
             warnings.warn(text, UserWarning, stacklevel=2)
         if persons is not None:
             if params:
-                raise ValueError(f"{sorted(params)} cannot be given together with groups.")
+                raise ValueError(
+                    f"{sorted(params)} cannot be used together with groups: leave out one of them."
+                )
             kept = choose_rows(persons, self.max_rows_per_group, None)
             X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
         for path, (epsilon, delta) in plan.steps.items():
@@ -163,8 +168,8 @@ class PrivatePipeline(Pipeline):
         except BaseException as error:
             reservations.close("failed")
             error.add_note(
-                f"The pipeline's whole plan counts as spent, epsilon = {plan.epsilon:.4g} at delta = "
-                f"{plan.delta:.3g}, whichever step failed; nothing beyond it is."
+                f"The whole plan of the pipeline counts as spent, whichever step failed: epsilon = "
+                f"{plan.epsilon:.4g} at delta = {plan.delta:.3g}, and nothing beyond."
             )
             raise
         reservations.close("completed")
@@ -216,7 +221,7 @@ class PrivatePipeline(Pipeline):
             )
 
     def _check_charge(self, plan):
-        """Raise if the last step, whose columns are known now, has a cost of another form than planned."""
+        """Raise if the last step's cost, now that its columns are known, does not have the planned form."""
         cost, charged = getattr(self.steps[-1][1], "privacy_cost_", None), plan.final_cost
         if cost is None or charged.is_nothing or not (charged.is_gaussian or charged.bits):
             return
@@ -224,8 +229,8 @@ class PrivatePipeline(Pipeline):
         only = replace(cost, bits=()).is_gaussian and len(ranges[0]) == len(ranges[1])
         if not (only and cost.mu <= charged.mu and ranges[0] <= ranges[1]):
             raise RuntimeError(
-                "the last step's cost is of another form than was planned for it: fix its sampler, or give "
-                "public lists of categories. The budget is spent."
+                "the cost of the last step does not have the planned form: set its sampler, or give public "
+                "lists of categories. The budget is spent."
             )
 
 
@@ -238,8 +243,8 @@ def make_private_pipeline(
     max_rows_per_group: int | None = None,
     memory: Any = None,
     verbose: bool = False,
-) -> "PrivatePipeline":
-    """Make a pipeline whose private steps share one budget; steps are named as by `make_pipeline`.
+) -> PrivatePipeline:
+    """Make a pipeline whose private steps share one budget; steps are named as in `make_pipeline`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How one budget is split over the steps of a pipeline, by public numbers alone.
+"""How one budget is split over the steps of a pipeline, from public numbers only.
 
 mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last,
 the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from functools import partial, reduce
 from numbers import Integral
-from typing import Any
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -24,10 +23,10 @@ from ._leaks import is_free
 from ._norms import longest_row, norm_warnings
 
 _FINAL_SHARE = 0.8
-# Of delta, for all steps but the last: categories that a single row has are paid for by it.
+# Share of delta for all steps but the last, which they need for categories of a single row.
 _DELTA_SHARE = 0.1
 _CLOSE = 1e-3
-# Numbers of columns that stand for all, where the last step's is not known beforehand.
+# Numbers of columns that represent all others if that of the last step is not known beforehand.
 _WIDTHS = (1, 8, 64, 256, 1024)
 
 
@@ -38,7 +37,7 @@ class PipelinePlan:
     Attributes
     ----------
     budget : Budget
-        What was asked for; with ``persons``, what a row may cost.
+        The requested budget; with ``persons``, the budget of a row.
     cost : PrivacyCost
         What all steps spend together, whatever the rows hold.
     n_samples : int
@@ -46,24 +45,24 @@ class PipelinePlan:
     steps : dict of {str: (float, float)}
         Epsilon and delta of each spending step.
     final_cost : PrivacyCost
-        What is charged for the last of them.
+        What is charged for the last spending step.
     warnings : tuple of str
-        What the user should know before running it.
+        What to know before running it.
     persons : Persons or None, default=None
-        Whom ``cost`` protects, if not rows.
+        The persons that ``cost`` protects, if not rows.
     """
 
     budget: Budget
     cost: PrivacyCost
     n_samples: int
-    steps: dict
+    steps: dict[str, tuple[float, float]]
     final_cost: PrivacyCost
-    warnings: tuple = ()
+    warnings: tuple[str, ...] = ()
     persons: Persons | None = None
 
     @property
-    def asked(self) -> Any:
-        """The budget that was asked for, under the relation of what is protected."""
+    def asked(self) -> Budget:
+        """The requested budget, under the neighbouring relation of rows or persons."""
         return self.budget if self.persons is None else self.persons.budget
 
     @property
@@ -95,7 +94,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     pipeline : PrivatePipeline
     n_samples, n_columns : int
     table : array-like, default=None
-        At a fit; of it only names and types of columns are read.
+        Given in a fit; only the names and types of its columns are read.
 
     Returns
     -------
@@ -104,11 +103,12 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not is_free(one[1])]
     if not found:
         raise ValueError(
-            "no step of the pipeline is private: there is nothing to spend the budget on."
+            "no step of the pipeline is private: there is nothing to spend the budget on. Add a private "
+            "step, or use scikit-learn's Pipeline."
         )
     if len({id(step) for _, step, _ in found}) < len(found):
         raise ValueError(
-            "one and the same private step is in the pipeline more than once, and has only one epsilon: put "
+            "the same private step is in the pipeline more than once, but it has only one epsilon: put "
             "sklearn.base.clone(step) in the other places."
         )
     _check_limits(pipeline, found)
@@ -124,15 +124,15 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
 
 
 def _check_limits(pipeline, found):
-    """Raise a ValueError if a step limits the rows of a person by itself."""
+    """Raise a ValueError if the limit of rows per person is invalid, or set in a step."""
     limit = pipeline.max_rows_per_group
     if not (limit is None or (isinstance(limit, Integral) and limit >= 1)):
         raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
     own = [path for path, step, _ in found if getattr(step, "max_rows_per_group", None) is not None]
     if own:
         raise ValueError(
-            f"max_rows_per_group of {own} would leave the rows of persons to the other steps: set it in the "
-            "pipeline, and leave None in its steps."
+            f"max_rows_per_group is set in {own}, and the other steps would still use all rows of a person: "
+            "set it in the pipeline, and leave it None in the steps."
         )
 
 
@@ -140,7 +140,7 @@ def _check_sizes_are_private(relation, limit):
     if chain_of_rows(relation, limit)[0] != relation:
         raise ValueError(
             f"with max_rows_per_group={limit} the number of rows is private: give all private steps "
-            "neighboring_relation='add_or_remove_one' and a public_size, or take max_rows_per_group=1."
+            "neighboring_relation='add_or_remove_one' and a public_size, or use max_rows_per_group=1."
         )
 
 
@@ -177,7 +177,8 @@ def _norm_warnings(pipeline, final, width, n_columns, table):
 def _has_columns(path, step, columns):
     if columns is None:
         raise ValueError(
-            f"{path} comes after a step whose number of columns is not public: put it before that step."
+            f"{path} comes after a step whose number of output columns is not public: put it before that "
+            "step."
         )
     return columns > 0
 
@@ -193,7 +194,7 @@ def _shares(given, early, last):
     total = sum(given.values()) if last in given else 1.0
     shares = {path: given[path] / total for path in paths}
     if sum(shares.values()) >= 1:
-        raise ValueError(f"shares of {paths} leave nothing to {last}: their sum must be below 1.")
+        raise ValueError(f"shares of {paths} leave nothing for {last}: their sum must be below 1.")
     return shares
 
 
@@ -213,7 +214,7 @@ def _cost(step, epsilon, delta, n_samples, n_columns):
 
 
 def _remainder(final, budget, spent, n_samples, width):
-    """Return (epsilon, delta) of the last step, and what is charged for it."""
+    """Return (epsilon, delta) of the last step, and the cost that is charged for it."""
     relation = budget.neighboring_relation
     if not budget.is_private:
         return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
@@ -230,18 +231,19 @@ def _remainder(final, budget, spent, n_samples, width):
         return _cost(final, epsilon, budget.delta, n_samples, width or 1)
 
     if getattr(final, "data_norm", None) == "auto":
-        # The choice of a norm and the mu of the fit follow from the budget and the size alone.
+        # The release of the norm and the mu of the fit depend only on the budget and the size.
         exact = learnt_norm(budget.epsilon)
         if len(exact.bits) == 1 and not exact.pure:
             epsilon, cost = _largest(learnt_norm, budget, spent)
-            # With what is left rows may be too few to choose: what a fit costs depends on its width then.
+            # There may be too few rows to release a norm with the rest of the budget, and the form of the
+            # cost may then depend on the number of columns.
             if cost.bits:
                 return (epsilon, budget.delta), cost
     epsilon, cost = _largest(gaussian, budget, spent)
     if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
         return (epsilon, budget.delta), cost
 
-    # Any mechanism is below randomised response that fails with probability delta.
+    # Randomised response that fails with probability delta dominates any (epsilon, delta) mechanism.
     def any_mechanism(epsilon):
         failure = 0.5 * budget.delta
         return PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
@@ -251,7 +253,7 @@ def _remainder(final, budget, spent, n_samples, width):
 
 
 def _largest(charged, budget, spent):
-    """Return the largest epsilon of the last step that the budget allows, and what is charged for it."""
+    """Return the largest epsilon of the last step that the budget allows, and the cost charged for it."""
 
     def at(noise):
         epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
@@ -267,12 +269,12 @@ def _largest(charged, budget, spent):
 
 
 def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
-    """Tell whether the last step is ``mu``-GDP, for several widths where its own is not known yet.
+    """Tell whether the last step is ``mu``-GDP, for several widths if its own is not known yet.
 
     Raises
     ------
     ValueError
-        What its plan raises, if there is none for any width.
+        The error of its plan, if there is no plan for any width.
     """
     known, error = False, None
     for columns in _WIDTHS if width is None else (width,):
