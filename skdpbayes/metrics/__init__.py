@@ -1,4 +1,4 @@
-"""Private scores: numbers that carry their confidence interval and their cost."""
+"""Private scores: numbers that know their confidence interval and their cost."""
 
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
 from ._plan import ScorePlan

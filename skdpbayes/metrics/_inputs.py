@@ -1,6 +1,6 @@
-"""What scores take: one column of labels and one of predictions, finite and of one length.
+"""Validation of what scores read: a column of labels and one of predictions, finite and of equal length.
 
-Errors say what is wrong with the format; none quotes an entry.
+Errors say what is wrong with the format, and none quotes an entry.
 """
 
 from numbers import Integral, Real
@@ -20,7 +20,7 @@ COMMON = {
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "random_state": ["random_state", np.random.Generator],
 }
-# An error of scikit-learn's validation would quote it.
+# Not validated by scikit-learn, whose errors would quote entries.
 COLUMN = "no_validation"
 LABEL = [None, Real, str, "boolean"]
 PUBLIC_SIZE = [None, Interval(Integral, 2, None, closed="left")]
@@ -35,14 +35,14 @@ def label_column(y, name):
         if not missing and kinds not in ({str}, {Real}):
             raise ValueError(
                 f"{name} holds labels of several kinds, such as text and numbers: make them one kind, e.g. "
-                f"by [str(label) for label in {name}]."
+                f"with [str(label) for label in {name}]."
             )
         if not missing:
             y = y.astype(str if kinds == {str} else np.float64)
     else:
         missing = y.dtype.kind == "f" and not np.isfinite(y).all()
     if missing:
-        raise ValueError(f"{name} holds missing labels: score the rows whose label is known.")
+        raise ValueError(f"{name} holds missing labels: score only rows whose label is known.")
     return y
 
 
@@ -56,11 +56,13 @@ def _numbers(values, name):
         values = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         values = None
-    # Outside the handler, so that an error with an entry is not chained to this one.
+    # Outside the handler, so that an error that quotes an entry is not chained to this one.
     if values is None:
         raise ValueError(f"{name} must hold numbers.")
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} contains NaN or infinity: a score needs finite numbers.")
+        raise ValueError(
+            f"{name} contains NaN or infinity: scores need finite numbers, so leave out these rows."
+        )
     return values
 
 
@@ -70,7 +72,7 @@ def probability_column(values, name):
 
 
 def probability_table(values, name, n_classes):
-    """Return probabilities of all classes, of shape (n_samples, n_classes); a column is the second's."""
+    """Return probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
     values = in_memory(values)
     if np.ndim(values) == 2 and np.shape(values)[1] > 1 and not sp.issparse(values):
         table = _in_unit_interval(_numbers(values, name), name)
@@ -79,7 +81,7 @@ def probability_table(values, name, n_classes):
         table = np.column_stack([1.0 - second, second])
     if table.shape[1] != n_classes:
         raise ValueError(
-            f"{name} has probabilities of {table.shape[1]} classes, and there are {n_classes} labels: give "
+            f"{name} has probabilities of {table.shape[1]} classes, but there are {n_classes} labels: pass "
             "all labels that can occur, in the order of the columns."
         )
     return table
@@ -88,16 +90,16 @@ def probability_table(values, name, n_classes):
 def _in_unit_interval(values, name):
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise ValueError(
-            f"{name} must be probabilities, between 0 and 1: take them from predict_proba."
+            f"{name} must hold probabilities between 0 and 1: pass the result of predict_proba."
         )
     return values
 
 
 def same_length(neighboring_relation, **columns):
-    """Raise a ValueError if columns differ in length, or if there is no row where that is public."""
+    """Raise a ValueError if columns differ in length, or have no rows and that is public."""
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
-        raise ValueError(f"{' and '.join(columns)} must have as many rows as each other.")
+        raise ValueError(f"{' and '.join(columns)} must have the same number of rows.")
     if lengths == {0} and neighboring_relation == "replace_one":
         raise ValueError(f"{' and '.join(columns)} are empty: there is nothing to score.")
 
@@ -108,7 +110,9 @@ def agree_in_kind(first, second, names):
     if first.size and text[0] != text[1]:
         listed = names[1] == "labels"
         remedy = (
-            "list those of the rows, e.g. labels=clf.classes_" if listed else "make them one kind"
+            "list the labels of the rows, e.g. labels=clf.classes_"
+            if listed
+            else "make them one kind"
         )
         raise ValueError(
             f"{names[0]} and {names[1]} hold labels of different kinds, text and numbers: {remedy}."
@@ -116,17 +120,20 @@ def agree_in_kind(first, second, names):
 
 
 def is_positive(y, pos_label):
-    """Tell which labels are the positive one; None is 1, of labels 0 (or -1) and 1."""
+    """Tell which labels are positive; None means 1, with labels 0 (or -1) and 1."""
     y = label_column(y, "y_true")
     if y.size == 0:
         return np.zeros(0, dtype=bool)
     if pos_label is not None:
         if isinstance(y[0], str) != isinstance(pos_label, str):
-            raise ValueError("pos_label is of another kind than y_true's labels.")
+            raise ValueError(
+                "pos_label and y_true hold labels of different kinds, text and numbers: pass a pos_label of "
+                "the kind of y_true."
+            )
         return y == pos_label
     if y.dtype.kind not in "biuf" or not np.isin(y, (-1, 0, 1)).all():
         raise ValueError(
-            "y_true holds labels other than 0 (or -1) and 1: say which one is positive, by pos_label, "
+            "y_true holds labels other than 0 (or -1) and 1: say which label is positive, "
             "e.g. pos_label=clf.classes_[1] for the second column of predict_proba."
         )
     return y == 1
@@ -136,12 +143,12 @@ def public_labels(labels):
     """Return the declared labels in their order."""
     labels = label_column(labels, "labels")
     if len(labels) < 2 or np.unique(labels).size != len(labels):
-        raise ValueError("labels must list at least two labels, each once: all that can occur.")
+        raise ValueError("labels must list all labels that can occur, at least two, each once.")
     return labels
 
 
 def label_numbers(y, labels, name):
-    """Return the place of each label in the list."""
+    """Return the index of each label in the list."""
     y = label_column(y, name)
     if y.size == 0:
         return np.zeros(0, dtype=int)
@@ -157,10 +164,10 @@ def label_numbers(y, labels, name):
 def _column(values, name):
     values = in_memory(values)
     if sp.issparse(values):
-        raise TypeError(f"{name} is sparse, and scores take dense columns: pass {name}.toarray().")
+        raise TypeError(f"{name} is sparse, but scores need dense columns: pass {name}.toarray().")
     if np.ndim(values) == 1 and len(values) == 0:
         return np.empty(0)
     if not hasattr(values, "dtype"):
-        # As objects: one text, or one float, would turn all entries of a list into others.
+        # As objects, since a single string or float would convert all entries of a list.
         values = np.asarray(values, dtype=object)
     return column_or_1d(values)

@@ -1,11 +1,11 @@
-"""Confidence intervals that know both of sampling and of noise.
+"""Confidence intervals that account for both sampling error and noise.
 
-What is released is ``T = t(value) + sampling + noise``. An interval holds all values for which ``T`` is
-not too far from ``t(value)``,
+The released number is ``T = t(value) + sampling error + noise``. An interval holds all values for which ``T``
+is not too far from ``t(value)``,
 
     P(|s Z + sum_j w_j L_j| <= |T - t(value)|) <= level,     Z standard normal, L_j Laplace of scale 1,
 
-the deviation ``s`` and the weights ``w`` being those of the value: Wilson's interval, with noise. The
+where the deviation ``s`` and the weights ``w`` depend on the value: Wilson's interval, with noise. The
 probability is found by inverting the characteristic function, ``exp(-s^2 u^2 / 2) / prod_j (1 + w_j^2 u^2)``.
 """
 
@@ -20,7 +20,7 @@ _NEGLIGIBLE = 1e-12
 
 
 def probability_within(distance, deviation, weights):
-    """Return the probability that sampling and noise together are no larger than a distance.
+    """Return the probability that sampling error plus noise is no larger than a distance.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ def probability_within(distance, deviation, weights):
     spread = math.sqrt(deviation**2 + 2.0 * squares.sum())
     if spread == 0 or distance >= _FARTHEST * spread:
         return float(distance > 0)
-    # In units of the whole deviation; a single Laplace law is known, and has the slowest transform.
+    # In units of the total deviation. A single Laplace variable has a closed form, and its transform decays
+    # slowest.
     q, normal, squares = distance / spread, deviation / spread, squares / spread**2
     squares = squares[squares > _NEGLIGIBLE]
     if normal < 1e-3 and squares.size == 1:
@@ -50,16 +51,16 @@ def probability_within(distance, deviation, weights):
 
 
 def inverted(distance, spread, estimate, level):
-    """Return the smallest and the largest value in [0, 1] that what was released does not speak against.
+    """Return the smallest and the largest value in [0, 1] that are compatible with what was released.
 
     Parameters
     ----------
     distance : callable
-        ``T - t(value)``, falling.
+        ``T - t(value)``, decreasing in the value.
     spread : callable
         ``(s, w)`` of a value.
     estimate : float
-        The value in [0, 1] where the distance is least.
+        The value in [0, 1] with the smallest absolute distance.
     level : float
 
     Returns

@@ -2,20 +2,20 @@
 
     mean = (S + noise) / n,    S = sum_i u_i,   u_i in [0, 1], rounded to multiples of 2^-24
 
-``S`` moves by at most 1 under ``replace_one``, where ``n`` is public. Under ``add_or_remove_one`` it is not:
-``(sum u_i, sum (1 - u_i))`` are released, which together move by exactly 1, and their sum is a noisy
-``n``. Where numbers are not 0 or 1, a tenth of epsilon goes to ``sum u_i^2``, for the interval alone.
+Under ``replace_one``, ``n`` is public and ``S`` changes by at most 1. Under ``add_or_remove_one``, ``n`` is
+private: ``(sum u_i, sum (1 - u_i))`` is released, which changes by exactly 1 in L1 norm, and whose sum is a
+noisy ``n``. If the numbers are not all 0 or 1, a tenth of epsilon is spent on ``sum u_i^2``, for the interval
+only.
 """
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Real, validate_params
 
-from .._typing import RandomStateLike, Relation
+from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
     COMMON,
@@ -38,7 +38,7 @@ _UNIT = 2**24
 
 
 def _levels(epsilon):
-    """Return the parts of epsilon for a sum and for the sum of squares, which add up to it exactly."""
+    """Split epsilon exactly into a part for the sum and one for the sum of squares."""
     for_sum = 0.9 * epsilon
     return for_sum, epsilon - for_sum if math.isfinite(epsilon) else epsilon
 
@@ -55,7 +55,8 @@ def dp_accuracy_score(
 ) -> PrivateScore:
     """Accuracy, released with noise.
 
-    The number of right predictions moves by at most 1, and is released with discrete Laplace noise.
+    One row changes the number of correct predictions by at most 1. It is released with discrete Laplace
+    noise.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def dp_accuracy_score(
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
-        The noise is pure: nothing is bought by a delta, which is only what ``spent_epsilon`` is reported at.
+        The delta at which ``spent_epsilon`` is reported. It does not change the noise, which needs no delta.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
@@ -75,13 +76,13 @@ def dp_accuracy_score(
     Returns
     -------
     score : PrivateScore
-        A float in [0, 1], to which it is clipped, with ``interval(level)``, ``privacy_cost`` and
-        ``spent_epsilon``. The interval is of the probability that a new row is predicted rightly.
+        A float, clipped to [0, 1], with ``interval(level)``, ``privacy_cost`` and ``spent_epsilon``. The
+        interval is for the probability that a new row is predicted correctly.
 
     Raises
     ------
     ValueError, TypeError
-        If the columns are not labels of the same length. Nothing is spent then.
+        If the columns are not labels of the same length. Nothing is spent.
     BudgetExceededError
         If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
@@ -123,17 +124,17 @@ def dp_mean_score(
     neighboring_relation: Relation = "replace_one",
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
-    """Mean of bounded numbers, released with noise: of log densities, errors, costs.
+    """Mean of bounded numbers, such as log densities, errors or costs, released with noise.
 
-    Nine tenths of epsilon go to the sum, one tenth to the sum of squares, which the interval uses.
+    Nine tenths of epsilon are spent on the sum, one tenth on the sum of squares, which the interval uses.
 
     Parameters
     ----------
     values : array-like of shape (n_samples,)
         One number for each held-out row.
     bounds : (float, float)
-        Public bounds, in the units of the values, to which they are clipped. The noise is in proportion to
-        their distance.
+        Public bounds to which the values are clipped, in the units of the values. The noise is proportional
+        to ``high - low``.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
@@ -146,12 +147,12 @@ def dp_mean_score(
     Returns
     -------
     score : PrivateScore
-        Within the bounds, to which it is clipped. The interval is of the expectation of clipped values.
+        Clipped to the bounds. The interval is for the expectation of the clipped values.
 
     Raises
     ------
     ValueError, TypeError
-        If the bounds are invalid, or the values not finite. Nothing is spent then.
+        If the bounds are invalid, or the values not finite. Nothing is spent.
     BudgetExceededError
         If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
@@ -201,7 +202,7 @@ def dp_log_loss(
     y_true : array-like of shape (n_samples,)
         Labels of held-out rows.
     y_pred : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Probabilities, of the second label if there is one column.
+        Probabilities of the labels; a single column holds those of the second label.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
@@ -209,8 +210,8 @@ def dp_log_loss(
     labels : array-like of shape (n_classes,), default=None
         All labels that can occur, in the order of the columns: public. None is 0, 1, ...
     smallest_probability : float, default=0.01
-        Smaller probabilities of the label that was right count as this, so that a loss is at most
-        ``-log(smallest_probability)``, to which the noise is in proportion: 4.6 by default.
+        Smaller probabilities of the true label count as this, so that a loss is at most
+        ``-log(smallest_probability)``, 4.6 by default. The noise is proportional to this maximum.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
@@ -219,7 +220,7 @@ def dp_log_loss(
     Returns
     -------
     loss : PrivateScore
-        Between 0 and the largest loss, to which it is clipped. The interval is of the expected clipped loss.
+        Clipped to the range from 0 to the largest loss. The interval is for the expected clipped loss.
 
     Raises
     ------
@@ -260,7 +261,7 @@ def dp_brier_score(
     *,
     epsilon: float,
     delta: float | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     neighboring_relation: Relation = "replace_one",
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
@@ -277,7 +278,7 @@ def dp_brier_score(
     delta : float, default=None
         As for `dp_accuracy_score`.
     pos_label : int, float, bool or str, default=None
-        The positive label; None is 1, of labels 0 (or -1) and 1.
+        The positive label. None is 1 if the labels are 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
@@ -286,7 +287,7 @@ def dp_brier_score(
     Returns
     -------
     score : PrivateScore
-        In [0, 1], to which it is clipped. The interval is of the expectation.
+        Clipped to [0, 1]. The interval is for the expected score.
 
     Raises
     ------
@@ -319,7 +320,7 @@ def _checked_bounds(bounds):
     low, high = map(float, bounds)
     if math.isinf(high - low):
         raise ValueError(
-            "bounds are too far apart for a difference of doubles: take narrower ones."
+            "bounds are too far apart, and their difference overflows: use narrower ones."
         )
     if not low < high:
         raise ValueError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
@@ -338,9 +339,9 @@ def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, hig
 
 
 def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
-    """Release ``low + (high - low) mean(units) / unit``, and put its interval together.
+    """Release ``low + (high - low) mean(units) / unit``, with its interval.
 
-    ``second`` is the released sum of squares with the scale of its noise; without it numbers are 0 or 1.
+    ``second`` is the released sum of squares and the scale of its noise; without it all numbers are 0 or 1.
     """
     epsilon = plan.budget.epsilon
     scale = noise_scale(unit, epsilon if second is None else _levels(epsilon)[0])
@@ -362,7 +363,7 @@ def _interval_of_mean(total, size, noise, replaces, second, share, low, width, l
         return low, low + width
     largest, wanted = math.inf, level
     if second is not None:
-        # A tenth of what may go wrong is spent on the second moment, from above.
+        # A tenth of the error probability is spent on an upper bound of the second moment.
         risk = 0.1 * (1.0 - level)
         largest = (second[0] - second[1] * math.log(2.0 * risk)) / size
         wanted = level + risk

@@ -1,10 +1,10 @@
-"""Discrete Laplace noise, drawn exactly: no floating point stands between the law and the draw.
+"""Discrete Laplace noise, sampled exactly, without floating-point arithmetic.
 
     P(z) = (1 - exp(-1/b)) / (1 + exp(-1/b)) exp(-|z| / b),    z an integer, b rational
 
 by Canonne, Kamath and Steinke ("The discrete Gaussian for differential privacy", NeurIPS 2020, Algorithm 2),
-from uniform integers alone. Integers whose vectors move by at most ``D`` in absolute sum between
-neighbours are released with ``b = D / epsilon``, which is epsilon-private with delta 0.
+from uniform integers only. A vector of integers that changes by at most ``D`` in L1 norm between neighbouring
+tables is released with ``b = D / epsilon``, which is epsilon-private with delta 0.
 """
 
 import math
@@ -12,18 +12,18 @@ from fractions import Fraction
 
 import numpy as np
 
-# The numerator of a scale stays below, so that uniform integers fit into 64 bits.
+# Limit of the numerator of a scale, so that uniform integers fit into 64 bits.
 _LARGEST_NUMERATOR = 2**51
 _PRECISION_BITS = 30
 
 
 def laplace_scale(sensitivity, epsilon):
-    """Return the scale of the noise, a fraction that is not below ``sensitivity / epsilon``.
+    """Return the scale of the noise: a fraction of at least ``sensitivity / epsilon``.
 
     Parameters
     ----------
     sensitivity : int
-        Largest absolute sum by which the integers move.
+        Largest change of the integers in L1 norm.
     epsilon : float
         Positive and finite.
 
@@ -34,7 +34,7 @@ def laplace_scale(sensitivity, epsilon):
     Raises
     ------
     ValueError
-        If epsilon is too small for it.
+        If epsilon is too small.
     """
     exact = Fraction(sensitivity) / Fraction(epsilon)
     bits = max(0, _PRECISION_BITS - math.floor(math.log2(exact)))
@@ -42,7 +42,7 @@ def laplace_scale(sensitivity, epsilon):
     if scale.numerator >= _LARGEST_NUMERATOR:
         raise ValueError(
             f"epsilon={epsilon:g} is too small for a score: its noise would be larger than any table. Raise "
-            "epsilon; scores want 0.01 or more."
+            "epsilon; a useful score needs 0.01 or more."
         )
     return scale
 

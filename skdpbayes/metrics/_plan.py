@@ -1,4 +1,4 @@
-"""A score's plan: what it costs, fixed by public numbers before a row is read."""
+"""The plan of a score: its cost, which follows from public numbers before any row is read."""
 
 import math
 import warnings
@@ -21,13 +21,13 @@ class ScorePlan(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the score.
+        Name of the score.
     budget : Budget
-        What was asked for.
+        The requested budget.
     cost : PrivacyCost
         What is spent, whatever the rows hold.
     n_samples : int or None
-        Rows, where their number is public.
+        Number of rows, if it is public.
     """
 
     name: str
@@ -42,7 +42,7 @@ class ScorePlan(NamedTuple):
 
     @property
     def replaces(self) -> bool:
-        """Whether neighbouring tables have as many rows."""
+        """Whether neighbouring tables have the same number of rows."""
         return self.budget.neighboring_relation == "replace_one"
 
 
@@ -56,9 +56,9 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     delta : float or None
     neighboring_relation : {"replace_one", "add_or_remove_one"}
     n_samples : int
-        Kept if it is public.
+        Number of rows, which the plan keeps if it is public.
     levels : sequence of float, default=None
-        Epsilons of the independent pure mechanisms that the score is made of; None is one of them.
+        Epsilons of the independent pure mechanisms that the score consists of; None is a single mechanism.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
 
 def spend(plan, random_state):
     """Charge a plan to the active ledgers, and return the generator of its noise."""
-    reserve(plan).close("completed")  # It takes no time.
+    reserve(plan).close("completed")  # The release itself takes no time.
     return private_generator(random_state)
 
 
@@ -97,11 +97,11 @@ def with_noise(integers, scale, generator):
 
 
 def warn_if_drowned(name, noise, size):
-    """Warn where noise has about the size of the table: both are public, or released."""
+    """Warn if the noise is large compared to the table; both numbers are public, or released."""
     if noise > 0.2 * size:
         warnings.warn(
-            f"{name}: the noise of this epsilon is {noise:.3g} rows of {max(size, 0):.4g}, so that the score "
-            "says little: raise epsilon, or score more rows. See its interval.",
+            f"{name}: with this epsilon the noise is worth {noise:.3g} rows of {max(size, 0):.4g}, so the "
+            "score says little: raise epsilon, or score more rows. See its interval.",
             PrivacyWarning,
             stacklevel=4,
         )

@@ -2,21 +2,21 @@
 
     AUC = 1/2 + V / (P N),    2 V = sum over positive i, negative j of sign(s_i - s_j)
 
-With ``m`` rows, replacing one moves ``2 V`` by at most ``2 (m - 1)`` if its label stays, and by at most
-``m - 1`` if it changes; only then do ``P`` and ``N = m - P`` move, by 1. Noise of scale ``2 (m - 1) /
-epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``: it is released for free.
+With ``m`` rows, replacing one changes ``2 V`` by at most ``2 (m - 1)`` if its label stays the same, and by at
+most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P`` change, by 1. Noise of
+scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``, which is released at no
+extra cost.
 """
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.utils._param_validation import validate_params
 
-from .._typing import RandomStateLike, Relation
+from .._typing import Label, RandomStateLike, Relation
 from ._inputs import COLUMN, COMMON, LABEL, PUBLIC_SIZE, is_positive, number_column, same_length
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
@@ -33,7 +33,7 @@ def dp_roc_auc_score(
     *,
     epsilon: float,
     delta: float | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     neighboring_relation: Relation = "replace_one",
     public_size: int | None = None,
     random_state: RandomStateLike = None,
@@ -45,28 +45,28 @@ def dp_roc_auc_score(
     y_true : array-like of shape (n_samples,)
         Labels of held-out rows.
     y_score : array-like of shape (n_samples,)
-        Probabilities of the positive label, or any other scores: only their order counts.
+        Probabilities of the positive label, or any other scores; only their order matters.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     pos_label : int, float, bool or str, default=None
-        The positive label; None is 1, of labels 0 (or -1) and 1.
+        The positive label. None is 1 if the labels are 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     public_size : int, default=None
-        Under ``add_or_remove_one`` a public number of rows that is at least 2: later ones are not read, and
-        the noise is in proportion to it.
+        Under "add_or_remove_one", a public number of at least 2. Only this many rows are read, and the noise
+        is proportional to it.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
     Returns
     -------
     score : PrivateScore
-        A float in [0, 1], to which it is clipped. The interval is of the probability that a positive row
-        scores higher than a negative one, ties counting half; it holds whatever the scores'
-        distributions, and is wider than need be for most. With a single class in ``y_true`` the score is
-        noise, and the interval says so: an error would tell.
+        A float, clipped to [0, 1]. The interval is for the probability that a positive row has a higher
+        score than a negative one, where ties count half. It is valid for all distributions of the scores, and
+        wider than necessary for most. If ``y_true`` holds a single class, the score is noise, as its interval
+        shows; an error would reveal that.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def dp_roc_auc_score(
     plan = plan_score("ROC AUC", epsilon, delta, neighboring_relation, largest)
     generator = spend(plan, random_state)
     twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
-    # Both numbers move where rows beyond the largest size move up.
+    # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
     scales = [noise_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
     twice = with_noise([twice], scales[0], generator)[0]
@@ -110,14 +110,14 @@ def _largest_size(n_samples, relation, public_size):
     if relation == "replace_one":
         if public_size is not None:
             raise ValueError(
-                "public_size is for neighboring_relation='add_or_remove_one'; under 'replace_one' the number "
-                "of rows is public: leave public_size=None."
+                "public_size is only for neighboring_relation='add_or_remove_one'; under 'replace_one' the "
+                "number of rows is public: leave public_size=None."
             )
         return n_samples
     if public_size is None:
         raise ValueError(
-            "neighboring_relation='add_or_remove_one' keeps the number of rows private, and how far a row "
-            "can move an AUC depends on it: declare a public_size that does not come from the rows."
+            "neighboring_relation='add_or_remove_one' keeps the number of rows private, but the sensitivity "
+            "of an AUC depends on it: declare a public_size that does not come from the data."
         )
     return int(public_size)
 
@@ -133,7 +133,7 @@ def _twice_excess(positive, scores):
 
 
 def _interval(excess, n_positive, n_negative, noise, replaces, score, level):
-    """Return the interval of an AUC ``a``: its estimate's variance is at most ``a (1 - a) / min(P, N)``."""
+    """Return the interval of an AUC ``a``, whose estimate has variance at most ``a (1 - a) / min(P, N)``."""
     pairs = n_positive * n_negative
 
     def spread(value):

@@ -1,19 +1,22 @@
-"""Numbers and arrays that carry their interval and their cost."""
+"""Numbers and arrays that know their interval and their cost."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
 from .._checks import check_level
+from ..privacy.cost import PrivacyCost
+from ._plan import ScorePlan
 
 
 class _Released:
-    """What every released score tells.
+    """What all released scores have in common.
 
     Attributes
     ----------
     plan : ScorePlan
-        What the fit did.
+        The plan of the score.
     """
 
     plan = None
@@ -24,8 +27,8 @@ class _Released:
         return self
 
     @property
-    def privacy_cost(self) -> Any:
-        """The cost: converts to any (epsilon, delta), and composes with ``+``."""
+    def privacy_cost(self) -> PrivacyCost:
+        """The cost; it converts to any (epsilon, delta) and composes with ``+``."""
         return self.plan.cost
 
     @property
@@ -33,22 +36,22 @@ class _Released:
         """The epsilon that was spent, at the delta that was given (0 for None)."""
         return self.plan.epsilon
 
-    def interval(self, level: float = 0.9) -> Any:
-        """Return a confidence interval of the population's value: sampling and noise included.
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Return a confidence interval for the value in the population; it covers sampling error and noise.
 
         Parameters
         ----------
         level : float, default=0.9
-            In (0, 1).
+            Confidence level, in (0, 1).
 
         Returns
         -------
         interval : (low, high)
-            Numbers for a number, arrays (each entry by itself) for an array.
+            Two numbers for a number, and two arrays for an array, with a separate interval for each entry.
         """
         if self._interval_at is None:
             raise AttributeError(
-                "only the returned score has an interval, not what is computed from it."
+                "only the score itself has an interval, not values computed from it: keep the score."
             )
         check_level(level)
         return self._interval_at(level)
@@ -62,12 +65,12 @@ class PrivateArray(_Released, np.ndarray):
     """An array that was released with noise; parts and results of arithmetic are plain arrays."""
 
     @classmethod
-    def released(cls, values: np.ndarray, plan: Any, interval_at: Any) -> Self:
+    def released(cls, values: np.ndarray, plan: ScorePlan, interval_at: Callable) -> Self:
         """Return values with their plan and their interval."""
         return np.asarray(values).view(cls)._release(plan, interval_at)
 
     def __array_finalize__(self, other):
-        """Forget nothing that was never there."""
+        """Do nothing: a derived array has no plan and no interval."""
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
         """Return a plain array, or a number."""
@@ -88,7 +91,7 @@ class PrivateCurve(_Released, tuple):
     ----------
     prob_true, prob_pred : ndarray of shape (n_bins,)
     counts : ndarray of shape (n_bins,)
-        Noisy numbers of rows.
+        Noisy numbers of rows in the bins.
     """
 
     def __new__(cls, prob_true, prob_pred, counts):
@@ -101,10 +104,10 @@ class PrivateCurve(_Released, tuple):
 
     @property
     def prob_true(self) -> np.ndarray:
-        """Shares of positive rows."""
+        """Share of positive rows in each bin."""
         return self[0]
 
     @property
     def prob_pred(self) -> np.ndarray:
-        """Mean predictions."""
+        """Mean predicted probability in each bin."""
         return self[1]

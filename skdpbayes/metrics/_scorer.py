@@ -1,4 +1,4 @@
-"""Scorers that release what they return: for `cross_val_score`, `GridSearchCV` and similar tools.
+"""Scorers that release their scores with noise, for `cross_val_score`, `GridSearchCV` and similar tools.
 
 scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), epsilon=...)
 """
@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..privacy.budget import Budget
+from ..privacy.cost import PrivacyCost
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
 from ._plan import plan_score
 from ._ranking import dp_roc_auc_score
 
-# Name: (function, what it takes of the estimator, whether more is better).
+# Name: (function, response method of the estimator, whether greater is better).
 NAMED = {
     "accuracy": (dp_accuracy_score, "predict", True),
     "neg_log_loss": (dp_log_loss, "predict_proba", False),
@@ -26,15 +27,18 @@ _SCORES = (dp_mean_score, *(score for score, *_ in NAMED.values()))
 
 
 class PrivateScorer:
-    """What `make_private_scorer` returns: call it with ``(estimator, X, y)``.
+    """A scorer made by `make_private_scorer`; call it with ``(estimator, X, y)``.
 
     Attributes
     ----------
     score_func : callable
+        The score function.
     epsilon : float
         What each call spends.
     delta : float or None
+        The delta at which costs are reported.
     greater_is_better : bool
+        Whether the score is to be maximised; if not, it is negated.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class PrivateScorer:
         delta: float | None,
         response_method: str | tuple[str, ...],
         greater_is_better: bool,
-        options: Any,
+        options: dict[str, Any],
     ):
         self.score_func = score_func
         self.epsilon = epsilon
@@ -59,8 +63,8 @@ class PrivateScorer:
         return self.options.get("neighboring_relation", "replace_one")
 
     @property
-    def privacy_cost(self) -> Any:
-        """What a call costs, a bound that holds for each of the scores."""
+    def privacy_cost(self) -> PrivacyCost:
+        """Upper bound on the cost of a call, for any score function."""
         return plan_score("score", self.epsilon, self.delta, self.neighboring_relation, 0).cost
 
     def with_options(self, **changes: Any) -> Self:
@@ -76,7 +80,7 @@ class PrivateScorer:
         )
 
     def __call__(self, estimator, X, y_true=None):
-        """Return the released score, negated if less is better: a plain float then.
+        """Return the released score; if lower is better, its negative as a plain float.
 
         Parameters
         ----------
@@ -84,7 +88,7 @@ class PrivateScorer:
             Fitted on other rows.
         X : array-like of shape (n_samples, n_features)
         y_true : array-like of shape (n_samples,)
-            Not needed for scores of values alone, such as log densities.
+            Not needed by scores of values alone, such as log densities.
 
         Returns
         -------
@@ -107,7 +111,7 @@ class PrivateScorer:
         return options
 
     def _response(self, estimator, X, pos_label):
-        """Return what an estimator says of rows, a column for two classes."""
+        """Return an estimator's response to rows, as a single column for two classes."""
         methods = self.response_method
         methods = (methods,) if isinstance(methods, str) else methods
         for method in methods:
@@ -115,7 +119,10 @@ class PrivateScorer:
                 response = getattr(estimator, method)(X)
                 break
         else:
-            raise AttributeError(f"{type(estimator).__name__} has none of {', '.join(methods)}.")
+            raise AttributeError(
+                f"{type(estimator).__name__} has none of {', '.join(methods)}: choose another "
+                "response_method."
+            )
         if method == "predict" or getattr(estimator, "classes_", None) is None:
             return response
         second = pos_label is None or pos_label == estimator.classes_[-1]
@@ -139,31 +146,33 @@ def make_private_scorer(
     response_method: str | tuple[str, ...] = "predict",
     greater_is_better: bool = True,
     **options: Any,
-) -> "PrivateScorer":
+) -> PrivateScorer:
     """Make a scorer that releases its scores with noise.
 
-    Every call spends epsilon on the rows that it scores, and is charged to the active ledger. What a whole
-    cross-validation or search has spent is `skdpbayes.model_selection.total_privacy_cost`.
+    Every call spends epsilon on the rows that it scores, and is charged to the active ledger. The total cost
+    of a cross-validation or search is given by `skdpbayes.model_selection.total_privacy_cost`.
 
     Parameters
     ----------
     score_func : callable or str
-        One of `skdpbayes.metrics`, called as ``score_func(y_true, y_pred, epsilon=..., delta=...,
-        **options)``, or ``score_func(values, ...)`` for `dp_mean_score`. Or a name, which decides on the
-        rest: "accuracy", "neg_log_loss", "neg_brier_score", "roc_auc".
+        A function of `skdpbayes.metrics`, called as ``score_func(y_true, y_pred, epsilon=..., delta=...,
+        **options)``, or ``score_func(values, ...)`` for `dp_mean_score`. Or a name, which also sets
+        ``response_method`` and ``greater_is_better``: "accuracy", "neg_log_loss", "neg_brier_score" or
+        "roc_auc".
     epsilon : float
         What each call may spend.
     delta : float, default=None
-        Passed on.
+        Passed to ``score_func``.
     response_method : str or tuple of str, default="predict"
-        Method of the estimator, or the first one of several that it has. Of probabilities of two classes
-        the score takes the second class's column, and `dp_log_loss` both.
+        Method of the estimator; of several names, the first that the estimator has. If the method returns
+        probabilities of two classes, the score gets the column of the second class, and `dp_log_loss` gets
+        both.
     greater_is_better : bool, default=True
-        Whether the score is one to maximise; if not, it is negated.
+        Whether the score is to be maximised; if not, it is negated.
     **options
-        Passed on, such as ``labels``, ``pos_label``, ``neighboring_relation`` or ``random_state``. Labels
-        are the estimator's ``classes_`` if they are not given. A ``random_state`` that is an integer
-        starts one stream of noise for all calls.
+        Passed to ``score_func``, such as ``labels``, ``pos_label``, ``neighboring_relation`` or
+        ``random_state``. Labels default to the estimator's ``classes_``. An integer ``random_state`` starts
+        one stream of noise for all calls.
 
     Returns
     -------
@@ -192,12 +201,14 @@ def make_private_scorer(
         score_func, response_method, greater_is_better = NAMED[score_func]
     if score_func not in _SCORES:
         raise TypeError(
-            f"score_func must be one of {', '.join(score.__name__ for score in _SCORES)}: what another one "
-            "releases is not known."
+            f"score_func must be one of {', '.join(score.__name__ for score in _SCORES)}: the privacy of "
+            "other functions is not known."
         )
     takes = inspect.signature(score_func).parameters
     if unknown := sorted(set(options) - set(takes)):
-        raise TypeError(f"{score_func.__name__} takes no {', '.join(unknown)}.")
+        raise TypeError(
+            f"{score_func.__name__} does not accept {', '.join(unknown)}: leave it out."
+        )
     relation = options.get("neighboring_relation", "replace_one")
     Budget(float(epsilon), float(delta or 0.0), relation).checked()
     if isinstance(options.get("random_state"), int | np.integer):

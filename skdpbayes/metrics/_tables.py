@@ -2,20 +2,20 @@
 
     N_c = #{i : row i falls into cell c} + noise_c,     noise_c discrete Laplace
 
-A row is in one cell: under ``add_or_remove_one`` the table moves by 1 in absolute sum, under
-``replace_one`` by 2, half of it up and half of it down.
+Each row is in one cell. Under ``add_or_remove_one`` the table changes by 1 in L1 norm; under ``replace_one``
+by 2, as one count increases by 1 and another decreases by 1.
 """
 
 import math
 from functools import partial
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
-from .._typing import RandomStateLike, Relation
+from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
     COMMON,
@@ -63,30 +63,32 @@ def dp_confusion_matrix(
     y_pred : array-like of shape (n_samples,)
         Predicted labels.
     labels : array-like of shape (n_classes,)
-        All labels that can occur, in the order of rows and columns: public. Which ones do occur is not.
+        All labels that can occur, in the order of rows and columns. They are public; which of them do occur
+        is private.
     epsilon : float
         Privacy budget of the matrix; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     normalize : {"true", "pred", "all"} or None, default=None
-        Divide the noisy counts by those of their row, of their column, or of all.
+        Divide the noisy counts by the sums of their rows, of their columns, or of the whole matrix.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well; each cell has half the noise then.
+        Whether the number of rows is public, or private as well. In the second case each cell has half the
+        noise.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
     Returns
     -------
     matrix : PrivateArray of shape (n_classes, n_classes)
-        Counts, true labels in rows, negative ones clipped to 0; or shares. ``interval(level)`` is of each
-        cell by itself: of the number of rows times the probability of the cell, or of the probability
-        (given the row or the column) if normalized.
+        Counts with true labels in rows, where negative ones are clipped to 0; or shares. ``interval(level)``
+        holds a separate interval for each cell: for the number of rows times the probability of the cell, or
+        for the probability (given the row or column) if normalized.
 
     Raises
     ------
     ValueError, TypeError
-        If the columns are not labels of the same length, or hold labels that are not listed.
-        Nothing is spent then.
+        If the columns are not labels of the same length, or hold labels that are not listed. Nothing is
+        spent.
     BudgetExceededError
         If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
 
@@ -139,16 +141,16 @@ def dp_calibration_curve(
     *,
     epsilon: float,
     delta: float | None = None,
-    pos_label: Any = None,
+    pos_label: Label | None = None,
     n_bins: int = 5,
     neighboring_relation: Relation = "replace_one",
     random_state: RandomStateLike = None,
 ) -> PrivateCurve:
     """True and predicted probabilities in bins of the predicted ones, released with noise.
 
-    A row with probability ``p`` in the bin from ``a`` to ``b`` puts ``(p - a) / (b - a)`` into one cell
-    of its bin and label, and the rest into another: four noisy sums for each bin, which give its number of
-    rows, that of positive rows, and the mean prediction.
+    A row with probability ``p`` in the bin from ``a`` to ``b`` adds ``(p - a) / (b - a)`` to one cell of its
+    bin and label, and the rest to another. The four noisy sums of each bin determine its number of rows, its
+    number of positive rows, and its mean prediction.
 
     Parameters
     ----------
@@ -161,9 +163,9 @@ def dp_calibration_curve(
     delta : float, default=None
         As for `dp_accuracy_score`.
     pos_label : int, float, bool or str, default=None
-        The positive label; None is 1, of labels 0 (or -1) and 1.
+        The positive label. None is 1 if the labels are 0 (or -1) and 1.
     n_bins : int, default=5
-        Number of bins of equal width. Quantiles of the predictions would depend on the rows.
+        Number of bins of equal width. (Quantiles of the predictions would depend on the rows.)
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, or private as well.
     random_state : None, int, RandomState instance or Generator, default=None
@@ -172,10 +174,10 @@ def dp_calibration_curve(
     Returns
     -------
     curve : PrivateCurve
-        Unpacks into ``prob_true`` and ``prob_pred``, of shape (n_bins,), as scikit-learn's curve does,
-        and has ``counts``, the noisy numbers of rows. Every bin is there: one in which there seem to be
-        fewer rows than noise is nan. ``interval(level)`` is of ``prob_true``, the probability of the positive
-        label in each bin by itself.
+        Unpacks into ``prob_true`` and ``prob_pred`` of shape (n_bins,), like scikit-learn's curve, and has
+        ``counts``, the noisy numbers of rows. All bins are present; those whose noisy count is at most four
+        times the scale of the noise are nan. ``interval(level)`` holds a separate interval for each bin, for
+        the probability of the positive label.
 
     Raises
     ------
@@ -220,7 +222,7 @@ def dp_calibration_curve(
 
 
 def _plan_table(name, epsilon, delta, relation, n_samples):
-    """Return the plan of a table: what goes up and what goes down are two mechanisms."""
+    """Return the plan of a table; increasing and decreasing a count are two mechanisms."""
     levels = [epsilon / 2.0] * 2 if relation == "replace_one" else [epsilon]
     return plan_score(name, epsilon, delta, relation, n_samples, levels)
 
@@ -230,7 +232,7 @@ def _table_scale(plan, unit):
 
 
 def _wholes(counts, normalize, plan):
-    """Return what cells are shares of, and how many noisy cells that has: 0 if it is public."""
+    """Return the totals that cells are divided by, and their number of noisy cells, 0 if they are public."""
     if normalize == "all":
         public = plan.replaces
         total = plan.n_samples if public else counts.sum()
@@ -246,7 +248,7 @@ def _shares(counts, wholes):
 
 
 def _intervals(counts, wholes, n_part, n_whole, noise, size, level):
-    """Return the ends of all cells' intervals, in units of ``size``."""
+    """Return the ends of the intervals of all cells, in units of ``size``."""
     ends = [
         _interval_of_share(count, whole, n_part, n_whole, noise, level)
         for count, whole in zip(np.ravel(counts), np.ravel(wholes), strict=True)
@@ -256,7 +258,7 @@ def _intervals(counts, wholes, n_part, n_whole, noise, size, level):
 
 
 def _interval_of_share(count, whole, n_part, n_whole, noise, level):
-    """Return the interval of a share: of ``n_part`` noisy cells in ``n_whole``, or in a public number."""
+    """Return the interval of the share of ``n_part`` noisy cells in ``n_whole``, or in a public number."""
     if whole <= 0:
         return 0.0, 1.0
 
