@@ -1,4 +1,4 @@
-"""Choosing among candidates within a budget, and what cross-validation has cost."""
+"""Private selection among candidates within a budget, and the total cost of cross-validation."""
 
 from ._plan import SelectionPlan
 from ._search import DPRandomizedSearchCV

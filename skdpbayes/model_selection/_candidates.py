@@ -1,4 +1,4 @@
-"""Candidates of a private selection: drawn from public distributions, each with its part of the budget."""
+"""Candidates of a private selection, drawn from public distributions, each with its part of the budget."""
 
 import numpy as np
 from sklearn.base import clone
@@ -12,25 +12,28 @@ _OWN = ("epsilon", "delta", "neighboring_relation")
 
 
 def draw_candidate(search, plan, generator):
-    """Return a candidate's parameters, and an estimator that has them and its part of the budget."""
+    """Return the parameters of a candidate, and an estimator with these and its part of the budget."""
     seed = int(generator.integers(2**32))
     params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
     prefix = private_prefix(search.estimator)
     if own := sorted(set(params) & {prefix + name for name in _OWN}):
-        raise ValueError(f"param_distributions may not have {own}: the search sets them.")
+        raise ValueError(
+            f"param_distributions must not contain {own}, which the search sets: leave them out."
+        )
     candidate = clone(search.estimator).set_params(**clone(params, safe=False))
     values = candidate.get_params()
     if values[prefix + "neighboring_relation"] != search.neighboring_relation:
         raise ValueError(
-            "the estimator has another neighboring_relation than the search: give both the same."
+            "the estimator and the search differ in neighboring_relation: give both the same."
         )
     if any(values[name] is not None for name in values if name.endswith("max_rows_per_group")):
         raise ValueError(
-            "max_rows_per_group is not for searches, which deal out rows: fit one set of parameters."
+            "max_rows_per_group is not supported by searches, which split single rows: fix the parameters "
+            "and fit without a search."
         )
     changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.delta}
     for name in values:
-        # Progress would tell how many runs there are.
+        # Progress would reveal the number of runs.
         if name.endswith("verbose"):
             changes[name] = False
         if name.endswith("random_state") and search.random_state is not None:
@@ -39,7 +42,7 @@ def draw_candidate(search, plan, generator):
 
 
 def check_candidate(candidate, plan, X):
-    """Raise a ValueError if what a candidate is going to cost is not covered by the plan."""
+    """Raise a ValueError if the plan does not cover the cost of a candidate."""
     final, shape = spending_step(candidate), np.shape(X)
     if len(shape) == 2 and plan.budget.neighboring_relation == "replace_one":
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
@@ -47,28 +50,28 @@ def check_candidate(candidate, plan, X):
 
 
 def refuse_unless_covered(cost, plan):
-    """Raise a ValueError if a fit costs what the plan does not cover. Costs do not depend on rows."""
+    """Raise a ValueError if the plan does not cover the cost of a fit, which does not depend on rows."""
     if not (cost.is_gaussian and cost.mu <= plan.run_mu):
         raise ValueError(
-            "a candidate's cost is not Gaussian, or more than its part of the budget, and nothing can be "
-            "claimed for the search: take another sampler, without batches, and steps before it that "
-            "spend nothing."
+            "the cost of a candidate is not Gaussian, or exceeds its part of the budget, and the search "
+            "would have no guarantee: use another sampler, without batches, and earlier steps that spend "
+            "nothing."
         )
 
 
 def private_prefix(estimator):
-    """Return what names of the private step's parameters begin with."""
+    """Return the prefix of the private step's parameters."""
     prefix, names = "", estimator.get_params()
     if isinstance(estimator, Pipeline):
         if is_private(estimator):
             raise ValueError(
-                "the search sets the budget of the last step, and a private pipeline sets it again: take "
-                "scikit-learn's Pipeline with steps that spend nothing before the last."
+                "the search sets the budget of the last step, but a private pipeline would overwrite it: use "
+                "scikit-learn's Pipeline in which only the last step spends."
             )
         prefix = f"{estimator.steps[-1][0]}__"
     if not {prefix + name for name in _OWN} <= set(names):
         raise ValueError(
-            f"{type(estimator).__name__} has no {', '.join(_OWN)}: the search takes a private estimator of "
+            f"{type(estimator).__name__} has no {', '.join(_OWN)}: the search needs a private estimator of "
             "the package, or a pipeline that ends in one."
         )
     return prefix

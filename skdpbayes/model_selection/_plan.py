@@ -1,8 +1,8 @@
-"""The plan of a private selection: what a single run may cost, so that the best of several keeps to a budget.
+"""The plan of a private selection: what each run may cost if the best of several is to stay within a budget.
 
     largest mu and e with  epsilon(best of K runs, each mu-GDP or e-private, delta) <= epsilon
 
-The fit and the score of a run read disjoint rows, so that both may have as much as if there were no other.
+The fit and the score of a run read disjoint rows, so each may cost as much as if it were alone.
 """
 
 import math
@@ -13,7 +13,7 @@ from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost, gaussian_epsilon
 from ..privacy.profiles import PureMechanism, SelectedRun
 
-# Scores that are farther off say little about which candidate is better.
+# With a larger error, scores say little about which candidate is better.
 _LARGE_ERROR = 0.05
 
 
@@ -23,21 +23,21 @@ class SelectionPlan(NamedTuple):
     Attributes
     ----------
     budget : Budget
-        What was asked for.
+        The requested budget.
     cost : PrivacyCost
         What the selection costs, whatever happens during it.
     mean_candidates : float
-        Expected number of runs. Their number is drawn, and never told.
+        Expected number of runs. The actual number is random, and never revealed.
     shape : float
-        Of its law.
+        Shape of the distribution of that number.
     run_mu : float
         Each fit is ``run_mu``-GDP.
     fit_epsilon : float
-        The same as an epsilon, at the budget's delta: the ``epsilon`` of every candidate.
+        The same as an epsilon at the budget's delta: the ``epsilon`` of every candidate.
     score_epsilon : float
         What each score may spend, with delta 0.
     n_train, n_test : int
-        Rows to fit on and to score; expected ones where the number of rows is private.
+        Numbers of rows to fit on and to score; expected numbers if the number of rows is private.
     """
 
     budget: Budget
@@ -62,23 +62,23 @@ class SelectionPlan(NamedTuple):
 
     @property
     def score_noise(self) -> float:
-        """Standard deviation of the noise on a mean over the held-out rows, over the width of its range."""
+        """Standard deviation of the noise of a mean score, as a fraction of the score's range."""
         return math.sqrt(2.0) / (self.score_epsilon * self.n_test)
 
     @property
     def score_error(self) -> float:
-        """The same, and the sampling error of a share of one half."""
+        """The same, combined with the sampling error of a score of one half."""
         return math.hypot(self.score_noise, 0.5 / math.sqrt(self.n_test))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings that the user should read before the fit, a tuple of str."""
+        """Warnings to read before the fit."""
         if self.score_error <= _LARGE_ERROR:
             return ()
         return (
-            f"selection does not pay here: scores are off by {self.score_error:.2g}, so that it is mostly "
-            f"chance which candidate is chosen, and each is fitted with epsilon = {self.fit_epsilon:.3g} "
-            f"instead of {self.budget.epsilon:g}. Fit one set of parameters with the whole budget.",
+            f"selection does not pay here: scores have an error of {self.score_error:.2g}, so the choice is "
+            f"mostly random, and each candidate is fitted with epsilon = {self.fit_epsilon:.3g} instead of "
+            f"{self.budget.epsilon:g}. Fix the parameters and fit once, with the whole budget.",
         )
 
     def __str__(self):
@@ -90,12 +90,12 @@ class SelectionPlan(NamedTuple):
             "spends": f"epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
             f"(asked for at most {self.budget.epsilon:g})",
             "protects": relation,
-            "candidates": f"{self.mean_candidates:g} on average ({law}); how many is not told",
+            "candidates": f"{self.mean_candidates:g} on average ({law}); the number is not revealed",
             "a fit gets": f"epsilon = {self.fit_epsilon:.4g}, {self.n_train:,} rows",
             "a score gets": f"epsilon = {self.score_epsilon:.4g}, {self.n_test:,} other rows",
             "a score is off by": f"{self.score_error:.2g} of its range, {self.score_noise:.2g} of it noise",
-            "pays if": "the best candidate is better than your first choice by more than that, and than what "
-            f"a fit loses with epsilon = {self.fit_epsilon:.3g} in place of {self.budget.epsilon:g}",
+            "pays if": "the best candidate beats your first choice by more than that, and by more than a fit "
+            f"loses with epsilon = {self.fit_epsilon:.3g} instead of {self.budget.epsilon:g}",
         }
         if self.warnings:
             lines["warning"] = self.warnings[0]
@@ -136,7 +136,7 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test):
     level = _largest(lambda level: keeps_to_budget(pure(level)))
     run = SelectedRun((gaussian(run_mu), pure(level)), mean_candidates, shape)
     cost = PrivacyCost(relation, selected=(run,))
-    # Just below, so that what is calibrated to it again does not pass it by rounding.
+    # Slightly smaller, so that calibrating to it again does not exceed it by rounding.
     fit_epsilon = gaussian_epsilon(run_mu * (1.0 - 1e-8), budget.delta)
     return SelectionPlan(
         budget, cost, mean_candidates, shape, run_mu, fit_epsilon, level, n_train, n_test
@@ -144,7 +144,7 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test):
 
 
 def _largest(fits):
-    """Return the largest number that fits, to a hundred-thousandth, from below."""
+    """Return the largest number that fits, to a relative 1e-5, from below."""
     low, high = math.log(1e-6), math.log(100.0)
     if not fits(math.exp(low)):
         raise ValueError("the budget is too small for a selection: raise epsilon or delta.")

@@ -6,7 +6,7 @@ private selection", ICML 2024).
                                        fit on one part of the rows, score on the other with noise
     release the run with the best score, and nothing else
 
-How the rows are parted, how many runs there are and which candidates they try does not depend on the rows.
+The split of the rows, the number of runs and the candidates do not depend on the contents of the rows.
 """
 
 import warnings
@@ -32,13 +32,8 @@ from ..privacy.cost import NEIGHBORING_RELATIONS
 from ..privacy.ledger import prepaid, reserve
 from ..privacy.profiles import draw_number
 from ..random import private_generator
-from ._candidates import (
-    check_candidate,
-    draw_candidate,
-    private_prefix,
-    refuse_unless_covered,
-)
-from ._plan import plan_selection
+from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
+from ._plan import SelectionPlan, plan_selection
 from ._total import fit_cost
 
 
@@ -72,40 +67,39 @@ def _delegated(name, what):
 
 
 class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
-    """Random search whose choice is private: the best of a random number of candidates.
+    """Random search with a private choice: the best of a random number of candidates.
 
-    The rows are parted once. Every candidate is fitted on one part and scored with noise on the other,
-    and only the best one is released: not the scores of the others, nor how many there were. That costs
-    little more than a single fit, however many candidates there are. The model that is released is the one
-    that was fitted when it won; it is not fitted again.
+    The rows are split once. Every candidate is fitted on one part and scored with noise on the other. Only
+    the best one is released, as it was fitted; the other scores and the number of candidates stay hidden.
+    This costs little more than a single fit, however many candidates there are.
 
     Parameters
     ----------
     estimator : estimator
         A private estimator of the package, or a pipeline that ends in one and whose other steps spend
-        nothing. Its ``epsilon`` and ``delta`` are set by the search. Its cost must be Gaussian, as that
-        of all samplers is but of random walks and of those on batches.
+        nothing. The search sets its ``epsilon`` and ``delta``. Its cost must be Gaussian: that excludes
+        random walks and samplers with batches.
     param_distributions : dict or list of dict
-        As for scikit-learn's `RandomizedSearchCV`: lists, or distributions with ``rvs``. Public;
+        As for scikit-learn's `RandomizedSearchCV`: lists, or distributions with ``rvs``. They are public;
         candidates are drawn from them independently.
     epsilon : float, default=1.0
-        What the whole search may spend.
+        Upper limit of the privacy loss of the whole search.
     delta : float, default=None
         In (0, 1), for the whole search; None is ``min(1e-5, 1 / (10 n))``.
     mean_candidates : float, default=10.0
         Expected number of candidates.
     shape : float, default=1.0
-        Of the law of their number: 1 is geometric, 0 logarithmic (a little cheaper, but often a single
-        candidate), ``inf`` Poisson (never far from the mean, and the dearest).
+        Shape of the distribution of their number: 1 is geometric; 0 is logarithmic, which is slightly cheaper
+        but often gives a single candidate; ``inf`` is Poisson, which stays close to the mean and costs most.
     scoring : str, PrivateScorer or None, default=None
-        "accuracy" (None is this), "neg_log_loss", "neg_brier_score", "roc_auc", or what `make_private_scorer`
-        makes, whose own epsilon is replaced.
+        "accuracy" (the meaning of None), "neg_log_loss", "neg_brier_score", "roc_auc", or a scorer made by
+        `make_private_scorer`, whose epsilon is replaced.
     test_size : float, default=0.25
-        Share of the rows to score on. They are not fitted on.
+        Share of the rows that are held out for scoring.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Also to be that of the estimator. Under "add_or_remove_one" every row is put to one part or the
-        other by itself, delta has to be given, and the estimator's ``public_size`` is one of the part
-        that is fitted on.
+        The relation of the guarantee; it must be that of the estimator too. Under "add_or_remove_one" each
+        row is assigned to one of the parts independently, ``delta`` is required, and the estimator's
+        ``public_size`` refers to the part that is fitted on.
     random_state : None, int, RandomState instance or Generator, default=None
         None uses cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
         the random states of candidates.
@@ -113,27 +107,26 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The chosen candidate, as it was fitted. What it says of its own cost is that of its fit alone.
+        The chosen candidate, as fitted in the search. The cost that it reports is that of its own fit only.
     best_params_ : dict
-        Its parameters.
+        Parameters of the chosen candidate.
     best_score_ : float
-        Its noisy score: one that is no better than guessing means few or bad candidates. It is the
-        largest of several, and so too good on average: score other rows to know better.
+        Its noisy score. If it is no better than guessing, there were few or bad candidates. As the largest of
+        several scores it is too optimistic on average; score other rows for an unbiased one.
     best_index_ : int
-        Always 0: there is one row of results.
+        Always 0, because there is one row of results.
     cv_results_ : dict of arrays
-        ``params``, ``mean_test_score`` and ``rank_test_score`` of the chosen candidate. Nothing of others
-        may be told.
+        ``params``, ``mean_test_score`` and ``rank_test_score`` of the chosen candidate only.
     scorer_ : PrivateScorer
-        As it was used, with the epsilon of a score.
+        The scorer that was used, with the epsilon of one score.
     spent_epsilon_, spent_delta_ : float
-        What the search cost.
+        Cost of the search.
     privacy_cost_ : PrivacyCost
         The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : SelectionPlan
         What the fit did; printing it gives a readable summary.
     classes_, n_features_in_
-        Of the best estimator.
+        Those of the best estimator.
 
     Warns
     -----
@@ -142,8 +135,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Candidates that fail count as the worst. Warnings of single runs are not shown, since they would tell
-    how many there were; so does the time that a search takes.
+    Candidates that fail count as the worst. Warnings of single runs are not shown, because they would reveal
+    the number of runs. The time that a search takes does so, too.
 
     Examples
     --------
@@ -180,14 +173,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: Any,
-        param_distributions: Any,
+        estimator: BaseEstimator,
+        param_distributions: dict[str, Any] | list[dict[str, Any]],
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
         mean_candidates: float = 10.0,
         shape: float = 1.0,
-        scoring: Any = None,
+        scoring: str | PrivateScorer | None = None,
         test_size: float = 0.25,
         neighboring_relation: Relation = "replace_one",
         random_state: RandomStateLike = None,
@@ -211,23 +204,23 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = own.input_tags.sparse
         return tags
 
-    def privacy_plan(self, n_samples: int) -> Any:
+    def privacy_plan(self, n_samples: int) -> SelectionPlan:
         """Return what a search would do and cost, without any data.
 
         Parameters
         ----------
         n_samples : int
-            Rows of the table, a public number.
+            Number of rows, which must be public.
 
         Returns
         -------
         plan : SelectionPlan
-            Prints readably; it says what a single fit gets, and whether selection can pay.
+            Printing it shows the budget of a single fit, and whether selection can pay.
 
         Raises
         ------
         ValueError
-            If a parameter is invalid, the budget too small, or the estimator not a private one.
+            If a parameter is invalid, the budget too small, or the estimator not private.
 
         Examples
         --------
@@ -243,12 +236,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         private_prefix(self.estimator)
         if self.delta is None and self.neighboring_relation == "add_or_remove_one":
             raise ValueError(
-                "neighboring_relation='add_or_remove_one' keeps the number of rows private: give a delta."
+                "neighboring_relation='add_or_remove_one' keeps the number of rows private, and the default "
+                "delta depends on it: set delta to a number."
             )
         n_test = round(n_samples * self.test_size)
         if not 1 <= n_test < n_samples:
             raise ValueError(
-                f"test_size={self.test_size} of {n_samples} rows leaves none to fit on, or none to score on."
+                f"test_size={self.test_size} of {n_samples} rows leaves no row to fit on, or none to score: "
+                "choose another test_size."
             )
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
@@ -272,11 +267,11 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is invalid, or candidates cannot be accounted for.
+            If a parameter is invalid, or if the plan does not cover the cost of a candidate.
         BudgetExceededError
-            If an active ledger does not allow the plan. Nothing is spent.
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         RuntimeError
-            If all candidates failed; the plan is spent.
+            If all candidates fail; the plan is spent.
         """
         X, y = indexable(X, y)
         replaces = self.neighboring_relation == "replace_one"
@@ -300,8 +295,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         reservations.close("failed" if failed else "completed")
         if failed:
             raise RuntimeError(
-                "every candidate failed, and the plan is spent. The reason is not shown, since an error may "
-                "quote rows: to find out, fit the estimator on made-up rows."
+                "every candidate failed, and the plan is spent. The reason is not shown, because an error "
+                "may quote rows: to find it, fit the estimator on synthetic rows."
             )
         return self._keep(best, scorer, plan)
 
@@ -313,19 +308,19 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         best = None
         for params, candidate in candidates:
             score = self._run(candidate, scorer, parts, targets, plan)
-            # Ties, and the scores of those that failed, are broken at random.
+            # Ties are broken at random, also among failed candidates.
             rank = score, generator.random()
             if best is None or rank > best[0]:
                 best = rank, params, candidate
         return best
 
     def _expected_size(self):
-        """Return a size for the plan, which only tells what to expect, where that of the table is private."""
+        """Return a size for the plan if the table's is private; the plan uses it only for expectations."""
         sizes = [v for k, v in self.estimator.get_params().items() if k.endswith("public_size")]
         if not any(sizes):
             raise ValueError(
-                "neighboring_relation='add_or_remove_one' keeps the number of rows private: declare a "
-                "public_size of the estimator."
+                "neighboring_relation='add_or_remove_one' keeps the number of rows private: set the "
+                "estimator's public_size, to a number that does not come from the data."
             )
         return round(max(filter(None, sizes)) / (1.0 - self.test_size))
 
@@ -337,7 +332,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             options["neighboring_relation"] = self.neighboring_relation
             return make_private_scorer(self.scoring or "accuracy", **options)
         if self.scoring.neighboring_relation != self.neighboring_relation:
-            raise ValueError("scoring has another neighboring_relation than the search.")
+            raise ValueError(
+                "scoring and the search differ in neighboring_relation: give both the same."
+            )
         return self.scoring.with_options(**options)
 
     def _parts(self, n_samples, plan, generator):
@@ -349,7 +346,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return np.flatnonzero(~tests), np.flatnonzero(tests)
 
     def _run(self, candidate, scorer, parts, targets, plan):
-        """Fit and score one candidate, and return its score: the worst one if it fails."""
+        """Fit and score one candidate, and return its score, or -inf if it fails."""
         with prepaid(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -374,12 +371,12 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def classes_(self) -> np.ndarray:
-        """Labels of the best estimator."""
+        """Class labels of the best estimator."""
         return self.best_estimator_.classes_
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns of the best estimator."""
+        """Number of columns that the best estimator saw in `fit`."""
         return self.best_estimator_.n_features_in_
 
     predict = _delegated("predict", "Predictions")
@@ -389,7 +386,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     score_samples = _delegated("score_samples", "Log densities")
 
     def score(self, X: MatrixLike, y: ArrayLike | None = None) -> float:
-        """Score of the best estimator on other rows, with noise: spends ``scorer_.epsilon`` on them.
+        """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
 
         Parameters
         ----------

@@ -1,15 +1,15 @@
-"""What cross-validation and searches of private estimators have cost.
+"""The total cost of cross-validations and searches of private estimators.
 
     record in fold j:  sum over candidates of (sum over i != j of fit_i + score_j),  then the refit
 
-The folds' training parts overlap: a record is in all of them but one, where it is scored. Which one that is
-depends on its place alone, so the worst fold counts, not the sum over folds.
+The training parts of the folds overlap: a record is in all of them except one, where it is scored. Which one
+depends only on the record's position, so the cost is that of the worst fold, not the sum over folds.
 """
 
 from functools import reduce
 from typing import Any
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit
 from sklearn.pipeline import Pipeline
 
@@ -20,30 +20,35 @@ from ..privacy.loss_distributions import PERSON_RELATIONS
 from ..privacy.parallel import in_parallel
 
 
-def total_privacy_cost(results: Any, *, cv: Any = None, scoring: Any = None) -> PrivacyCost:
-    """Return what a fitted search, or a cross-validation, has spent in all.
+def total_privacy_cost(
+    results: BaseEstimator | dict[str, Any],
+    *,
+    cv: Any = None,
+    scoring: PrivateScorer | dict[str, PrivateScorer] | None = None,
+) -> PrivacyCost:
+    """Return the total cost of a fitted search, or of a cross-validation.
 
     Parameters
     ----------
     results : GridSearchCV, RandomizedSearchCV, DPRandomizedSearchCV or dict
         A fitted search with ``refit``, whose estimator is one of the package, a pipeline that ends in one,
-        or a `PrivatePipeline`. Or what `cross_validate` returns with ``return_estimator=True``.
+        or a `PrivatePipeline`. Or the result of `cross_validate` with ``return_estimator=True``.
     cv : splitter, default=None
-        The splitter of a cross-validation; that of a search is known.
+        The splitter of a cross-validation; a search knows its own.
     scoring : PrivateScorer or dict of PrivateScorer, default=None
-        The scorers of a cross-validation; those of a search are known.
+        The scorers of a cross-validation; a search knows its own.
 
     Returns
     -------
     cost : PrivacyCost
-        Of the fits on folds, the scores and the refit, composed exactly.
+        Cost of the fits on folds, the scores and the refit, composed exactly.
 
     Raises
     ------
     ValueError
-        If nothing can be claimed: scores without noise, folds that depend on the rows (stratified ones: pass
-        ``cv=KFold(5, shuffle=True)``), ``add_or_remove_one`` (where another row moves rows to other
-        folds), fits for persons (scores are for rows), or steps whose cost is not known.
+        If there is no guarantee: for scores without noise, folds that depend on the rows (such as stratified
+        ones; pass ``cv=KFold(5, shuffle=True)``), ``add_or_remove_one`` (where an additional row moves others
+        to different folds), fits that protect persons (scores protect rows), or steps of unknown cost.
 
     Examples
     --------
@@ -66,12 +71,12 @@ def total_privacy_cost(results: Any, *, cv: Any = None, scoring: Any = None) -> 
         return results.privacy_cost_
     if isinstance(results, dict):
         return _of_cross_validation(results, cv, scoring)
-    # What other searches fit on, such as parts that grow, is not what is reckoned with here.
+    # Other searches fit on other parts, such as growing ones, which this account does not cover.
     known = isinstance(results, GridSearchCV | RandomizedSearchCV)
     if not known or not hasattr(results, "best_estimator_"):
         raise ValueError(
-            "total_privacy_cost takes a fitted GridSearchCV or RandomizedSearchCV with refit=True, or what "
-            "cross_validate returns with return_estimator=True: of others it is not known what was fitted."
+            "total_privacy_cost needs a fitted GridSearchCV or RandomizedSearchCV with refit=True, or the "
+            "result of cross_validate with return_estimator=True: it does not know what others fitted."
         )
     return _of_search(results)
 
@@ -79,7 +84,7 @@ def total_privacy_cost(results: Any, *, cv: Any = None, scoring: Any = None) -> 
 def _of_cross_validation(results, cv, scoring):
     if "estimator" not in results or cv is None or scoring is None:
         raise ValueError(
-            "of a cross-validation, return_estimator=True, cv and scoring are needed: "
+            "the total of a cross-validation needs return_estimator=True, cv and scoring: "
             "total_privacy_cost(cross_validate(..., return_estimator=True), cv=cv, scoring=scorer)."
         )
     fits = [fit_cost(estimator) for estimator in results["estimator"]]
@@ -97,7 +102,7 @@ def _of_search(search):
     final = _final(best)
     n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
     shape = (best if is_private(best) else final).n_features_in_, n_classes
-    # Of weights that were passed to fits only the plans of these know.
+    # Only the plans of fits know whether weights were passed.
     weighted = getattr(getattr(final.plan_, "bounds", None), "max_weight", None) is not None
     fits = []
     for params in search.cv_results_["params"]:
@@ -112,23 +117,23 @@ def _of_search(search):
 def _refuse_persons(cost):
     if cost.neighboring_relation in PERSON_RELATIONS:
         raise ValueError(
-            "no total is claimed for persons: scores protect rows, and how many of a person's are scored is "
-            "not bounded. Keep one row of each person beforehand, e.g. table.groupby(groups).sample(1), and "
-            "leave max_rows_per_group=None: rows are persons then."
+            "there is no total for persons: scores protect rows, and the number of a person's rows that are "
+            "scored is not bounded. Keep one row of each person beforehand, e.g. with "
+            "table.groupby(groups).sample(1), so that rows are persons, and leave max_rows_per_group=None."
         )
 
 
 def _over_folds(fits, score, dealt_out, train_scores):
-    """Compose fits, a list of those on the folds for every candidate, with their scores."""
+    """Compose fits, given as a list of fits on the folds for each candidate, with their scores."""
     if score.neighboring_relation != "replace_one":
         raise ValueError(
-            "folds are dealt out by row number: under 'add_or_remove_one' an additional row moves other rows "
-            "to other folds, and no total is claimed. Take neighboring_relation='replace_one'."
+            "folds depend on row numbers: under 'add_or_remove_one' an additional row moves others to "
+            "different folds, so there is no total. Use neighboring_relation='replace_one'."
         )
     fits = [[fit + score if train_scores else fit for fit in folds] for folds in fits]
     places = range(len(fits[0]))
     if not dealt_out:
-        # Each split is drawn anew: the record may be where it costs most every time.
+        # Each split is drawn anew, and a record may be where it costs most every time.
         return _sum(in_parallel(folds[i], score) for folds in fits for i in places)
     return in_parallel(
         *(
@@ -139,14 +144,14 @@ def _over_folds(fits, score, dealt_out, train_scores):
 
 
 def _is_dealt_out(cv, estimator):
-    """Tell whether all rows are dealt out to folds once, or splits are drawn one by one."""
+    """Tell whether rows are divided into folds once, or splits are drawn one by one."""
     if type(cv) is ShuffleSplit:
         return False
     if type(cv) is KFold or ((cv is None or isinstance(cv, int)) and not is_classifier(estimator)):
         return True
     raise ValueError(
-        "no total is claimed for these folds: which rows are in them may depend on other rows, as those of "
-        "stratified folds (scikit-learn's default for classifiers) do. Pass cv=KFold(5, shuffle=True)."
+        "there is no total for these folds: the fold of a row may depend on other rows, as in stratified "
+        "folds (scikit-learn's default for classifiers). Pass cv=KFold(5, shuffle=True)."
     )
 
 
@@ -165,14 +170,14 @@ def _score_cost(scorers):
     scorers = list(scorers.values()) if isinstance(scorers, dict) else [scorers]
     if not all(isinstance(scorer, PrivateScorer) for scorer in scorers):
         raise ValueError(
-            "the scores were released as they are, without noise, so that no total can be claimed: pass "
+            "the scores were released without noise, so there is no total: pass "
             "scoring=skdpbayes.metrics.make_private_scorer(...)."
         )
     return _sum(scorer.privacy_cost for scorer in scorers)
 
 
 def fit_cost(estimator):
-    """Return what a fitted estimator, or all steps of a fitted pipeline, spent."""
+    """Return the cost of a fitted estimator, or of all steps of a fitted pipeline."""
     costs = _spent(estimator)
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
@@ -181,7 +186,7 @@ def fit_cost(estimator):
 
 
 def _spent(step):
-    """Return the costs of a fitted step, or of all that it holds."""
+    """Return the costs of a fitted step, or of all steps inside it."""
     if hasattr(step, "privacy_cost_"):
         cost = step.privacy_cost_
         return [] if cost == PrivacyCost(cost.neighboring_relation) else [cost]
@@ -191,7 +196,7 @@ def _spent(step):
 
 def _refuse_leaks(estimator):
     if found := leaks(estimator):
-        raise ValueError(f"nothing can be claimed of the whole: {' '.join(found)}")
+        raise ValueError(f"there is no total for steps that may leak: {' '.join(found)}")
 
 
 def _spends(step):
@@ -204,9 +209,9 @@ def _final(estimator):
 
 
 def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
-    """Return what a candidate's fit on so many rows costs: its plan's. Mixtures have no classes.
+    """Return the planned cost of a candidate's fit on a number of rows. Mixtures have no classes.
 
-    ``weighted`` is for fits that may have been given weights of rows, and may cost more then.
+    ``weighted`` is for fits that may have been given weights of rows, and may then cost more.
     """
     if isinstance(candidate, Pipeline) and is_private(candidate):
         _refuse_leaks(candidate)
@@ -221,15 +226,15 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
 
 
 def spending_step(candidate):
-    """Return a candidate's last step, or raise if others spend or may leak."""
+    """Return a candidate's last step, or raise if other steps spend or may leak."""
     final = _final(candidate)
     others = [step for _, step in candidate.steps[:-1]] if isinstance(candidate, Pipeline) else []
     if not hasattr(final, "privacy_plan") or any(map(_spends, others)):
         raise ValueError(
-            "the candidates' costs cannot be planned: the search's estimator must be one of the package, or "
-            "a pipeline in which only the last step spends. Before it take steps with public parameters, "
-            "such as BoundedScaler, DPImputer(), OneHotEncoder(categories=[...], handle_unknown='ignore'); "
-            "what scikit-learn's searches spend with others a PrivacyLedger adds up."
+            "the costs of the candidates cannot be planned: the search's estimator must be one of the "
+            "package, or a pipeline in which only the last step spends. Use earlier steps with public "
+            "parameters, such as BoundedScaler, DPImputer() or OneHotEncoder(categories=[...], "
+            "handle_unknown='ignore'). If other steps spend, a PrivacyLedger adds up the cost of the search."
         )
     _refuse_leaks(candidate)
     return final
