@@ -47,59 +47,56 @@ class DPGaussianMixturePosterior(
     Parameters
     ----------
     n_components : int or "auto", default=2
-        Number of components. "auto" chooses it, up to ``max_components``, on what is released, at no further
-        cost: two components become one where what was released is explained as well.
+        Number of components. "auto" chooses it, up to ``max_components``, from what is released, at no
+        further cost: it merges two components where one explains what was released as well.
     epsilon : float, default=1.0
-        Ceiling on the privacy loss. A fit may spend less; see ``spent_epsilon_``. ``inf`` asks for no
-        privacy and samples the true posterior.
+        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        privacy and samples the exact posterior.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in [0, 1). None is ``min(1e-5, 1 / (10 n))``.
     covariance_type : {"spherical", "diag", "tied", "full"}, default="diag"
-        A variance for each component, one for each of its coordinates, a covariance matrix that all
-        share, or one for each component.
+        One variance for each component, one for each of its coordinates, one covariance matrix that all
+        components share, or one matrix for each.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
         which suits columns of unit scale. "auto" takes 1.5 times a high quantile of the rows' norms, released
         for a fiftieth of ``mu^2``, or None's where there are too few rows.
     weight_concentration_prior : float, default=1.0
-        Of the weights' symmetric Dirichlet prior.
+        Concentration of the symmetric Dirichlet prior of the weights.
     mean_prior_scale : float or None, default=None
         Prior standard deviation of a mean's coordinates. None is ``data_norm``.
     degrees_of_freedom_prior : float or None, default=None
-        Of the precisions' Wishart prior, above ``n_features - 1`` then; variances alone have twice the
-        shape of a Gamma prior here. None is ``n_features`` for "tied" and "full", else 1: the draws are of
-        few records' information where noise is large, and a prior that weighs several would decide them.
+        Degrees of freedom of the Wishart prior of precision matrices, above ``n_features - 1``; for
+        variances, twice the shape of their Gamma prior. None is ``n_features`` for "tied" and "full", and 1
+        otherwise, so that the prior does not decide where noise is large.
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.
     sampler : str or Sampler, default="auto"
-        "noise_aware" draws from the posterior given noisy statistics of the components, with the noise
-        accounted for: intervals that cover as often as they say, and any number of draws. Others are
-        chains, objects of `skdpbayes.samplers`, which have options, or their names for the defaults: `SGLD`
-        ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), or the same with a thermostat (`SGNHT`,
-        "sgnht"); or random walks near the private start, of which accept/reject decisions are paid for and
-        which are for few parameters and many rows (`DPFastMH`, "dp_fast_mh"; "dp_mh", "penalty",
-        "dp_fast_mh_gaussian"). An object of your own goes, too. "auto" is "noise_aware", but "sghmc" where
-        ``temperature``, ``n_steps`` or an option of a chain is given, or where there are more than 3,000
-        statistics. Options are set by ``sampler__name``, also where the sampler is given by its name.
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults.
+        "noise_aware" draws from the posterior given noisy statistics of the components. "auto" takes it, but
+        takes "sghmc" if ``temperature``, ``n_steps`` or an option of a chain is given, or if there are more
+        than 3,000 statistics. Other names: the chains "sgld" and "sgnht", and, for few parameters and many
+        rows, the random walks "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name``
+        sets an option, also of a sampler that is given by its name.
     temperature : float or "auto", default="auto"
         Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
         is the lowest value from 1 on that the budget affords, given the chain's released start.
     n_draws : int or "auto", default="auto"
         Number of draws that are kept; "auto" is 100.
     n_steps : int or "auto", default="auto"
-        Number of updates of a chain; the passes that look for its start come on top.
+        Number of updates of a chain, in addition to the passes that look for its start.
     max_components : int, default=10
-        The most components for "auto": a public number.
+        Largest number of components for "auto", a public number.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What the guarantee compares: tables that differ in one row's content, the size being public, or
-        in one row's presence.
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
     public_size : int or None, default=None
-        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+        Under "add_or_remove_one", a size that stands for that of the table, which is private.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
-        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
-        is not: ``public_size`` may say about how many are used.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most so many rows of
+        each, chosen at random. Under "replace_one" the number of persons is then public, and that of rows
+        private; ``public_size`` may state about how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.
@@ -111,7 +108,7 @@ class DPGaussianMixturePosterior(
     n_components_ : int
         Number of components of the draws.
     weights_ : ndarray of shape (n_components,)
-        Posterior means of the weights, falling.
+        Posterior means of the weights, in descending order.
     means_ : ndarray of shape (n_components, n_features)
         Posterior means of the components' means.
     covariances_ : ndarray
@@ -158,16 +155,15 @@ class DPGaussianMixturePosterior(
 
     Notes
     -----
-    Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not be one.
+    Rows are clipped to ``data_norm`` in `fit` only, because a density of clipped points would not be one.
 
-    Draws of "noise_aware" are around one mode, and intervals say nothing of others. A chain may switch the
-    components' labels: its draws are relabelled by Stephens' algorithm [1]_, with the Kullback-Leibler
-    divergence of weighted components as its loss. Components are sorted by their mean weight. Where draws say
-    little of the components, at small ``epsilon``, relabelled means are no better separated than that.
+    Draws of "noise_aware" surround one mode, and intervals ignore other modes. A chain may switch the
+    labels of components, so its draws are relabelled by Stephens' algorithm [1]_, with the Kullback-Leibler
+    divergence of weighted components as its loss. Components are sorted by their mean weight.
 
-    What scikit-learn's ``GaussianMixture`` does with the table it was fitted on is left out: labels of
-    its rows (``fit_predict``), ``aic`` and ``bic`` would have to read the table again, beyond the plan.
-    `predict` and `score` are for other rows: what they return is as private as those.
+    ``fit_predict``, ``aic`` and ``bic`` of scikit-learn's ``GaussianMixture`` are left out: they would have
+    to read the table again, beyond the plan. `predict` and `score` are for other rows, and what they return
+    is as private as these rows.
 
     References
     ----------

@@ -54,19 +54,17 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     hidden_layer_sizes : tuple of int, default=(128,)
         Units of the hidden layers.
     epsilon : float, default=1.0
-        Ceiling on the privacy loss; see ``spent_epsilon_``. ``inf`` asks for no privacy.
+        Upper limit of the privacy loss: see ``spent_epsilon_``. ``inf`` means no privacy.
     delta : float or None, default=None
         Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
     activation : {"tanh", "relu"}, default="tanh"
-        Of the hidden layers. Bounded units suffer less from noise.
+        Activation of the hidden layers. Bounded units suffer less from noise.
     sampler : str or Sampler, default="sghmc"
-        The algorithm: an object of `skdpbayes.samplers`, which has its options, or the name of one for its
-        defaults. `SGLD` ("sgld"), its underdamped relative (`SGHMC`, "sghmc"), the same with a thermostat
-        (`SGNHT`, "sgnht"), or a Gaussian with independent coordinates that is fitted to the posterior
-        (`BayesByBackprop`, "bbb"). An object of your own goes, too. Options are set by ``sampler__name``,
-        also where the sampler is given by its name.
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults:
+        "sghmc", "sgld", "sgnht", or "bbb" (Bayes by backprop: a Gaussian with independent coordinates).
+        ``sampler__name`` sets an option, also of a sampler that is given by its name.
     clip_norm : float, default=1.0
-        Norm to which every record's gradient is clipped. Steps are reckoned for it.
+        Norm to which the gradient of every record is clipped. Step sizes follow from it.
     data_norm : float, "auto" or None, default=None
         Rows beyond this norm are clipped to it, in `fit` and in predictions: a public number between 1e-60
         and 1e60. None is ``sqrt(n_features)``, which suits columns of unit scale; "auto" is 30 times that.
@@ -76,28 +74,28 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     prior_scale : float, default=1.0
         Prior standard deviation of every weight and bias.
     calibration : float, default=0.03
-        Share of the budget (of ``mu^2``), at most 0.5, that goes into the rows' typical norm and into a
-        factor of the logits by which draws are as sure as they are right. 0 leaves both alone: networks are
-        overconfident then where labels are uncertain.
+        Share of the budget (of ``mu^2``), at most 0.5, that pays for the typical norm of rows and for a
+        factor of the logits with which draws are as sure as they are right. With 0 there is neither, and
+        networks are overconfident where labels are uncertain.
     classes : array-like or None, default=None
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is what the
-        budget's noise and the longest step of use make of it, at most 1; a fixed one is at least 1. With
-        "bbb" the weight of the Kullback-Leibler term, 1 by default.
+        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" follows
+        from the noise and the longest useful step, and is at most 1; a fixed temperature is at least 1. With "bbb"
+        it is the weight of the Kullback-Leibler term, 1 by default.
     n_steps : int or "auto", default="auto"
         Updates; "auto" is 600 for chains.
     n_draws : int or "auto", default="auto"
         Number of draws that are kept; "auto" is 100.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        What the guarantee compares: tables that differ in one row's content, the size being public, or
-        in one row's presence.
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
     public_size : int or None, default=None
-        Under "add_or_remove_one", the size that stands for the table's own, which is private then.
+        Under "add_or_remove_one", a size that stands for that of the table, which is private.
     max_rows_per_group : int or None, default=None
-        With ``fit(X, y, groups=...)`` persons are protected, each with all rows. At most so many of these are
-        used, chosen at random. Under "replace_one" the number of persons is public then, and that of rows
-        is not: ``public_size`` may say about how many are used.
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most so many rows of
+        each, chosen at random. Under "replace_one" the number of persons is then public, and that of rows
+        private; ``public_size`` may state about how many rows are used.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness from the operating system. A known or repeated seed voids
         the guarantee.

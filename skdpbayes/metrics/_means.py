@@ -68,7 +68,7 @@ def dp_accuracy_score(
     delta : float, default=None
         The noise is pure: nothing is bought by a delta, which is only what ``spent_epsilon`` is reported at.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness; a known or repeated seed voids the guarantee.
 
@@ -139,7 +139,7 @@ def dp_mean_score(
     delta : float, default=None
         As for `dp_accuracy_score`.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -212,7 +212,7 @@ def dp_log_loss(
         Smaller probabilities of the label that was right count as this, so that a loss is at most
         ``-log(smallest_probability)``, to which the noise is in proportion: 4.6 by default.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -279,7 +279,7 @@ def dp_brier_score(
     pos_label : int, float, bool or str, default=None
         The positive label; None is 1, of labels 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 

@@ -165,7 +165,7 @@ def dp_calibration_curve(
     n_bins : int, default=5
         Number of bins of equal width. Quantiles of the predictions would depend on the rows.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 

@@ -95,16 +95,16 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     mean_candidates : float, default=10.0
         Expected number of candidates.
     shape : float, default=1.0
-        Of the law of their number: 1 is geometric, 0 logarithmic (a little cheaper, but often a single
-        candidate), ``inf`` Poisson (never far from the mean, and the dearest).
+        Shape of the distribution of their number: 1 is geometric, 0 logarithmic (a little cheaper, but often
+        a single candidate), ``inf`` Poisson (close to the mean, and the most expensive).
     scoring : str, PrivateScorer or None, default=None
-        "accuracy" (None is this), "neg_log_loss", "neg_brier_score", "roc_auc", or what `make_private_scorer`
-        makes, whose own epsilon is replaced.
+        "accuracy" (the default, None), "neg_log_loss", "neg_brier_score", "roc_auc", or a scorer made by
+        `make_private_scorer`, whose own epsilon is replaced.
     test_size : float, default=0.25
         Share of the rows to score on. They are not fitted on.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Also to be that of the estimator. Under "add_or_remove_one" every row is put to one part or the
-        other by itself, delta has to be given, and the estimator's ``public_size`` is one of the part
+        The same as that of the estimator. Under "add_or_remove_one" each row is assigned to one of the two
+        parts independently, ``delta`` is required, and the estimator's ``public_size`` is that of the part
         that is fitted on.
     random_state : None, int, RandomState instance or Generator, default=None
         None takes cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
@@ -113,17 +113,17 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The chosen candidate, as it was fitted. What it says of its own cost is that of its fit alone.
+        The chosen candidate, as it was fitted. Its own cost is that of its fit alone.
     best_params_ : dict
         Its parameters.
     best_score_ : float
-        Its noisy score: one that is no better than guessing means few or bad candidates. It is the
-        largest of several, and so too good on average: score other rows to know better.
+        Its noisy score. A score no better than guessing means few or bad candidates. It is the largest of
+        several, and therefore too good on average: score other rows to report one.
     best_index_ : int
         Always 0: there is one row of results.
     cv_results_ : dict of arrays
-        ``params``, ``mean_test_score`` and ``rank_test_score`` of the chosen candidate. Nothing of others
-        may be told.
+        ``params``, ``mean_test_score`` and ``rank_test_score`` of the chosen candidate. Nothing about the
+        others may be released.
     scorer_ : PrivateScorer
         As it was used, with the epsilon of a score.
     spent_epsilon_, spent_delta_ : float
@@ -142,8 +142,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Candidates that fail count as the worst. Warnings of single runs are not shown, since they would tell
-    how many there were; so does the time that a search takes.
+    Candidates that fail count as the worst. Warnings of single runs are not shown, because they would reveal
+    how many there were. So does the run time of a search.
 
     Examples
     --------

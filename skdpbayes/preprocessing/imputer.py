@@ -41,7 +41,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     delta : float, default=None
         None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     public_size : int, default=None
         Under ``add_or_remove_one`` a public number of rows, for plans.
     random_state : None, int, RandomState instance or Generator, default=None

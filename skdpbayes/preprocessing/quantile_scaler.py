@@ -35,14 +35,14 @@ class DPQuantileScaler(
 ):
     """Scale columns to [-1, 1] by bounds that are learnt privately.
 
-    Two quantiles of each column are drawn by the exponential mechanism; nothing needs to be known of the
-    columns. What lies outside is clipped, so that rows are no longer than ``data_norm_``, a public
-    number. Missing values (NaN) are left out of the quantiles and passed through.
+    The exponential mechanism draws two quantiles of each column, of which nothing needs to be known. Values
+    outside are clipped, so that no row is longer than ``data_norm_``, a public number. Missing values (NaN)
+    are ignored and passed through.
 
     Parameters
     ----------
     epsilon : float
-        What the bounds of all columns may spend together; ``inf`` adds no noise.
+        Budget for the bounds of all columns together; ``inf`` adds no noise.
     delta : float, default=None
         None takes ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
     quantiles : "auto" or (float, float), default="auto"
@@ -52,7 +52,7 @@ class DPQuantileScaler(
         Wide public bounds, if there are any: each a number, or one for each column, or a Series or dict that
         names columns. Candidates are then a thousand steps between them.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or hidden as well.
+        Whether the number of rows is public or private.
     public_size : int, default=None
         Under ``add_or_remove_one`` a public number of rows, for plans.
     random_state : None, int, RandomState instance or Generator, default=None
