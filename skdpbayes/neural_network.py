@@ -81,8 +81,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         The labels that can occur. None takes those in ``y``, which are *then assumed to be public*.
     temperature : float or "auto", default="auto"
         Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" follows
-        from the noise and the longest useful step, and is at most 1; a fixed temperature is at least 1. With "bbb"
-        it is the weight of the Kullback-Leibler term, 1 by default.
+        from the noise and the longest useful step, and is at most 1; a fixed temperature is at least 1.
+        With "bbb" it is the weight of the Kullback-Leibler term, 1 by default.
     n_steps : int or "auto", default="auto"
         Updates; "auto" is 600 for chains.
     n_draws : int or "auto", default="auto"

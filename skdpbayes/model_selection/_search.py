@@ -32,12 +32,7 @@ from ..privacy.cost import NEIGHBORING_RELATIONS
 from ..privacy.ledger import prepaid, reserve
 from ..privacy.profiles import draw_number
 from ..random import private_generator
-from ._candidates import (
-    check_candidate,
-    draw_candidate,
-    private_prefix,
-    refuse_unless_covered,
-)
+from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
 from ._plan import plan_selection
 from ._total import fit_cost
 
