@@ -68,8 +68,7 @@ class DPGaussianMixturePosterior(
     degrees_of_freedom_prior : float or None, default=None
         Degrees of freedom of the Wishart prior of precision matrices, which must be above ``n_features - 1``;
         with "spherical" and "diag", twice the shape of the Gamma prior of a precision. None is ``n_features``
-        for "tied" and "full", else 1: if the noise is large, the draws carry the information of few records,
-        and a prior that is worth several would dominate.
+        for "tied" and "full", and 1 otherwise, so that the prior does not dominate where noise is large.
     covariance_prior : float or None, default=None
         Prior scale of a component's variance in a coordinate: one over the prior mean of its precision.
         None is ``0.1 * data_norm ** 2 / n_features``.

@@ -69,7 +69,7 @@ def dp_accuracy_score(
     delta : float, default=None
         The delta at which ``spent_epsilon`` is reported. It does not change the noise, which needs no delta.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         None uses cryptographic randomness; a known or repeated seed voids the guarantee.
 
@@ -140,7 +140,7 @@ def dp_mean_score(
     delta : float, default=None
         As for `dp_accuracy_score`.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -213,7 +213,7 @@ def dp_log_loss(
         Smaller probabilities of the true label count as this, so that a loss is at most
         ``-log(smallest_probability)``, 4.6 by default. The noise is proportional to this maximum.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -280,7 +280,7 @@ def dp_brier_score(
     pos_label : int, float, bool or str, default=None
         The positive label. None is 1 if the labels are 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 

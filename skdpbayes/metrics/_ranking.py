@@ -53,7 +53,7 @@ def dp_roc_auc_score(
     pos_label : int, float, bool or str, default=None
         The positive label. None is 1 if the labels are 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     public_size : int, default=None
         Under "add_or_remove_one", a public number of at least 2. Only this many rows are read, and the noise
         is proportional to it.

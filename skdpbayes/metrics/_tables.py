@@ -72,8 +72,7 @@ def dp_confusion_matrix(
     normalize : {"true", "pred", "all"} or None, default=None
         Divide the noisy counts by the sums of their rows, of their columns, or of the whole matrix.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well. In the second case each cell has half the
-        noise.
+        Whether the number of rows is public or private. If it is private, cells have half the noise.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -167,7 +166,7 @@ def dp_calibration_curve(
     n_bins : int, default=5
         Number of bins of equal width. (Quantiles of the predictions would depend on the rows.)
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 

@@ -97,9 +97,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     test_size : float, default=0.25
         Share of the rows that are held out for scoring.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        The relation of the guarantee; it must be that of the estimator too. Under "add_or_remove_one" each
-        row is assigned to one of the parts independently, ``delta`` is required, and the estimator's
-        ``public_size`` refers to the part that is fitted on.
+        Must be that of the estimator, too. Under "add_or_remove_one" each row is assigned to one of the parts
+        independently, ``delta`` is required, and the estimator's ``public_size`` is for the part to fit on.
     random_state : None, int, RandomState instance or Generator, default=None
         None uses cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
         the random states of candidates.
@@ -332,9 +331,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             options["neighboring_relation"] = self.neighboring_relation
             return make_private_scorer(self.scoring or "accuracy", **options)
         if self.scoring.neighboring_relation != self.neighboring_relation:
-            raise ValueError(
-                "scoring and the search differ in neighboring_relation: give both the same."
-            )
+            raise ValueError("scoring and the search differ in neighboring_relation: change one.")
         return self.scoring.with_options(**options)
 
     def _parts(self, n_samples, plan, generator):

@@ -41,7 +41,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     delta : float, default=None
         None is ``min(1e-5, 1 / (10 n))``; 0 is pure differential privacy, with more noise.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     public_size : int, default=None
         Under "add_or_remove_one", the public number of rows that plans use.
     random_state : None, int, RandomState instance or Generator, default=None

@@ -65,7 +65,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     sparse_output : bool, default=False
         Whether the output is a CSR matrix.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     public_size : int, default=None
         Under "add_or_remove_one", the public number of rows that plans use.
     random_state : None, int, RandomState instance or Generator, default=None

@@ -53,7 +53,7 @@ class DPQuantileScaler(
         Wide public bounds, if there are any: each a number, one number for each column, or a Series or dict
         that names the columns. Candidates are then a thousand evenly spaced steps between them.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, or private as well.
+        Whether the number of rows is public or private.
     public_size : int, default=None
         Under "add_or_remove_one", the public number of rows that plans use.
     random_state : None, int, RandomState instance or Generator, default=None
