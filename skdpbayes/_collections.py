@@ -1,8 +1,8 @@
-"""Collections of Dask among the tables that are passed, told without importing it.
+"""Dask collections as tables, recognised without importing Dask.
 
     f(X) = (f(X_1), f(X_2), ...)
 
-What is computed row by row is computed partition by partition of a collection, when it is asked for.
+Functions of single rows are applied to each partition of a collection, lazily.
 """
 
 import sys
@@ -12,18 +12,18 @@ import numpy as np
 
 
 def is_collection(X):
-    """Tell whether a table is a collection of Dask, without importing it."""
+    """Tell whether a table is a Dask collection, without importing Dask."""
     dask = sys.modules.get("dask")
     return dask is not None and dask.is_dask_collection(X)
 
 
 def in_memory(values):
-    """Return values, computed if they are a collection of Dask."""
+    """Return values, computed if they are a Dask collection."""
     return values.compute() if is_collection(values) else values
 
 
 def example_of(X):
-    """Return a row of a collection's kind, which says what is public; other tables as they are."""
+    """Return a made-up row with a collection's columns and types; other tables as they are."""
     if not is_collection(X):
         return X
     if hasattr(X, "columns"):
@@ -32,7 +32,7 @@ def example_of(X):
 
 
 def by_blocks(method):
-    """Have a method of one table take collections, of which it returns such a collection."""
+    """Make a method of one table also accept collections, for which it returns a collection."""
 
     @wraps(method)
     def either(self, X):

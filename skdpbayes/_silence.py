@@ -1,6 +1,7 @@
-"""What is computed of records says nothing, whatever numbers they hold.
+"""Computations on records that emit no warnings, whatever the records hold.
 
-A floating-point warning, or the error that `numpy.seterr` makes of it, tells that some record overflowed.
+A floating-point warning, or the error that `numpy.seterr` turns it into, would reveal that a record
+overflowed.
 """
 
 from contextlib import contextmanager
@@ -10,6 +11,6 @@ import numpy as np
 
 @contextmanager
 def silently():
-    """Compute, or have a function compute, without floating-point warnings and errors."""
+    """Suppress floating-point warnings and errors, as a context manager or decorator."""
     with np.errstate(all="ignore"):
         yield

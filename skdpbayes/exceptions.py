@@ -1,8 +1,8 @@
-"""Warnings and errors that concern the privacy guarantee itself."""
+"""Warnings and errors about the privacy guarantee."""
 
 
 class PrivacyWarning(UserWarning):
-    """Something that the user does, or that happened, weakens or spends the guarantee."""
+    """Something weakens the privacy guarantee, or has spent budget without a result."""
 
 
 class BudgetExceededError(RuntimeError):
@@ -10,12 +10,12 @@ class BudgetExceededError(RuntimeError):
 
 
 class LedgerOutOfReachError(RuntimeError):
-    """A fit would have to be charged to a ledger that is active in another process."""
+    """A fit cannot be charged, because its ledger is only active in another process."""
 
 
 class LedgerFileError(RuntimeError):
-    """The file of a ledger cannot be read or written, or is damaged: nothing is charged, and no fit runs."""
+    """The file of a ledger is damaged, or cannot be read or written. Nothing is charged, and no fit runs."""
 
 
 class PrivacyLeakWarning(PrivacyWarning):
-    """A step of a pipeline learns from the rows without noise, or is not known not to."""
+    """A step of a pipeline learns, or may learn, from the rows without noise."""

@@ -1,1 +1,1 @@
-"""Tables in collections of Dask: partitions stay where they are, and sums over them come back."""
+"""Tables in Dask collections: the partitions stay where they are, and only sums over them come back."""

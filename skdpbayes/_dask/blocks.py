@@ -1,4 +1,4 @@
-"""Functions of rows on the partitions of a collection, as a collection."""
+"""Functions of rows, applied to the partitions of a collection."""
 
 import dask
 import dask.array as da
@@ -9,12 +9,12 @@ from .tables import blocks_of, in_whole_rows
 
 
 def map_blocks(function, X):
-    """Return ``function`` of each partition, as a dask array with one partition for each.
+    """Apply a function to each partition, and return a Dask array with the same partitions.
 
     Parameters
     ----------
     function : callable
-        Of a table; returns an array with an entry, or a row, for each of its rows.
+        Maps a table to an array with one entry, or one row, for each row of the table.
     X : dask.array.Array or dask.dataframe.DataFrame
     """
     X = in_whole_rows(X)

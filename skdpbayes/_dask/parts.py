@@ -2,9 +2,9 @@
 
     theta -> workers -> one sum for each part -> the client, which adds them up
 
-A pass is one task for each thread of a worker, about the parts that are there. A worker that is lost takes
-its parts with it: Dask computes them anew from where they came, and so the same sums. Arguments of tasks that
-fail are logged by workers, records among them: so no task fails, but returns what went wrong, by its kind.
+A pass is one task for each thread of a worker, for the parts that the worker holds. If a worker is lost, Dask
+recomputes its parts from their source, with the same sums. Workers log the arguments of tasks that fail,
+records included. Tasks therefore never fail: they return the kind of the error instead.
 """
 
 from functools import reduce
@@ -17,7 +17,7 @@ from ..samplers._machinery.parts import Part, Parts, of_target
 
 
 class Failed:
-    """What a task returns that went wrong: an error that says nothing of records."""
+    """The result of a failed task: an error that says nothing about records."""
 
     def __init__(self, error):
         self.error = error
@@ -30,8 +30,9 @@ class DaskParts(Parts):
     ----------
     client : distributed.Client
     futures : list of distributed.Future
-        Of targets, or whatever `kept` makes them of.
+        One for each part: targets, or other objects that `kept` turns into targets.
     sizes : sequence of int
+        Numbers of rows.
     """
 
     def __init__(self, client, futures, sizes):
@@ -40,7 +41,7 @@ class DaskParts(Parts):
         self._groups = _groups(client, futures)
 
     def call(self, function, of_parts, *args):
-        """Return what a function returns for each part, in their order."""
+        """Return the results of a function for all parts, in their order."""
         found = [None] * len(self.futures)
         of_groups = [[of_parts[p] for p in group] for group in self._groups]
         for group, results in zip(
@@ -51,15 +52,15 @@ class DaskParts(Parts):
         return raised(found)
 
     def count(self, function, *args):
-        """Return the sum over parts, those of a worker being added up there."""
+        """Return the sum over parts; each worker adds up its own."""
         unused = [None] * len(self._groups)
         return reduce(add, raised(self._asked(do_sum, function, unused, args)))
 
     def _asked(self, do, function, of_groups, args):
-        """Return what a task for each group of parts returns.
+        """Return the results of one task for each group of parts.
 
-        The client sends messages every 10 ms, so all tasks go in one. Those of the last pass are given back
-        after it.
+        The client sends messages every 10 ms, so all tasks go into one. Tasks of the previous pass are
+        released only after that.
         """
         tasks = self.client.map(
             do,
@@ -73,12 +74,12 @@ class DaskParts(Parts):
         return self.client.gather(tasks)
 
     def chosen(self, numbers):
-        """Return the parts with some numbers."""
+        """Return the parts with the given indices."""
         futures = [self.futures[p] for p in numbers]
         return DaskParts(self.client, futures, [self.sizes[p] for p in numbers])
 
     def kept(self, function, *args):
-        """Return the parts whose targets a function makes of those of these, on the same workers."""
+        """Return new parts, on the same workers, with targets that a function makes from the present ones."""
         futures = [
             self.client.submit(make_one, function, future, args, key=_name(function))
             for future in self.futures
@@ -88,17 +89,17 @@ class DaskParts(Parts):
 
 @sizeof.register(Part)
 def _size_of(part):
-    """Return how many bytes a part has: by them Dask decides what moves to other workers, and to disk."""
+    """Return the size of a part in bytes, by which Dask decides what to move to other workers or to disk."""
     return sizeof(part.target)
 
 
 def _name(function):
-    """Return a name for a task: it is shown, says nothing of arguments, and no other client has it."""
+    """Return a name for a task: it is visible, does not reveal arguments, and is unique among clients."""
     return f"{function.__name__.strip('_')}-{uuid4().hex}"
 
 
 def _groups(client, futures):
-    """Return the numbers of the futures on each worker, in as many groups as it has threads."""
+    """Return the indices of the futures on each worker, in as many groups as it has threads."""
     places, threads = client.who_has(futures), client.nthreads()
     on = {}
     for number, future in enumerate(futures):
@@ -118,27 +119,27 @@ def raised(results):
 
 
 def checked(client, futures):
-    """Return futures when they are done; raise the first error, in their order."""
+    """Return futures when they are done, or raise the first error among them."""
     raised(client.gather(client.map(failure, futures, pure=False)))
     return futures
 
 
-# What workers do.
+# Run by workers
 
 
 def failure(result):
-    """Return what went wrong, or None."""
+    """Return a result if it is a failure, else None."""
     return result if isinstance(result, Failed) else None
 
 
 def says_why(function):
-    """Declare that the errors of a function say nothing of records."""
+    """Declare that the errors of a function say nothing about records."""
     function.says_why = True
     return function
 
 
 def do_one(function, part, *args):
-    """Return what a function returns, or what went wrong; what went wrong before stays."""
+    """Return the result of a function, or its failure; earlier failures are passed on."""
     if isinstance(part, Failed):
         return part
     try:
@@ -146,21 +147,21 @@ def do_one(function, part, *args):
     except Exception as error:
         if getattr(function, "says_why", False):
             return Failed(error)
-        return Failed(RuntimeError(f"a worker's task ended with {type(error).__name__}."))
+        return Failed(RuntimeError(f"a task of a worker ended with {type(error).__name__}."))
 
 
 def make_one(function, part, args):
-    """Return the `Part` that a function makes of another's target, or what went wrong."""
+    """Return the `Part` that a function makes from the target of another, or the failure."""
     made = do_one(function, part if isinstance(part, Failed) else part.target, *args)
     return made if isinstance(made, Failed) else Part(made)
 
 
 def do_each(function, parts, of_parts, args):
-    """Return what a function returns for each of a worker's parts."""
+    """Return the results of a function for each part of a worker."""
     return [do_one(function, part, own, *args) for part, own in zip(parts, of_parts, strict=True)]
 
 
 def do_sum(function, parts, _, args):
-    """Return the sum of what a function returns for the targets of a worker's parts."""
+    """Return the sum of the results of a function for the targets of a worker's parts."""
     found = [do_one(of_target, part, function, args, {}) for part in parts]
     return next(filter(failure, found), None) or reduce(add, found)

@@ -1,6 +1,6 @@
-"""Reading collections of Dask: each partition is validated, and its labels are encoded, where it is.
+"""Reading Dask collections: partitions are validated, and labels encoded, where the partitions are.
 
-partitions of X, y, sample_weight -> Rows there -> labels that occur, sizes
+partitions of X, y, sample_weight -> Rows on the workers -> labels that occur, sizes
 """
 
 from contextlib import suppress
@@ -22,17 +22,17 @@ from .._silence import silently
 from ..samplers._machinery.parts import Part, PartsHere
 from .parts import DaskParts, checked, make_one, raised, says_why
 
-# What scikit-learn notes of columns, and compares.
+# What scikit-learn records about columns in a fit, and checks later.
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 class TableElsewhere(Table):
-    """Rows in parts; outside of its context nothing can be asked.
+    """Rows in parts, which can be read only within its context.
 
     Parameters
     ----------
     parts : Parts
-        Of `Rows`.
+        Parts that hold `Rows`.
     n_features : int
     classes : ndarray of shape (n_classes,) or None
     """
@@ -49,13 +49,13 @@ class TableElsewhere(Table):
         self.parts.__exit__(*error)
 
     def count(self, function, *args):
-        """Return a sum of whole numbers over records that a function of `Rows` computes."""
+        """Return the sum over parts of what a function of `Rows` computes: a sum of integers over records."""
         return self.parts.count(function, *args)
 
     def target(self, make, elsewhere, *args):
-        """Return what ``elsewhere`` says of the targets that ``make`` makes of the parts."""
+        """Return the target that ``elsewhere`` makes from the targets that ``make`` builds on the parts."""
         made = self.parts.kept(make, *args)
-        # Rows that targets were made of need not stay beside them.
+        # The rows from which targets were built can be released.
         self.__exit__()
         self.parts = made.__enter__()
         return elsewhere(made.address, self.n_samples, *args)
@@ -88,22 +88,22 @@ def read_collection(estimator, X, y, sample_weight, groups, client, validate):
 def _check(estimator, y, groups):
     if not getattr(estimator, "_reads_collections", False):
         raise TypeError(
-            f"{type(estimator).__name__} is for tables in memory: pass X.compute() if it fits, or take "
-            "DPBayesianLogisticRegression, which reads collections of Dask."
+            f"{type(estimator).__name__} is for tables in memory: pass X.compute() if it fits, or use "
+            "DPBayesianLogisticRegression, which reads Dask collections."
         )
     if y is None:
         raise ValueError(
-            "y is None, and a classifier needs labels: pass a column of the collection."
+            "y is None, but a classifier needs labels: pass a column of the collection."
         )
     if groups is not None or getattr(estimator, "max_rows_per_group", None) is not None:
         raise ValueError(
             "groups are for tables in memory: pass X.compute() if it fits, or keep one row of each person "
-            "beforehand, e.g. by drop_duplicates('person')."
+            "beforehand, e.g. with drop_duplicates('person')."
         )
 
 
 def _client(client):
-    """Return the client that is given, or the current one, or None."""
+    """Return the given client, or the current one, or None."""
     try:
         from distributed import get_client, secede
 
@@ -112,30 +112,30 @@ def _client(client):
         return None
     if client.asynchronous:
         raise ValueError(
-            "client is asynchronous, and a fit waits for sums: pass one of asynchronous=False."
+            "client is asynchronous, but a fit waits for results: pass one with asynchronous=False."
         )
-    # A fit that is a worker's task itself leaves its thread, once, to those that it waits for.
+    # A fit that is itself a task of a worker leaves its thread, once, to the tasks that it waits for.
     with suppress(ValueError, KeyError):
         secede()
     return client
 
 
 def in_whole_rows(X):
-    """Return an array whose partitions have all columns; of data frames they do."""
+    """Return a collection whose partitions have all columns, as those of data frames always do."""
     return X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
 
 
 def blocks_of(collection):
-    """Return a collection's partitions, in their order.
+    """Return the partitions of a collection, in their order.
 
-    Of data frames not optimized, each by itself: two columns would each have a shuffle of their own, whose
-    orders of rows may differ.
+    Graphs are not optimised, because each column of a data frame could then get a shuffle of its own, with a
+    different order of rows.
     """
     return list(np.ravel(np.array(collection.to_delayed(optimize_graph=False), dtype=object)))
 
 
 def _aligned(part, X, n_blocks, name):
-    """Return what belongs to the partitions of X."""
+    """Return the blocks of labels or weights that belong to the partitions of X."""
     chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
     if is_collection(part):
         if hasattr(part, "rechunk") and part.shape[0] == sum(chunks):
@@ -146,13 +146,13 @@ def _aligned(part, X, n_blocks, name):
     elif np.shape(part)[:1] == (sum(chunks),):
         return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
     raise ValueError(
-        f"{name} must have the partitions of X: pass a collection of Dask that was made as X was, e.g. a "
+        f"{name} must have the partitions of X: pass a Dask collection that was made in the same way, e.g. a "
         "column of the same data frame."
     )
 
 
 def _load(blocks, client, *how):
-    """Have partitions validated, and return those with rows as `Parts`."""
+    """Validate the partitions, and return those with rows as `Parts`."""
     import dask
 
     read = dask.delayed(_read_part, pure=False)
@@ -172,7 +172,7 @@ def _read_part(X, y, weights, *how):
 
 @says_why
 def _read(block, labelled, validate, columns):
-    """Return a partition's validated `Rows`; its columns must be those that the collection declares."""
+    """Return the validated `Rows` of a partition, whose columns must be those the collection declares."""
     X, y, weights = block
     check_consistent_length(X, y, weights)
     if X.shape[0] == 0:

@@ -1,7 +1,7 @@
-"""Displays of what was drawn, and of what privacy costs in accuracy.
+"""Displays of posterior draws, and of what privacy costs in accuracy.
 
-Like scikit-learn's displays they hold numbers, and plot them. Draws are public once they are released,
-so looking at them spends nothing; scores are computed from rows, and are not private.
+Like scikit-learn's displays, they hold numbers and plot them. Draws are public once they are released, so
+plotting them spends nothing. Scores are computed from rows and are not private.
 """
 
 from .posterior import PosteriorDisplay

@@ -6,29 +6,29 @@ from numbers import Integral
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-# What is legible in one figure.
+# The most rows that are legible in one figure.
 MOST_ROWS = 20
 
 
 def column_names(estimator, model, feature_names, coords):
-    """Return the names of the columns, as given or as well as they are known."""
+    """Return the names of the columns: as given, else as far as they are known."""
     known = coords["feature"]
     if feature_names is not None:
         if len(feature_names) != len(known):
             raise ValueError(
-                f"feature_names has {len(feature_names)} names for {len(known)} features."
+                f"feature_names has {len(feature_names)} names for {len(known)} features: give one for each."
             )
         return np.asarray(feature_names, dtype=str)
     if isinstance(estimator, Pipeline) and not hasattr(model, "feature_names_in_"):
         try:
             return np.asarray(estimator[:-1].get_feature_names_out(), dtype=str)
-        except AttributeError:  # A step that cannot tell.
+        except AttributeError:  # A step does not provide names.
             return known
     return known
 
 
 def take(variables, coords, dim, indices):
-    """Return variables and coordinates at some indices along a dimension."""
+    """Return variables and coordinates at the given indices along a dimension."""
     taken = {
         name: (draws.take(indices, axis=1 + dims.index(dim)), dims)
         if dim in dims
@@ -39,7 +39,7 @@ def take(variables, coords, dim, indices):
 
 
 def class_index(label, classes):
-    """Return the place of a label among the classes that have coefficients."""
+    """Return the index of a label among the classes that have coefficients."""
     for i, known in enumerate(classes):
         if known == label:
             return i
@@ -50,7 +50,7 @@ def class_index(label, classes):
 
 
 def feature_indices(features, variables, coords):
-    """Return the indices of the wanted columns, or of those with the clearest coefficients."""
+    """Return the indices of the requested columns, or of those with the clearest coefficients."""
     names = list(coords["feature"])
     if features is not None:
         wanted = [features] if isinstance(features, str | Integral) else features
@@ -70,13 +70,13 @@ def _column_index(feature, names):
     elif isinstance(feature, Integral) and -len(names) <= feature < len(names):
         return int(feature) % len(names)
     raise ValueError(
-        f"feature {feature!r} is unknown: there are {len(names)}, "
+        f"feature {feature!r} is unknown: choose among the {len(names)} features "
         f"{reprlib.repr([str(name) for name in names])}."
     )
 
 
 def rows(variables, coords, several):
-    """Return (draws of shape (n_draws, n_rows), labels); columns outermost, then the rest."""
+    """Return (draws of shape (n_draws, n_rows), labels), with the columns as the outermost dimension."""
     columns, labels = [], []
     for name, (draws, dims) in variables.items():
         order = sorted(dims, key=lambda dim: dim != "feature")

@@ -1,8 +1,8 @@
-"""What a user may say of lines."""
+"""Line styles given by the user."""
 
 
 def line_style(options):
-    """Return properties of lines by their long names: a short one must not meet a default."""
+    """Return line properties under their long names, so that short ones do not clash with defaults."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 

@@ -1,7 +1,9 @@
-"""The posterior in pictures: intervals of coefficients, and the chain that they come from."""
+"""Plots of the posterior: intervals of coefficients, and traces of the chain."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -11,13 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from ._coefficients import class_index, column_names, feature_indices, rows, take
 from ._style import line_style
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
+
+    from .._typing import Label
+
 
 class PosteriorDisplay:
-    """Intervals and traces of the draws, a row for each coefficient.
+    """Intervals and traces of the draws, with one row for each coefficient.
 
-    Use `from_estimator` to make one. A forest plot shows the mean of the draws, a thick bar for the
-    middle half of them and a thin one for ``credible_mass``. A trace shows them along the chain, every
-    row on a scale of its own: if the chain is long enough it looks like noise, if not it wanders.
+    Create one with `from_estimator`. A forest plot shows the mean of the draws, a thick bar for the middle
+    half of them and a thin bar for ``credible_mass``. A trace shows the draws along the chain, each row on
+    its own scale. The trace of a chain that is long enough looks like noise; otherwise it wanders.
 
     Parameters
     ----------
@@ -26,20 +34,20 @@ class PosteriorDisplay:
     names : sequence of str of length n_rows
         Labels of the rows.
     epsilon, delta, temperature : float or None, default=None
-        What the title says.
+        Numbers for the title.
 
     Attributes
     ----------
     ax_ : Axes or ndarray of shape (2,) of Axes
-        Where it was plotted; the forest first if there are two.
+        The axes of the plot; if there are two, the forest plot comes first.
     figure_ : Figure
-        Their figure.
+        The figure of the axes.
     points_ : Line2D or None
-        Means, in the forest.
+        Means in the forest plot.
     intervals_ : list of Line2D or None
-        Bars, in the forest: thin ones of all rows, then thick ones. Empty for a single draw.
+        Bars in the forest plot: the thin ones of all rows, then the thick ones. Empty for a single draw.
     traces_ : list of Line2D or None
-        Traces, one of each row.
+        Traces, one for each row.
 
     See Also
     --------
@@ -75,17 +83,17 @@ class PosteriorDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         kind: Literal["both", "forest", "trace"] = "both",
-        features: Any = None,
+        features: str | int | Sequence[str | int] | None = None,
         feature_names: Sequence[str] | None = None,
         intercept: bool = True,
-        class_of_interest: Any = None,
+        class_of_interest: Label | None = None,
         credible_mass: float = 0.9,
-        ax: Any = None,
-        interval_kw: Any = None,
-        trace_kw: Any = None,
+        ax: Axes | Sequence[Axes] | None = None,
+        interval_kw: dict[str, Any] | None = None,
+        trace_kw: dict[str, Any] | None = None,
     ) -> Self:
         """Plot the draws of a fitted estimator.
 
@@ -94,24 +102,24 @@ class PosteriorDisplay:
         estimator : estimator or Pipeline
             A fitted estimator of this package, or a pipeline that ends in one.
         kind : {"both", "forest", "trace"}, default="both"
-            What to plot. A single draw has no trace: "both" is "forest" then.
+            What to plot. A single draw has no trace; "both" then means "forest".
         features : str, int or sequence of these, default=None
-            Columns by name or index, in the order in which they are to appear. None takes all; if that
-            made more than 20 rows, then those whose means are largest relative to their deviations.
+            Columns by name or index, in the order in which they appear. None shows all columns or, if that
+            would be more than 20 rows, those whose means are largest relative to their deviations.
         feature_names : sequence of str of length n_features, default=None
-            Names of the columns. None takes those that the estimator has seen in `fit`, or that the
-            pipeline before it can tell; else they are x0, x1, and so on.
+            Names of the columns. None uses the names that the estimator saw in `fit`, or those that the
+            preceding pipeline steps provide; else x0, x1, and so on.
         intercept : bool, default=True
             Whether to show intercepts, below the coefficients.
         class_of_interest : label or None, default=None
-            The class whose coefficients are shown. None is every class that has its own; of two only
-            the second has.
+            The class whose coefficients are shown. None shows every class that has its own coefficients; of
+            two classes only the second has.
         credible_mass : float, default=0.9
             Share of the draws within the thin bars, above 0.5 and below 1; the tails are equal.
         ax : Axes, pair of Axes or None, default=None
-            Where to plot; ``kind="both"`` takes a pair. None makes a figure.
+            Axes to plot on; ``kind="both"`` needs a pair. None creates a figure.
         interval_kw, trace_kw : dict or None, default=None
-            Properties of lines, for the bars and their means, and for the traces.
+            Line properties for the bars and means, and for the traces.
 
         Returns
         -------
@@ -164,25 +172,25 @@ class PosteriorDisplay:
 
     def plot(
         self,
-        ax: Any = None,
+        ax: Axes | Sequence[Axes] | None = None,
         *,
         kind: Literal["both", "forest", "trace"] = "both",
         credible_mass: float = 0.9,
-        interval_kw: Any = None,
-        trace_kw: Any = None,
+        interval_kw: dict[str, Any] | None = None,
+        trace_kw: dict[str, Any] | None = None,
     ) -> Self:
-        """Plot again, with other options if you like.
+        """Plot the draws again, possibly with other options.
 
         Parameters
         ----------
         ax : Axes, pair of Axes or None, default=None
-            Where to plot; ``kind="both"`` takes a pair. None makes a figure.
+            Axes to plot on; ``kind="both"`` needs a pair. None creates a figure.
         kind : {"both", "forest", "trace"}, default="both"
-            What to plot. A single draw has no trace: "both" is "forest" then.
+            What to plot. A single draw has no trace; "both" then means "forest".
         credible_mass : float, default=0.9
             Share of the draws within the thin bars, above 0.5 and below 1.
         interval_kw, trace_kw : dict or None, default=None
-            Properties of lines, for the bars and their means, and for the traces.
+            Line properties for the bars and means, and for the traces.
 
         Returns
         -------
@@ -202,7 +210,7 @@ class PosteriorDisplay:
             raise ValueError(f"kind must be 'both', 'forest' or 'trace', got {kind!r}.")
         if not 0.5 < credible_mass < 1:
             raise ValueError(
-                f"credible_mass must be above 0.5, the share of the thick bars, and below 1; "
+                f"credible_mass must be above 0.5, the share within the thick bars, and below 1; "
                 f"got {credible_mass!r}."
             )
         n_draws, n_rows = self.draws.shape
@@ -217,7 +225,7 @@ class PosteriorDisplay:
         axes = np.ravel(ax)
         if axes.size != len(kinds):
             raise ValueError(
-                f"ax: {' and '.join(kinds)} take {len(kinds)} axes, got {axes.size}. Pass as many, or "
+                f"ax: {' and '.join(kinds)} take {len(kinds)} axes, got {axes.size}. Pass {len(kinds)}, or "
                 "choose kind='forest' or kind='trace'."
             )
 
@@ -268,11 +276,11 @@ class PosteriorDisplay:
         n_draws = len(self.draws)
         from_mean = self.draws - self.draws.mean(axis=0)
         widest = np.abs(from_mean).max(axis=0)
-        # Rows count downwards, and must not touch each other.
+        # Rows are numbered downwards, and must not touch each other.
         heights = -0.42 * from_mean / np.where(widest > 0, widest, 1)
         self.traces_ = []
         for row in range(self.draws.shape[1]):
             ax.axhline(row, color="0.85", linewidth=1, zorder=0)
             self.traces_ += ax.plot(np.arange(1, n_draws + 1), row + heights[:, row], **style)
         ax.set_xlim(1, n_draws)
-        ax.set_xlabel("draw, every row on its own scale")
+        ax.set_xlabel("draw (each row on its own scale)")

@@ -1,15 +1,20 @@
-"""What privacy costs in accuracy: scores of a search, against epsilon."""
+"""What privacy costs in accuracy: the scores of a search, plotted against epsilon."""
+
+from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from ._style import line_style
 
-# What is legible in one figure.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# The most lines and ticks that are legible in one figure.
 _MOST_LINES = 8
 _MOST_TICKS = 12
 
@@ -17,36 +22,36 @@ _MOST_TICKS = 12
 class PrivacyUtilityDisplay:
     """Scores against epsilon, from a grid search.
 
-    Use `from_cv_results` to make one. **Scores of a cross-validation on private rows are not private**:
-    they are computed from the rows without noise, and so is a choice that is made by them. Make the plot
-    on a public or a synthetic table of the same shape, or keep it to yourself.
+    Create one with `from_cv_results`. **Scores of a cross-validation on private rows are not private**: they
+    are computed from the rows without noise, and so is any choice that is based on them. Make the plot from a
+    public or synthetic table of the same shape, or do not publish it.
 
-    Bars are standard deviations over the folds. They contain the noise of the sampler if ``random_state``
-    is None; with a seed it is the same in all folds.
+    Bars are standard deviations over the folds. They include the noise of the sampler if ``random_state`` is
+    None; with a seed, the noise is the same in all folds.
 
     Parameters
     ----------
     epsilons : ndarray of shape (n_epsilons,)
-        In increasing order, at least one of them finite; ``inf``, the last, is without privacy.
+        Values of epsilon in increasing order, at least one of them finite; a last ``inf`` is without privacy.
     means, deviations : ndarray of shape (n_lines, n_epsilons)
         Mean and standard deviation of the score over the folds; nan where there is none.
     labels : sequence of str of length n_lines
-        What tells the lines apart.
+        Labels of the lines.
     score_name : str, default="score"
         Label of the axis of scores.
     negate_score : bool, default=False
-        Whether scores are plotted with their sign changed.
+        Whether to plot scores with their sign changed.
 
     Attributes
     ----------
     ax_ : Axes
-        Where it was plotted.
+        The axes of the plot.
     figure_ : Figure
-        Its figure.
+        The figure of the axes.
     errorbars_ : list of ErrorbarContainer
-        One for each line. Of more than 8 lines the best 8 have colours and bars.
+        One for each line. Of more than 8 lines, only the best 8 have colours and bars.
     references_ : list of Line2D
-        Levels without privacy, of the lines that have one and a colour.
+        Levels without privacy, for the coloured lines that have one.
 
     Examples
     --------
@@ -85,24 +90,24 @@ class PrivacyUtilityDisplay:
         cls,
         cv_results: dict[str, Any],
         *,
-        param: Any = None,
-        score: Any = None,
-        score_name: Any = None,
+        param: str | None = None,
+        score: str | None = None,
+        score_name: str | None = None,
         negate_score: bool = False,
-        ax: Any = None,
-        errorbar_kw: Any = None,
+        ax: Axes | None = None,
+        errorbar_kw: dict[str, Any] | None = None,
     ) -> Self:
         """Plot the scores of a grid search over epsilon.
 
-        There is a line for every combination of the other parameters that vary. Candidates that do not
-        set ``param`` are left out.
+        There is one line for each combination of the other parameters that vary. Candidates that do not set
+        ``param`` are left out.
 
         Parameters
         ----------
         cv_results : dict
             ``cv_results_`` of a fitted GridSearchCV or RandomizedSearchCV.
         param : str or None, default=None
-            The parameter that holds epsilon. None takes the one that is ``epsilon`` or ends in
+            The parameter that holds epsilon. None uses the one that is named ``epsilon`` or ends in
             ``__epsilon``.
         score : str or None, default=None
             Name of the score, if there are several.
@@ -111,9 +116,9 @@ class PrivacyUtilityDisplay:
         negate_score : bool, default=False
             Whether to change the sign, as for "neg_log_loss".
         ax : Axes or None, default=None
-            Where to plot. None makes a figure.
+            Axes to plot on. None creates a figure.
         errorbar_kw : dict or None, default=None
-            Options for the lines, as of ``Axes.errorbar``.
+            Options for the lines, as in ``Axes.errorbar``.
 
         Returns
         -------
@@ -124,8 +129,8 @@ class PrivacyUtilityDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If no parameter or several may hold epsilon, if none of its values is finite, or if it is not
-            clear which score is meant.
+            If it is not clear which parameter holds epsilon or which score is meant, or if no epsilon is
+            finite.
         """
         check_matplotlib_support(f"{cls.__name__}.from_cv_results")
         settings = cv_results["params"]
@@ -136,7 +141,9 @@ class PrivacyUtilityDisplay:
             [float(settings[i][param]) for i in chosen], return_inverse=True
         )
         if not np.isfinite(epsilons[0]):
-            raise ValueError(f"{param} is never finite: there is nothing to plot scores against.")
+            raise ValueError(
+                f"{param} is never finite: add candidates with a finite epsilon to plot scores against."
+            )
         keys, labels = _combinations([settings[i] for i in chosen], param)
         means, deviations = np.full((2, len(labels), epsilons.size), np.nan)
         for i, line, column in zip(chosen, keys, columns, strict=True):
@@ -152,15 +159,15 @@ class PrivacyUtilityDisplay:
         )
         return display.plot(ax, errorbar_kw=errorbar_kw)
 
-    def plot(self, ax: Any = None, *, errorbar_kw: Any = None) -> Self:
-        """Plot again, on other axes if you like.
+    def plot(self, ax: Axes | None = None, *, errorbar_kw: dict[str, Any] | None = None) -> Self:
+        """Plot the scores again, possibly on other axes.
 
         Parameters
         ----------
         ax : Axes or None, default=None
-            Where to plot. None makes a figure.
+            Axes to plot on. None creates a figure.
         errorbar_kw : dict or None, default=None
-            Options for the lines, as of ``Axes.errorbar``.
+            Options for the lines, as in ``Axes.errorbar``.
 
         Returns
         -------
@@ -178,7 +185,7 @@ class PrivacyUtilityDisplay:
             _, ax = plt.subplots(layout="constrained")
         private = np.isfinite(self.epsilons)
         finite = self.epsilons[private]
-        # Without privacy is to the right of all others, as far away as they are from each other.
+        # The point without privacy is to the right of all others, at their typical distance.
         step = max(1.5, (finite[-1] / finite[0]) ** (1 / max(1, finite.size - 1)))
         places = np.where(private, self.epsilons, finite[-1] * step)
         best = self._best_lines()
@@ -193,7 +200,7 @@ class PrivacyUtilityDisplay:
             rank = best.index(line)
             style = {"color": f"C{rank}", "marker": "o", "markersize": 5, "capsize": 3}
             style.update(line_style(errorbar_kw))
-            # A little aside, so that the bars of different lines do not hide each other.
+            # Shifted slightly, so that the bars of different lines do not hide each other.
             x = places * step ** (0.03 * (rank - (len(best) - 1) / 2))
             for shown, more in ((known & private, {"label": label}), (known & ~private, {})):
                 if shown.any():
@@ -209,7 +216,7 @@ class PrivacyUtilityDisplay:
         return self
 
     def _best_lines(self):
-        """Return the lines that have colours, in their order."""
+        """Return the indices of the coloured lines, in ascending order."""
         averages = np.ma.masked_invalid(self.means).mean(axis=1).filled(-np.inf)
         return sorted(np.argsort(-averages, kind="stable")[:_MOST_LINES].tolist())
 
@@ -238,14 +245,14 @@ def _epsilon_param(settings, param):
     names = sorted({name for setting in settings for name in setting})
     if param is not None:
         if param not in names:
-            raise ValueError(f"param={param!r} is not in the search, which went over {names}.")
+            raise ValueError(f"param={param!r} is not in the search, which varied {names}.")
         return param
     found = [name for name in names if name == "epsilon" or name.endswith("__epsilon")]
     if len(found) != 1:
         many = (
             f"several parameters may hold epsilon, {found}" if found else "none is called epsilon"
         )
-        raise ValueError(f"The search went over {names}, and {many}: name one by param.")
+        raise ValueError(f"The search varied {names}, and {many}: name the right one with param.")
     return found[0]
 
 
@@ -255,12 +262,12 @@ def _score(cv_results, score):
     if score is None and len(names) == 1:
         return names[0]
     if score not in names:
-        raise ValueError(f"score={score!r}: choose one of {names}.")
+        raise ValueError(f"score={score!r} is not in the results: choose one of {names}.")
     return score
 
 
 def _combinations(settings, param):
-    """Return (number of the line of each candidate, labels of the lines)."""
+    """Return (index of the line of each candidate, labels of the lines)."""
     names = sorted({name for setting in settings for name in setting} - {param})
     values = {name: [repr(setting.get(name)) for setting in settings] for name in names}
     varying = [name for name in names if len(set(values[name])) > 1]
