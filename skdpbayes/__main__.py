@@ -7,10 +7,10 @@ from ._commands import plan, report, warm_up
 from .exceptions import LedgerFileError
 
 _COMMANDS = {
-    "plan": (plan, "what a fit would do and cost; no data are needed"),
-    "ledger": (ledger, "make and show files that keep one budget over many fits"),
-    "report": (report, "a privacy report of a ledger or an estimator, as JSON"),
-    "warm-up": (warm_up, "compile ahead of time what fits would wait for"),
+    "plan": (plan, "show what a fit would do and cost, without any data"),
+    "ledger": (ledger, "create and show files that keep one budget for many fits"),
+    "report": (report, "print a privacy report of a ledger or an estimator, as JSON"),
+    "warm-up": (warm_up, "compile code ahead of time, so that the first fits need not wait"),
 }
 
 
@@ -20,7 +20,7 @@ def main(arguments=None):
     Parameters
     ----------
     arguments : list of str or None, default=None
-        None takes those of the process.
+        None uses the arguments of the process.
     """
     parser = argparse.ArgumentParser(
         prog="skdpbayes", description="Differentially private Bayesian estimators: bookkeeping."

@@ -11,7 +11,7 @@ def check_sizes(least=1, **sizes):
     for name, value in sizes.items():
         if np.ndim(value) or value is None:
             raise TypeError(
-                f"{name} must be an instance of int, not {type(value).__name__}: a plan needs sizes and no "
+                f"{name} must be an instance of int, not {type(value).__name__}: a plan takes sizes and no "
                 "data, as in privacy_plan(*X.shape)."
             )
         check_scalar(value, name, Integral, min_val=least)

@@ -1,4 +1,4 @@
-"""Compiled functions, cached on disk where there is a folder to write to."""
+"""Compiled functions, cached on disk if there is a folder to write to."""
 
 from llvmlite import ir
 from numba import njit, types
@@ -7,12 +7,12 @@ from numba.extending import intrinsic, overload, register_jitable
 
 WORD = ir.IntType(64)
 
-# Divisions by zero give infinities, as in NumPy. What only compiled code calls needs no way in from C.
+# Divisions by zero give infinities, as in NumPy. Functions called only by compiled code need no C wrapper.
 _INNER = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def compiled(function):
-    """Compile a function at its first call, and keep the result on disk if that is possible."""
+    """Compile a function at its first call, and cache the result on disk if possible."""
     options = {"error_model": "numpy", "nogil": True}
     try:
         return njit(cache=True, **options)(function)
@@ -21,19 +21,19 @@ def compiled(function):
 
 
 def compilable(function=None, **options):
-    """Have a function compiled into compiled code that calls it; for Python it stays what it is."""
+    """Make a function callable from compiled code; Python still calls the original."""
     if function is None:
         return lambda function: compilable(function, **options)
     return register_jitable(**_INNER, **options)(function)
 
 
 def compiled_for(generic, **options):
-    """Have compiled code call what the decorated function returns for some types, instead of a generic."""
+    """Make compiled code call, instead of a generic, what the decorated function returns for the types."""
     return overload(generic, jit_options={**_INNER, **options})
 
 
 def by_dimension(of_vectors, of_matrices):
-    """Return a function that is the first for a second argument of two dimensions, else the other."""
+    """Return a function that calls the first if the second argument has two dimensions, else the other."""
 
     def either(*args):
         return choose(*args)(*args)
@@ -47,7 +47,7 @@ def by_dimension(of_vectors, of_matrices):
 
 @intrinsic
 def call_address(typing_context, address, arguments):
-    """Call the function of integers at an address."""
+    """Call the function at an address, whose arguments and result are integers."""
 
     def generate(context, builder, signature, values):
         function = ir.FunctionType(WORD, [WORD] * arguments.count)

@@ -1,4 +1,4 @@
-"""The command line of ledgers: ``python -m skdpbayes ledger show FILE`` says what is spent and left."""
+"""The command line of ledgers: ``python -m skdpbayes ledger show FILE`` shows what is spent and left."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ _SHOWN = ("time", "estimator", "sampler", "epsilon", "total_epsilon", "status", 
 
 
 def show(options):
-    """Return what a ledger has, as text or JSON."""
+    """Return the contents of a ledger, as text or JSON."""
     ledger = PrivacyLedger.open(options.file)
     if options.json:
         return json.dumps(privacy_report(ledger), indent=2, allow_nan=False)
@@ -21,10 +21,10 @@ def show(options):
 
 
 def create(options):
-    """Make a ledger's file, and return what it has."""
+    """Create the file of a ledger, and return its contents."""
     if Path(options.file).exists():
         raise LedgerFileError(
-            f"there is a file {options.file} already: its budget is never changed."
+            f"{options.file} exists already, and its budget cannot be changed: choose another file."
         )
     relation = options.neighboring_relation
     return describe(PrivacyLedger(options.epsilon, options.delta, relation, path=options.file))
@@ -64,7 +64,7 @@ def add_arguments(parser):
     command.add_argument("file", metavar="FILE")
     command.add_argument("--json", action="store_true", help="as a privacy report")
     command.set_defaults(act=show)
-    command = commands.add_parser("create", help="make a ledger with nothing spent")
+    command = commands.add_parser("create", help="create a ledger with nothing spent")
     command.add_argument("file", metavar="FILE")
     command.add_argument("--epsilon", type=float, required=True)
     command.add_argument("--delta", type=float, required=True)
@@ -72,20 +72,20 @@ def add_arguments(parser):
         "--neighboring-relation",
         choices=sorted({**RELATIONS, **PERSON_RELATIONS}),
         default="replace_one",
-        help="what a neighbouring table is (default: replace_one)",
+        help="which tables count as neighbours (default: replace_one)",
     )
     command.set_defaults(act=create)
 
 
 def run(options):
-    """Return what the command line asks for."""
+    """Return the output of the command."""
     return options.act(options)
 
 
 def main(arguments=None):
     """Run ``python -m skdpbayes.ledger``."""
     parser = argparse.ArgumentParser(
-        prog="python -m skdpbayes.ledger", description="Make and show files of privacy ledgers."
+        prog="python -m skdpbayes.ledger", description="Create and show files of privacy ledgers."
     )
     add_arguments(parser)
     options = parser.parse_args(arguments)

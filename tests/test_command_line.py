@@ -159,7 +159,7 @@ def test_ledgers_and_reports(path, tmp_path, capsys):
         ("plan forest --rows 100 --columns 3", "logistic"),
         ("report no_such.ledger", "there is no ledger"),
         ("report no_such.pkl --trust-pickle", "No such file"),
-        (f"report {__file__} --trust-pickle", "cannot be loaded by joblib or pickle"),
+        (f"report {__file__} --trust-pickle", "joblib and pickle cannot load"),
         ("", "COMMAND"),
     ],
 )

@@ -110,11 +110,11 @@ ERRORS = {
     ),
     "weights, network": (
         lambda: Network((4,)).fit(X, Y, sample_weight=np.ones(N)),
-        "no sample_weight.*leave it out.*DPBayesianLogisticRegression",
+        "not support sample_weight.*leave it out.*DPBayesianLogisticRegression",
     ),
     "weights, mixture": (
         lambda: mixture().fit(X, sample_weight=np.ones(N)),
-        "no sample_weight.*leave it out.*DPBayesianLogisticRegression",
+        "not support sample_weight.*leave it out.*DPBayesianLogisticRegression",
     ),
     "an unknown argument": (lambda: mixture().fit(X, persons=Y), "unexpected.*'persons'"),
     "an unknown sampler": (lambda: Logistic(sampler="nuts").fit(X, Y), "'noise_aware'"),

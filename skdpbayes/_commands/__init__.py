@@ -1,1 +1,1 @@
-"""Commands of ``python -m skdpbayes``, one in each file."""
+"""Commands of ``python -m skdpbayes``, one per file."""

@@ -1,4 +1,4 @@
-"""``plan``: what a fit would do and cost. It needs no data."""
+"""``plan``: show what a fit would do and cost, without any data."""
 
 import argparse
 import ast

@@ -13,8 +13,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--trust-pickle",
         action="store_true",
-        help="FILE is an estimator that joblib or pickle saved. Loading it runs any code that it "
-        "contains: only for files that you trust",
+        help="FILE is an estimator saved by joblib or pickle. Loading it runs any code that it "
+        "contains, so use this only for files that you trust",
     )
 
 
@@ -30,4 +30,4 @@ def _unpickled(path):
     except OSError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} cannot be loaded by joblib or pickle here: {error}") from error
+        raise ValueError(f"joblib and pickle cannot load {path} here: {error}") from error

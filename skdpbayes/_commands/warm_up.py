@@ -1,7 +1,7 @@
-"""``warm-up``: compile ahead of time what fits would wait for.
+"""``warm-up``: compile code ahead of time, so that the first fits need not wait.
 
-Every fit below is one of a small synthetic table, whose compiled code serves tables of any size. There are as
-many columns and rows as it takes to use several cores, which have compiled code of their own.
+Every fit below is of a small synthetic table, and its compiled code serves tables of any size. The table is
+just large enough to use several cores, for which separate code is compiled.
 """
 
 import time
@@ -18,8 +18,8 @@ _CHAINS = ("sgld", "sghmc", "sgnht")
 
 
 def _usual():
-    """Yield (estimator's name, number of classes, parameters) of what most fits need."""
-    # What "auto" takes where there are too many coefficients for "noise_aware", which compiles nothing.
+    """Yield (name of the estimator, number of classes, parameters) of the most common fits."""
+    # "auto" uses these if there are too many coefficients for "noise_aware", which compiles nothing.
     for sampler in ("sgfs", "sghmc"):
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": sampler}
@@ -29,7 +29,7 @@ def _usual():
 
 
 def _others():
-    """Yield the like of all other samplers, of more classes, and of batches."""
+    """Yield the same for all other samplers, for more classes, and for batches."""
     for sampler in ("sgld", "sgnht", "ops", "bbb", *_WALKS):
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": sampler}
@@ -42,14 +42,14 @@ def _others():
 
 
 def warm_up(names, everything):
-    """Compile what fits of some estimators need, and print how long each takes."""
+    """Compile the code for fits of some estimators, and print how long each takes."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal(_SHAPE)
     begun = time.perf_counter()
     for name, n_classes, parameters in [*_usual(), *(_others() if everything else ())]:
         if name not in names:
             continue
-        # Components do not need the columns.
+        # Mixtures do not need many columns.
         table = X[:, :3].copy() if name == "mixture" else X
         y = generator.integers(n_classes, size=len(X)) if n_classes else None
         started = time.perf_counter()
@@ -58,7 +58,7 @@ def warm_up(names, everything):
         classes = f", {n_classes} classes" if n_classes > 2 else ""
         print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)
     print(
-        f"{time.perf_counter() - begun:.0f} s in all; compiled code is kept below {cache_folder()}"
+        f"{time.perf_counter() - begun:.0f} s in total; compiled code is stored in {cache_folder()}"
     )
 
 
@@ -72,12 +72,12 @@ def add_arguments(parser):
         help="which estimators (default: all three)",
     )
     parser.add_argument(
-        "--all", action="store_true", help="every sampler, not only those taken by default"
+        "--all", action="store_true", help="every sampler, not only those used by default"
     )
 
 
 def run(options):
-    """Compile."""
+    """Compile the code that the options ask for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warm_up(options.estimators, options.all)

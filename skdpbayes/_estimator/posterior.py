@@ -86,7 +86,7 @@ class PrivatePosteriorMixin:
             if self.public_size is None:
                 raise ValueError(
                     "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
-                    "declare a public one that does not come from the data, e.g. public_size=10_000."
+                    "declare a public one, e.g. public_size=10_000, that does not come from the data."
                 )
             return int(self.public_size)
         if self.public_size is not None:

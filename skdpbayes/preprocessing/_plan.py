@@ -148,7 +148,7 @@ def public_size(estimator, n_samples):
         if estimator.public_size is None:
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
-                "declare a public one that does not come from the data, e.g. public_size=10_000."
+                "declare a public one, e.g. public_size=10_000, that does not come from the data."
             )
         return int(estimator.public_size)
     if estimator.public_size is not None:

@@ -166,11 +166,11 @@ def test_labels_of_all_kinds_and_tables_of_all_kinds():
 
 BAD = {
     "nan": (dict(y_score=np.r_[np.nan, P[1:]]), "NaN"),
-    "lengths": (dict(y_score=P[:-1]), "as many rows"),
+    "lengths": (dict(y_score=P[:-1]), "the same number of rows"),
     "shape": (dict(y_score=np.column_stack([P, P, P])), "1d array"),
     "three labels": (dict(y_true=np.arange(3000) % 3 + 1), "pos_label"),
     "text": (dict(y_true=np.array(["a", "b"])[Y]), "pos_label"),
-    "kinds": (dict(pos_label="yes"), "another kind"),
+    "kinds": (dict(pos_label="yes"), "different kinds"),
     "none": (dict(y_true=[None, *Y[1:]]), "missing"),
     "empty": (dict(y_true=[], y_score=[]), "empty"),
     "epsilon": (dict(epsilon=0.0), "epsilon"),

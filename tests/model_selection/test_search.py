@@ -59,7 +59,7 @@ def test_plans_use_their_budget_up(shape, epsilon):
     plan = search_of(epsilon=epsilon, shape=shape).privacy_plan(4000)
     assert 0.999 * epsilon < plan.epsilon <= epsilon
     assert plan.fit_epsilon < epsilon and plan.n_train + plan.n_test == 4000
-    assert "how many is not told" in str(plan)
+    assert "the number is not revealed" in str(plan)
 
 
 def test_more_candidates_leave_less_for_each():
@@ -255,7 +255,7 @@ def test_where_selection_does_not_pay_it_says_so():
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(params={"epsilon": [1.0]}), "sets them"),
+        (dict(params={"epsilon": [1.0]}), "search sets"),
         (
             dict(
                 estimator=DPBayesianLogisticRegression(sampler="dp_mh"),
@@ -264,14 +264,14 @@ def test_where_selection_does_not_pay_it_says_so():
             "not Gaussian",
         ),
         (dict(estimator=BoundedScaler()), "private estimator"),
-        (dict(estimator=Cheap(factor=1.01)), "not Gaussian, or more than"),
+        (dict(estimator=Cheap(factor=1.01)), "not Gaussian, or exceeds"),
         (
             dict(
                 delta=None,
                 estimator=Cheap(public_size=5000),
                 neighboring_relation="add_or_remove_one",
             ),
-            "give a delta",
+            "set delta",
         ),
         (dict(neighboring_relation="add_or_remove_one"), "public_size|neighboring_relation"),
         (dict(epsilon=0.0), "epsilon"),
