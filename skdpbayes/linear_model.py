@@ -128,7 +128,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     data_norm_ : float
         Norm to which rows are clipped.
     spent_epsilon_, spent_delta_ : float
-        What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
+        Cost of the fit, as planned: at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
         The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : Plan

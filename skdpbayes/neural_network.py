@@ -122,7 +122,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     row_norm_ : float
         Norm by which rows are divided.
     spent_epsilon_, spent_delta_ : float
-        What the fit cost: its plan's cost, at most ``epsilon`` at ``delta``.
+        Cost of the fit, as planned: at most ``epsilon`` at ``delta``.
     privacy_cost_ : PrivacyCost
         The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : Plan
