@@ -183,7 +183,7 @@ WARNINGS |= {
     ),
     "data_norm by default": (
         lambda: pipeline().privacy_plan(N, 4),
-        "by default the root of the number of columns.*set data_norm=2",
+        "by default the square root of the number of columns.*set data_norm=2",
     ),
 }
 

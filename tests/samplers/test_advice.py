@@ -168,7 +168,7 @@ def test_short_chains_without_privacy_are_told_of_and_private_ones_are_not():
     X = rng.uniform(-1, 1, (2_000, 5)) / np.arange(1, 6)
     y = (rng.random(2_000) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
     clf = DPBayesianLogisticRegression(INF, sampler="sghmc", random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"worth about .* take n_steps=.*sampler='auto'"):
+    with pytest.warns(ConvergenceWarning, match=r"worth about .* set n_steps=.*sampler='auto'"):
         clf.fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
