@@ -45,6 +45,7 @@ def test_a_ledger_is_made_and_shown(path, capsys):
 
 
 def test_a_history_has_every_release(path, capsys):
+    capsys.readouterr()
     main(["history", path])
     assert len(capsys.readouterr().out.splitlines()) == 1, "nothing but its header yet"
     for label in ("pilot", "final"):
