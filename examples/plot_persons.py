@@ -2,7 +2,7 @@
 What if a person has several rows?
 ==================================
 
-Protecting a row is not protecting a person. If somebody has five rows, a guarantee for rows weakens
+Protecting a row is not protecting a person. If someone has five rows, a guarantee for rows weakens
 about fivefold for them. The health insurance experiment of :doc:`/gallery/plot_doctor_visits` has
 up to five years of each person. Two ways to deal with that: keep one row of each person, or keep
 several and add more noise. Which one is better?

@@ -62,7 +62,7 @@ for name, score, without_noise in zip(("accuracy", "AUC"), (accuracy, auc), exac
 
 # %%
 # The three scores read the same rows, so their costs add up. The model was fitted on other
-# people, so nobody is in both, and the larger of the two costs counts:
+# people, so no one is in both, and the larger of the two costs counts:
 
 scores_cost = accuracy.privacy_cost + auc.privacy_cost + curve.privacy_cost
 print(f"scores together: epsilon = {scores_cost.epsilon(0.0):.2f}")

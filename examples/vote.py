@@ -117,7 +117,7 @@ def measure(table, y, n_repeats):
     runs = [(seed, name) for seed in range(n_repeats) for name in models]
     for seed, name in tqdm(runs, unit="fit"):
         # Fixed seeds, for the split and for the sampler, make this experiment repeatable. A release
-        # must leave random_state=None: whoever knows the seed can take the noise away again.
+        # must leave random_state=None: anyone who knows the seed can remove the noise.
         rows = train_test_split(table, y, train_size=N_TRAIN, test_size=N_TEST, random_state=seed)
         X_train, X_test, y_train, y_test = rows
         model = make_pipeline(encoder(), models[name](seed))

@@ -20,6 +20,15 @@ def show(options):
     return describe(ledger)
 
 
+def history(options):
+    """Return all charges of a ledger, oldest first, as a table or JSON."""
+    ledger = PrivacyLedger.open(options.file)
+    if options.json:
+        releases = privacy_report(ledger)["details"]["releases"]
+        return json.dumps(releases, indent=2, allow_nan=False)
+    return "\n".join(_table(ledger.records()))
+
+
 def create(options):
     """Create the file of a ledger, and return its contents."""
     if Path(options.file).exists():
@@ -64,6 +73,12 @@ def add_arguments(parser):
     command.add_argument("file", metavar="FILE")
     command.add_argument("--json", action="store_true", help="as a privacy report")
     command.set_defaults(act=show)
+    command = commands.add_parser("history", help="every release, oldest first")
+    command.add_argument("file", metavar="FILE")
+    command.add_argument(
+        "--json", action="store_true", help="as a list, with all numbers of each cost"
+    )
+    command.set_defaults(act=history)
     command = commands.add_parser("create", help="create a ledger with nothing spent")
     command.add_argument("file", metavar="FILE")
     command.add_argument("--epsilon", type=float, required=True)

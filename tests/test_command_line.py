@@ -44,6 +44,23 @@ def test_a_ledger_is_made_and_shown(path, capsys):
     assert Path(path).read_bytes() == before, "to look changes nothing"
 
 
+def test_a_history_has_every_release(path, capsys):
+    capsys.readouterr()
+    main(["history", path])
+    assert len(capsys.readouterr().out.splitlines()) == 1, "nothing but its header yet"
+    for label in ("pilot", "final"):
+        PrivacyLedger.open(path, label=label).reserve(PrivacyCost("replace_one", mu=0.1))
+    main(["history", path])
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[-1] for row in rows] == ["pilot", "final"]
+    main(["history", path, "--json"])
+    releases = json.loads(capsys.readouterr().out)
+    assert [(one["label"], one["cost"]["mu"]) for one in releases] == [
+        ("pilot", 0.1),
+        ("final", 0.1),
+    ]
+
+
 def test_a_budget_that_is_spent(path, capsys):
     ledger = PrivacyLedger.open(path)
     ledger.reserve(PrivacyCost("replace_one", mu=ledger.budget.mu))
@@ -58,6 +75,7 @@ def test_a_budget_that_is_spent(path, capsys):
         (["create", "{}", "--epsilon", "2", "--delta", "0"], "already"),
         (["create", "{}.new", "--epsilon", "-2", "--delta", "0"], "epsilon must be positive"),
         (["show", __file__], "damaged"),
+        (["history", "{}.none"], "there is no ledger"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_changed(path, arguments, said, capsys):
@@ -145,7 +163,8 @@ def test_ledgers_and_reports(path, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(privacy_report(clf)))
     with pytest.raises(SystemExit):
         run(["report", saved])
-    assert "damaged" in capsys.readouterr().err, "no pickle is loaded without being asked to"
+    said = capsys.readouterr().err
+    assert "damaged" in said and "--trust-pickle" in said, "no pickle is loaded unasked"
 
 
 @pytest.mark.parametrize(
@@ -156,6 +175,11 @@ def test_ledgers_and_reports(path, tmp_path, capsys):
         ("plan logistic --rows 100 --columns 3 --set no_such=1", "no_such"),
         ("plan logistic --rows 100 --columns 3 --sampler nuts", "noise_aware"),
         ("plan logistic --rows 100 --columns 3 --set data_norm", "NAME=VALUE"),
+        (
+            "plan mixture --rows 100 --columns 3 --classes 3",
+            "--classes is for logistic and network",
+        ),
+        ("plan network --rows 100 --columns 3 --components 3", "--components is for mixture"),
         ("plan forest --rows 100 --columns 3", "logistic"),
         ("report no_such.ledger", "there is no ledger"),
         ("report no_such.pkl --trust-pickle", "No such file"),

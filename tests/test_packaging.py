@@ -72,7 +72,10 @@ def test_it_builds_and_installs_offline(copy, tmp_path, kind):
         source = copy / "dist" / name
         with tarfile.open(source) as archive:
             names = {member.name.partition("/")[2] for member in archive.getmembers()}
-        assert {"LICENSE", "README.md", "skdpbayes/py.typed", "tests/conftest.py"} <= names
+        wanted = {"LICENSE", "README.md", "CITATION.cff", "skdpbayes/py.typed", "tests/conftest.py"}
+        assert wanted | {"docs/index.rst", "examples/plot_audit.py"} <= names
+        built = ("docs/_build/", "docs/generated/", "docs/gallery/", "docs/sg_execution_times.rst")
+        assert not [name for name in names if name.startswith(built)]
     pip = (sys.executable, "-m", "pip")
     run(*pip, "wheel", *OFFLINE, "--wheel-dir", str(tmp_path), str(source), cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")

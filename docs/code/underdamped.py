@@ -112,7 +112,7 @@ class Underdamped(Sampler):
         record = bounds.gradient_bound * sum_inflation(n_samples, length, relation)
         moved = step * budget.records_moved * record + rounding_shift(length, noise)
         return UnderdampedPlan(
-            sampler=clone(self),  # Whoever holds this one may give it other options later.
+            sampler=clone(self),  # The caller may change the options of this one later.
             n_samples=n_samples,
             bounds=bounds,
             budget=budget,

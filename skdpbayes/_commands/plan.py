@@ -8,6 +8,8 @@ from ..privacy import privacy_report
 from ..privacy.cost import NEIGHBORING_RELATIONS
 from ._estimators import ESTIMATORS
 
+_ONLY_FOR = {"classes": ("logistic", "network"), "components": ("mixture",)}
+
 
 def _parameter(text):
     name, equals, value = text.partition("=")
@@ -32,7 +34,7 @@ def add_arguments(parser):
     parser.add_argument("--delta", type=float, help="(default: min(1e-5, 0.1 / rows))")
     parser.add_argument("--sampler", help="a sampler's name (default: auto)")
     parser.add_argument(
-        "--classes", type=int, default=2, help="number of classes, of classifiers (default: 2)"
+        "--classes", type=int, help="number of classes, of classifiers (default: 2)"
     )
     parser.add_argument(
         "--components", help="number of components, of mixtures: an integer or auto (default: 1)"
@@ -51,6 +53,11 @@ def add_arguments(parser):
 
 def run(options):
     """Return the plan, as text or JSON."""
+    for name, estimators in _ONLY_FOR.items():
+        if getattr(options, name) is not None and options.estimator not in estimators:
+            raise ValueError(
+                f"--{name} is for {' and '.join(estimators)}, not for {options.estimator}: leave it out."
+            )
     given = {
         "epsilon": options.epsilon,
         "delta": options.delta,
@@ -61,7 +68,7 @@ def run(options):
     estimator = ESTIMATORS[options.estimator]()
     estimator.set_params(**{name: value for name, value in given.items() if value is not None})
     estimator.set_params(**dict(options.set))
-    classes = {} if options.estimator == "mixture" else {"n_classes": options.classes}
+    classes = {} if options.classes is None else {"n_classes": options.classes}
     plan = estimator.privacy_plan(options.rows, options.columns, **classes)
     if options.json:
         return json.dumps(privacy_report(plan), indent=2, allow_nan=False)

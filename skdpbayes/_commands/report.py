@@ -1,9 +1,11 @@
 """``report``: what was protected, how strongly and by what, as JSON."""
 
 import json
+import os
 
 import joblib
 
+from ..exceptions import LedgerFileError
 from ..privacy import PrivacyLedger, privacy_report
 
 
@@ -20,8 +22,17 @@ def add_arguments(parser):
 
 def run(options):
     """Return the report."""
-    subject = _unpickled(options.file) if options.trust_pickle else PrivacyLedger.open(options.file)
+    subject = (_unpickled if options.trust_pickle else _ledger)(options.file)
     return json.dumps(privacy_report(subject), indent=2, allow_nan=False)
+
+
+def _ledger(path):
+    try:
+        return PrivacyLedger.open(path)
+    except LedgerFileError as error:
+        if not os.path.exists(path):
+            raise
+        raise LedgerFileError(f"{error} If it is a saved estimator, add --trust-pickle.") from error
 
 
 def _unpickled(path):

@@ -149,7 +149,10 @@ def _account(obj):
             f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
             "privacy_report(estimator.privacy_plan(n_samples, n_features))."
         )
-    raise TypeError(f"a report needs a fitted estimator, a plan or a ledger, not {obj!r}.")
+    raise TypeError(
+        "a report needs a fitted estimator, a plan or a ledger, not an object of type "
+        f"{type(obj).__name__}."
+    )
 
 
 def _of_estimator(estimator):

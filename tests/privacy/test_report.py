@@ -172,3 +172,6 @@ def test_what_has_no_report():
     for obj in (LogisticRegression().fit(X, y), 3, PrivacyCost("replace_one")):
         with pytest.raises(TypeError, match="fitted estimator, a plan or a ledger"):
             privacy_report(obj)
+    with pytest.raises(TypeError, match="of type ndarray") as refused:
+        privacy_report(np.full(3, 8128.0))
+    assert "8128" not in str(refused.value), "no cell is quoted"

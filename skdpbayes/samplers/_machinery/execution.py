@@ -119,7 +119,7 @@ def _single_threaded_blas():
     finally:
         with _blas_lock:
             if len(_blas_users) > 1:
-                # The one that restores stays for last, whoever entered first.
+                # The one that restores stays for last, in whatever order they entered.
                 _blas_users.pop()
             else:
                 _blas_users.pop().restore_original_limits()
