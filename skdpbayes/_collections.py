@@ -6,9 +6,13 @@ Functions of single rows are applied to each partition of a collection, lazily.
 """
 
 import sys
+from collections.abc import Callable
 from functools import partial, wraps
+from typing import Any, TypeVar
 
 import numpy as np
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def is_collection(X):
@@ -31,7 +35,7 @@ def example_of(X):
     return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
 
 
-def by_blocks(method):
+def by_blocks(method: _Method) -> _Method:
     """Make a method of one table also accept collections, for which it returns a collection."""
 
     @wraps(method)

@@ -194,6 +194,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     (10, 1, 11)
     """
 
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
     _reads_collections = True
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,

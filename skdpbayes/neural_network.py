@@ -182,6 +182,13 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     True
     """
 
+    activation_: str
+    layer_sizes_: tuple[int, ...]
+    n_layers_: int
+    n_outputs_: int
+    out_activation_: str
+    row_norm_: float
+
     _parameter_constraints = {
         **POSTERIOR_CONSTRAINTS,
         "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],

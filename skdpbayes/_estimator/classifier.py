@@ -17,6 +17,9 @@ from .posterior import PrivatePosteriorMixin
 class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
     """For estimators with ``_plan(n_samples, n_features, n_classes)`` and ``_log_proba(X)``."""
 
+    classes_: np.ndarray
+    posterior_samples_: np.ndarray
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.

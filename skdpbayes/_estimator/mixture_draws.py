@@ -48,6 +48,13 @@ _FEW, _TRIED, _RAREST = 400, 10_000, 1000
 class MixtureDrawsMixin:
     """For estimators whose draws are mixtures."""
 
+    covariances_: np.ndarray
+    means_: np.ndarray
+    n_components_: int
+    posterior_samples_: MixtureDraws
+    precisions_: np.ndarray
+    weights_: np.ndarray
+
     def _summarise(self, weights, means, factors, order=None):
         """Set the relabelled draws, and their means."""
         self._order = order

@@ -21,10 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
-from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
 from ..privacy.floating_point import covered_records
 from ..privacy.persons import plan_for_persons
-from ..samplers import resolve_sampler
+from ..samplers import Plan, resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
@@ -55,6 +55,17 @@ class PrivatePosteriorMixin:
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
     _releases_norm, _norm_room = True, 1.0
+
+    data_norm_: float
+    feature_names_in_: np.ndarray
+    n_features_in_: int
+    n_iter_: int
+    plan_: Plan
+    privacy_cost_: PrivacyCost
+    released_: Bunch
+    spent_delta_: float
+    spent_epsilon_: float
+    temperature_: float
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``sampler__name`` sets one of the sampler, even if that is given by name.

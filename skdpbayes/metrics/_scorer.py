@@ -70,7 +70,7 @@ class PrivateScorer:
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
         own = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
-        return PrivateScorer(
+        return type(self)(
             self.score_func,
             own["epsilon"],
             own["delta"],
