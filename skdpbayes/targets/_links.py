@@ -18,7 +18,7 @@ import math
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import helmert
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp
 
 
 class BinaryLink:
@@ -73,7 +73,12 @@ class SoftmaxLink:
 
     def probabilities(self, logits):
         """Return ``p``, of shape (..., n_classes, n), for logits of shape (..., n_blocks, n)."""
-        return softmax(self.contrasts @ logits, axis=-2)
+        # In place, where scipy's softmax spends most of its time on arrays in between.
+        p = self.contrasts @ logits
+        p -= p.max(axis=-2, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=-2, keepdims=True)
+        return p
 
     def mean(self, probabilities):
         """Return ``H^T p``."""
@@ -82,7 +87,8 @@ class SoftmaxLink:
     def slope_times(self, probabilities, vectors):
         """Return ``H^T (diag(p) - p p^T) H a`` for ``a`` of shape (..., n_blocks, n)."""
         moved = probabilities * (self.contrasts @ vectors)
-        return self.contrasts.T @ (moved - probabilities * moved.sum(axis=-2, keepdims=True))
+        moved -= probabilities * moved.sum(axis=-2, keepdims=True)
+        return self.contrasts.T @ moved
 
     def size_of_slope(self, probabilities):
         """Return the trace of a slope over the number of blocks, of shape (..., n)."""
@@ -95,8 +101,8 @@ class SoftmaxLink:
 
     def bend(self, probabilities):
         """Return the derivative of `size_of_slope` by logits."""
-        squares = probabilities**2
-        miss = squares - probabilities * squares.sum(axis=-2, keepdims=True)
+        miss = probabilities**2
+        miss -= probabilities * miss.sum(axis=-2, keepdims=True)
         return -2.0 / self.n_blocks * (self.contrasts.T @ miss)
 
 

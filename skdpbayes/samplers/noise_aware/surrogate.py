@@ -40,6 +40,11 @@ class Population:
     weights: np.ndarray
     size: float
 
+    @property
+    def n_logits(self):
+        """How many logits a point has."""
+        return self.link.n_blocks * len(self.rows)
+
     def probabilities(self, u):
         """Return the link's probabilities for points of shape (n_points, n_blocks * length)."""
         return self.link.probabilities(self._logits(u))
