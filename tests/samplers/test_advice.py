@@ -33,10 +33,12 @@ def test_a_plan_on_batches_says_what_the_full_table_would_give(kind):
     assert plan.full_table_temperature == pytest.approx(full.temperature)
     assert f"would have temperature {full.temperature:.4g}" in str(plan)
     assert full.full_table_temperature is None and "full table  " not in str(full)
-    hot = a_plan(kind(batch_size=1))
+    hot = a_plan(kind(batch_size=20), n_steps=500)
     assert hot.temperature > 2.0 * full.temperature
     assert "batches raise the temperature" in advice(hot) and "batch_size" in advice(hot)
-    assert "batches raise" not in advice(a_plan(kind(batch_size=1), temperature=hot.temperature))
+    assert "batches raise" not in advice(
+        a_plan(kind(batch_size=20), n_steps=500, temperature=hot.temperature)
+    )
 
 
 def test_batches_of_the_default_are_as_many_passes_as_the_full_table():
