@@ -187,7 +187,7 @@ def test_choices_are_not_those_of_the_noise():
 @pytest.mark.parametrize(
     "groups, max_rows, named",
     [
-        (np.zeros(3), None, "max_rows_per_group=None"),
+        (np.zeros(3), None, "max_rows_per_group is None"),
         (None, 2, "groups="),
         (np.array([0.0, np.nan, 1.0]), 2, "missing"),
         (np.array(["a", None, "b"], dtype=object), 2, "missing"),
