@@ -53,8 +53,7 @@ class Budget(NamedTuple):
             raise ValueError(f"epsilon must be positive (or inf), got {self.epsilon}.")
         if not 0 <= self.delta < 1:
             raise ValueError(
-                f"delta must be in [0, 1), got {self.delta}. It is the probability that the "
-                "guarantee fails: choose it well below 1 / n_samples."
+                f"delta must be in [0, 1), got {self.delta}: choose it well below 1 / n_samples."
             )
         check_relation(self.neighboring_relation, persons=persons)
         return self
@@ -84,6 +83,6 @@ def too_large_delta(budget, n_samples):
     if not budget.is_private or budget.delta * n_samples <= 1.0:
         return ()
     return (
-        f"delta={budget.delta:g} is above 1 / n = {1 / n_samples:.3g}: to release a row as it is, chosen at "
-        "random, would be as private. Take delta=None, or a number well below 1 / n.",
+        f"delta={budget.delta:g} is above 1 / n = {1 / n_samples:.3g}: publishing one row at "
+        "random would be as private. Take delta=None, or a number well below 1 / n.",
     )

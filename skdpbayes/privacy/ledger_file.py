@@ -219,7 +219,7 @@ class LedgerFile:
         uri = f"{Path(self.path).as_uri()}?mode=rw"
         if not os.path.exists(self.path):
             raise LedgerFileError(
-                f"there is no ledger {self.path}: PrivacyLedger(epsilon, delta, path=...) makes one."
+                f"there is no ledger {self.path}: PrivacyLedger(epsilon, delta, path=...) creates one."
             )
         try:
             with _using_sqlite, closing(_connect(uri, timeout)) as connection:
@@ -269,8 +269,8 @@ class LedgerFile:
             raise ValueError("its budget has changed")
         if self.ledger not in (None, row[0]):
             raise LedgerFileError(
-                f"{self.path} is another ledger than the one that was opened: it was replaced. Stop, and "
-                "restore the first."
+                f"{self.path} was replaced by another ledger after it was opened: stop, and "
+                "restore the original."
             )
         self.ledger, self.budget = row[0], Budget(*row[1:]).checked(persons=True)
         if self._spent is None:

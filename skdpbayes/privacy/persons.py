@@ -89,12 +89,13 @@ def cost_for_persons(cost, neighboring_relation, steps):
     """
     if cost.sampled or cost.counted:
         raise ValueError(
-            "batches draw rows, not persons, and do not protect people with several rows: for "
-            "max_rows_per_group read the full table, by sampler__batch_size=None."
+            "batches draw rows, not persons, and do not protect people with several rows: with "
+            "max_rows_per_group, read the full table (sampler__batch_size=None)."
         )
     if cost.selected or cost.failure > 0:
         raise ValueError(
-            "max_rows_per_group is not for DPOneHotEncoder or private searches, whose cost for persons is not"
+            "max_rows_per_group does not support DPOneHotEncoder or private searches, whose cost "
+            "for persons is not"
             " known: take OneHotEncoder(categories=[...]) with public categories, or fix the parameters."
         )
     return PrivacyCost(
@@ -137,7 +138,8 @@ def plan_for_persons(make_plan, budget, max_rows):
             return replace(plan, cost=cost, persons=Persons(asked, max_rows, plan.cost))
         share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
     raise ValueError(
-        f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to {max_rows} rows: raise epsilon, "
+        f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to {max_rows} rows: "
+        "raise epsilon, "
         "or lower max_rows_per_group."
     )
 

@@ -24,12 +24,12 @@ _LIBRARIES = ("skdpbayes", "dp-accounting", "scikit-learn", "numpy", "scipy", "r
 _UNITS = {
     "replace_one": "Two tables are neighbours if they have the same number of rows and differ in one row. "
     "A person with one row is protected as that row.",
-    "add_or_remove_one": "Two tables are neighbours if one has one row more than the other. "
+    "add_or_remove_one": "Two tables are neighbours if one has one row in addition to those of the other. "
     "A person with one row is protected as that row.",
     "replace_one_person": "Two tables are neighbours if they have the same number of persons and differ in "
     "all rows of one, however many.",
-    "add_or_remove_one_person": "Two tables are neighbours if one has all rows of one person more than the "
-    "other.",
+    "add_or_remove_one_person": "Two tables are neighbours if one has all rows of one person in "
+    "addition to those of the other.",
 }
 _KINDS_OF_NEIGHBOURS = {
     "replace_one": "bounded",
@@ -55,7 +55,8 @@ _MECHANISMS = {
 }
 _FIXED = " It holds if no plan was chosen by looking at earlier releases."
 _MEASURES = (
-    "The randomness is that of AES-128 in counter mode, keyed by the operating system. Noise is rounded to a "
+    "The randomness is that of AES-128 in counter mode, keyed by the operating system. Noise is "
+    "rounded to a "
     "lattice against attacks on floating point. Time and memory of a run are not protected."
 )
 

@@ -87,7 +87,8 @@ class Sampler(BaseEstimator):
     def __setattr__(self, name, value):
         if self.__dict__.get("_is_of_plan") and name in self._get_param_names():
             raise AttributeError(
-                f"{name} of a plan's sampler cannot change, because the plan's cost depends on it: set it on "
+                f"{name} of a plan's sampler cannot change, because the plan's cost depends on "
+                "it: set it on "
                 "a copy, sklearn.base.clone(plan.sampler), and make a new plan."
             )
         super().__setattr__(name, value)
@@ -198,8 +199,9 @@ class Sampler(BaseEstimator):
         if not (path.cost.is_gaussian and path.cost.mu <= paid):
             # The same epsilon at one delta says nothing of what it composes to with the rest.
             raise ValueError(
-                f"sampler={self.name!r} plans what is not Gaussian differential privacy, where part of the "
-                "budget is paid as such: implement plan_at_noise for it, or take another sampler."
+                f"sampler={self.name!r} cannot be planned at a given noise, which this fit needs "
+                "because it spends part of its budget beforehand: implement plan_at_noise, or "
+                "take another sampler."
             )
         # Gradients will be confined to the plan's bound: what nominal bounds add to it is room for rounding.
         own = path.bounds._replace(gradient_bound=geometry.bounds.gradient_bound)

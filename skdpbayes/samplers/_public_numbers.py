@@ -37,16 +37,17 @@ def check_scales(bounds):
     if not least <= bounds.gradient_bound <= most:
         raise ValueError(
             f"gradient_bound={bounds.gradient_bound:g} must be between {least:g} and {most:g}: change the "
-            "units of the parameters (those of networks have clip_norm for it)."
+            "units of the parameters (for networks, change clip_norm)."
         )
     least, most = _DEVIATIONS
     deviation = bounds.gradient_bound / math.sqrt(low)
     if not least <= deviation <= most:
         raise ValueError(
             f"a record of the largest norm has a logit of prior deviation {deviation:.3g}, which must be "
-            f"between {least:g} and {most:g} (gradient_bound={bounds.gradient_bound:g} over the root of the "
+            f"between {least:g} and {most:g} (gradient_bound={bounds.gradient_bound:g} over the "
+            "root of the "
             f"smallest prior precision, {low:g}): choose prior_scale nearer to 1 / data_norm, and leave "
-            "intercept_scaling=None; of networks, prior_scale nearer to 1 / clip_norm."
+            "intercept_scaling=None; for networks, choose prior_scale nearer to 1 / clip_norm."
         )
     if not high <= _LARGEST_PRECISION:
         raise ValueError(
@@ -55,12 +56,14 @@ def check_scales(bounds):
         )
     if not high <= most**2 * low:
         raise ValueError(
-            f"prior precisions between {low:g} and {high:g} are too far apart: leave intercept_scaling=None, "
+            f"prior precisions between {low:g} and {high:g} are too far apart: leave "
+            "intercept_scaling=None, "
             "which gives all coordinates the same, or choose intercept_prior_scale nearer to "
             "prior_scale * data_norm."
         )
     if not bounds.smoothness <= most**2 * low:
         raise ValueError(
-            f"smoothness={bounds.smoothness:g} is too far from the smallest prior precision, {low:g}: lower "
+            f"smoothness={bounds.smoothness:g} is too far from the smallest prior precision, "
+            f"{low:g}: lower "
             "data_norm or prior_scale."
         )

@@ -54,7 +54,7 @@ def resolve_sampler(sampler: Any) -> Any:
     """
     if isinstance(sampler, type):
         raise TypeError(
-            f"sampler={sampler.__name__} is a class: give an object of it, {sampler.__name__}()."
+            f"sampler={sampler.__name__} is a class: pass an instance, {sampler.__name__}()."
         )
     if not isinstance(sampler, str):
         return sampler

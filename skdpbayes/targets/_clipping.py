@@ -112,7 +112,7 @@ def canonical(X):
     with silently():
         fresh.sum_duplicates()
     if np.isinf(fresh.data).any():
-        raise ValueError("Input X contains infinity: several entries in one place add up to it.")
+        raise ValueError("Input X contains infinity: duplicate entries add up to it.")
     return fresh
 
 

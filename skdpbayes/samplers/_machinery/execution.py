@@ -157,7 +157,7 @@ class _Announcement(Listener):
 
     def on_start(self, event):
         if not self.made:
-            _say(f"{self.label}: compiling, once; this takes up to 20 seconds or so")
+            _say(f"{self.label}: compiling once, which takes up to about 20 seconds")
         self.made = True
 
     def on_end(self, event):

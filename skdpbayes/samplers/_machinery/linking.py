@@ -170,7 +170,9 @@ def _ownerless(context, builder, kind, value):
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         return array._getvalue()
     if context.data_model_manager[kind].contains_nrt_meminfo():
-        raise TypingError(f"a target holds numbers and arrays, and this one a {kind}.")
+        raise TypingError(
+            f"a target may hold numbers and arrays only, but this one holds a {kind}."
+        )
     return value
 
 
@@ -238,4 +240,4 @@ def do_parts(entry, target, job, n_parts, loop):
         for part in range(n_parts):
             done += call_address(entry, (target, job, part))
     if done != n_parts:
-        raise RuntimeError("a function of the target raised an error, which was printed.")
+        raise RuntimeError("a function of the target raised an error, which is printed above.")

@@ -233,8 +233,9 @@ def check_in_memory(sampler, target):
     """Raise a ValueError for a sampler that asks for more than sums, and records that are elsewhere."""
     if _parts_of(target) is not None:
         raise ValueError(
-            f"sampler={sampler.name!r} compares losses record by record, and collections of Dask return sums "
-            "of gradients only: take sampler='auto', or pass X.compute() if it fits into memory."
+            f"sampler={sampler.name!r} compares losses record by record, but Dask collections "
+            "return sums of gradients only: take sampler='auto', or pass X.compute() if it fits "
+            "into memory."
         )
 
 

@@ -78,7 +78,7 @@ class SGFS(Sampler):
         check_made_for(plan, target)
         if not hasattr(target, "intercept_scaling"):
             raise ValueError(
-                f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
+                f"sampler={self.name!r} needs one of the package's own logistic targets, and "
                 f"{type(target).__name__} is not one: leave row_norm out of its bounds, or plan "
                 "another sampler."
             )

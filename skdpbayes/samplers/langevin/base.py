@@ -77,13 +77,14 @@ class LangevinSampler(Sampler):
             option = "init='zeros'" if self.init != "zeros" else "release='all_iterates'"
             other = "sampler='sghmc' or 'sgld'" if self.name == "ops" else option
             raise ValueError(
-                "what one posterior sample costs is known of models whose log likelihood is concave, as that "
-                f"of logistic regression, not for networks: take {other}, which pays for a whole path."
+                "the cost of one posterior sample is known only for models with a concave log "
+                f"likelihood, such as logistic regression, and not for networks: take {other}, "
+                "which pays for a whole path."
             )
         if self.step_decay:
             raise ValueError(
-                f"step_decay={self.step_decay:g} does not go with gradients that are clipped one by one, as "
-                "those of networks are: leave it 0."
+                f"step_decay={self.step_decay:g} cannot be combined with per-example clipping, "
+                "which networks use: leave it at 0."
             )
         return plan_clipped(self, bounds, *args)
 
@@ -266,8 +267,9 @@ def _default_draws(budget):
 def _check_hidden(sampler, budget):
     if budget.neighboring_relation != "replace_one":
         raise ValueError(
-            "releasing last iterates only needs a bound on the number of records, by which steps are "
-            "known to contract, and neighboring_relation='add_or_remove_one' keeps it private: use "
+            "releasing last iterates only needs a bound on the number of records, without which "
+            "steps are not known to contract. neighboring_relation='add_or_remove_one' keeps that "
+            "number private: use "
             "'replace_one', or release='all_iterates'."
         )
     if given(sampler.burn_in) is not None:
@@ -277,8 +279,8 @@ def _check_hidden(sampler, budget):
         )
     if sampler.init != "zeros":
         raise ValueError(
-            f"init={sampler.init!r} is for release='all_iterates': chains of which only the last iterate is "
-            "released start at zero, and each draw after the first at the one before."
+            f"init={sampler.init!r} needs release='all_iterates'. With release='last_iterate' a "
+            "chain starts at zero, and each later draw starts at the one before."
         )
 
 
@@ -286,9 +288,9 @@ def _check_contraction(plan, target):
     bounds = plan.bounds.checked_convex()
     if clips_each_example(target):
         raise ValueError(
-            f"{type(target).__name__} clips the gradient of every example, and clipping can undo the "
-            "contraction that hidden states rest on: implement add_gradient with a gradient that is "
-            "bounded by itself (clip the rows), or release all iterates."
+            f"{type(target).__name__} clips each example's gradient, and clipping can undo the "
+            "contraction on which hidden iterates rely: implement add_gradient with a gradient "
+            "that is bounded without clipping (clip the rows), or release all iterates."
         )
     smoothness = getattr(target, "smoothness", bounds.smoothness)
     if not smoothness <= bounds.smoothness * (1 + 1e-12):  # They may be computed in other orders.

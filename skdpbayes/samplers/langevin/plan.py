@@ -167,13 +167,14 @@ class LangevinPlan(Plan):
         if self.thermostat_gain and self.budget.is_private:
             return (
                 f"at temperature {self.temperature:.3g} the budget lets the slowest direction relax "
-                f"{self.relaxations:.2g} times instead of {self.wanted_relaxations:g}: draws stay near "
-                "where they start where the data say little. sampler='sghmc' heats them instead."
+                f"{self.relaxations:.2g} times instead of {self.wanted_relaxations:g}: draws stay "
+                "near their start in directions about which the data say little. sampler='sghmc' "
+                "heats them instead."
             )
         return (
             f"the slowest direction relaxes {self.relaxations:.2g} times instead of "
-            f"{self.wanted_relaxations:g}: draws stay near where they start where the data say "
-            f"little; {self._longer()}."
+            f"{self.wanted_relaxations:g}: draws stay near their start in directions about which "
+            f"the data say little; {self._longer()}."
         )
 
     def _longer(self):

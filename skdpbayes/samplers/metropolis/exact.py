@@ -92,8 +92,8 @@ def _clock(problem, walk, n_steps, most, burn_in):
     kept_back = 1e-9 + short * most / n_steps
     if kept_back > 0.5:
         raise ValueError(
-            f"steps of {walk.distance:.3g} at temperature {walk.temperature:.3g} are so short that what a "
-            "record does is lost in rounding: raise step_size, or lower temperature."
+            f"steps of {walk.distance:.3g} at temperature {walk.temperature:.3g} are so short "
+            "that the influence of one record is lost in rounding: raise step_size, or lower temperature."
         )
     total = n_steps * charge * (1.0 - kept_back)
     return Clock(charge / walk.distance**2, total, burn_in * total, aim)

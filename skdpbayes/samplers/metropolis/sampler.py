@@ -85,8 +85,8 @@ class RandomWalk(Sampler):
     def _check_options(self, bounds, n_samples, budget, fixed):
         if bounds.clipped:
             raise ValueError(
-                f"sampler={self.name!r} compares losses, whose differences are not bounded where "
-                "gradients are clipped, as those of networks are: take sampler='sghmc'."
+                f"sampler={self.name!r} compares losses, whose differences have no bound where "
+                "gradients are clipped, as in networks: take sampler='sghmc'."
             )
         if self.is_noisy:
             budget.checked_gaussian(f"sampler={self.name!r}")
@@ -105,13 +105,15 @@ class RandomWalk(Sampler):
         if budget.delta == 0 or (self.on_batches and self.is_noisy):
             what = "delta=0" if budget.delta == 0 else f"sampler={self.name!r}"
             raise ValueError(
-                f"{what} does not go with steps of different lengths, which are charged as zCDP: leave "
+                f"{what} cannot be combined with steps of different lengths, which are charged as "
+                "zCDP: leave "
                 "proposal='sphere' and adapt_step_size=False."
             )
         if fixed.n_steps is not None:
             raise ValueError(
-                f"n_steps={fixed.n_steps} does not go with steps of different lengths, of which there are "
-                "as many as the budget allows: leave proposal='sphere' and adapt_step_size=False, or "
+                f"n_steps={fixed.n_steps} cannot be combined with steps of different lengths, "
+                "whose number follows from the budget: leave proposal='sphere' and "
+                "adapt_step_size=False, or "
                 "n_steps='auto'."
             )
 

@@ -361,8 +361,8 @@ def impossible(problem, ratios=0.0):
     ]
     if np.min(ratios) > LARGEST_BATCH_RATIO:
         return ValueError(
-            f"no chain with {', '.join(fixed)} is private: so small a batch tells too much about steps "
-            "that are so long. Raise batch_size, or lower step_size."
+            f"no chain with {', '.join(fixed)} is private: batches this small reveal too much "
+            "about steps this long. Raise batch_size, or lower step_size."
         )
     remedy = "leave one of these out, or raise epsilon" if fixed else "raise epsilon"
     return ValueError(

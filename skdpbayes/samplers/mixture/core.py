@@ -58,8 +58,9 @@ def run_mixture(plan, target, generator, verbose):
 def _tell_scale(scale):
     if scale < _WORTH_SAYING:
         warnings.warn(
-            f"the draws went so far from the start that gradients were scaled by {scale:.2g} there, to keep "
-            "the guarantee: the draws are as wide as at a temperature that is higher by as much. Take more "
+            "some draws went so far from the start that their gradients were scaled by "
+            f"{scale:.2g} to keep the guarantee. The draws are as wide as at a temperature that "
+            "is higher by the same factor. Take more "
             "rows, a simpler covariance_type, or a larger epsilon.",
             ConvergenceWarning,
             stacklevel=2,

@@ -117,7 +117,8 @@ class RoundsPlan(MixturePlan):
         return (
             *super().warnings,
             f"n_components={wanted} is more than {self.n_samples:,} rows can tell apart at epsilon="
-            f"{self.budget.epsilon:g}, which is about {found}: noise hides groups of so few rows. Take fewer "
+            f"{self.budget.epsilon:g}, which is about {found}: noise hides groups of so few rows. "
+            "Take fewer "
             "components, more rows, or a larger epsilon.",
         )
 
@@ -136,7 +137,7 @@ class RoundsPlan(MixturePlan):
         weights, means, covariances = self.widening
         lines["intervals"] = (
             f"about {weights:.2g} (weights), {means:.2g} (means) and {covariances:.2g} (covariances) times "
-            "as wide as without privacy, for equal components that are apart"
+            "as wide as without privacy, for equal, well separated components"
         )
         return lines
 

@@ -90,8 +90,8 @@ class MixtureSampler(Sampler):
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
         if self.chooses:
             raise ValueError(
-                "n_components='auto' is chosen on noisy statistics, by sampler='noise_aware' with a finite "
-                "epsilon and without options of chains: give a number of components."
+                "n_components='auto' needs sampler='noise_aware', a finite epsilon and no options "
+                "of chains: give a number of components."
             )
         path._validate_params()
         _check_path(path)
@@ -150,13 +150,14 @@ def _chosen(path, model, budget, fixed):
 def _check_path(path):
     if isinstance(path, OPS | SGFS | BayesByBackprop):
         raise ValueError(
-            f"sampler={path.name!r} is not for mixtures, whose posterior is not convex and has no rows or "
-            "Gaussian prior to work with: take 'sgld', 'sghmc', 'sgnht' or a random walk."
+            f"sampler={path.name!r} does not support mixtures, whose posterior is not convex and "
+            "has neither rows nor a Gaussian prior to work with: take 'sgld', 'sghmc', 'sgnht' or "
+            "a random walk."
         )
     for name, default in _BY_OPTION.items():
         value = getattr(path, name, default)
         if isinstance(path, LangevinSampler | RandomWalk) and value != default:
             raise ValueError(
-                f"{name}={value!r} does not go with sampler={path.name!r} of mixtures, whose steps follow "
-                "from the start that is released first: leave it out."
+                f"{name}={value!r} does not go with sampler={path.name!r} for mixtures, whose "
+                "steps follow from the released start: leave it out."
             )

@@ -109,7 +109,7 @@ class NoiseAwarePlan(Plan):
         if self.budget.is_private and learnt < _LITTLE * prior:
             found += (
                 f"noise hides nearly all that {self.n_samples:,} rows say at "
-                f"epsilon={self.budget.epsilon:g}: draws are about those of the prior. Raise epsilon, or "
+                f"epsilon={self.budget.epsilon:g}: draws are close to the prior. Raise epsilon, or "
                 "take more rows or fewer columns.",
             )
         if self.n_draws > _MANY_DRAWS:

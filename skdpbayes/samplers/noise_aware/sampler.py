@@ -75,7 +75,8 @@ class NoiseAware(Sampler):
             )
         if size > LARGEST_SIZE:
             raise ValueError(
-                f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, and there "
+                f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, "
+                "and there "
                 f"are {size}: take fewer columns, or a chain by sampler='auto'."
             )
         if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
@@ -93,7 +94,8 @@ class NoiseAware(Sampler):
         """Raise a ValueError for what only chains have."""
         if temperature not in (None, 1.0):
             raise ValueError(
-                f"sampler={self.name!r} draws from the posterior itself, and temperature={temperature} asks "
+                f"sampler={self.name!r} draws from the posterior itself, and "
+                f"temperature={temperature} asks "
                 "for another: leave it at 'auto', or take sampler='auto'."
             )
         if n_steps is not None:
@@ -107,7 +109,7 @@ class NoiseAware(Sampler):
         check_made_for(plan, target)
         if not hasattr(target, "intercept_scaling"):
             raise ValueError(
-                f"sampler={self.name!r} works with the rows of the package's own logistic targets, and "
+                f"sampler={self.name!r} needs one of the package's own logistic targets, and "
                 f"{type(target).__name__} is not one: plan another sampler."
             )
         if target.intercept_scaling != plan.bounds.constant:

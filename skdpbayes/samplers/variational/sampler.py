@@ -95,14 +95,15 @@ class BayesByBackprop(Sampler):
         precision = getattr(target, "prior_precision", None)
         if precision is None or has_own_prior(target):
             raise ValueError(
-                f"sampler={self.name!r} needs an independent Gaussian prior around zero, which it reads off "
+                f"sampler={self.name!r} needs an independent Gaussian prior around zero, given by "
                 f"an array prior_precision, and {type(target).__name__} has another: add the field and no "
                 "prior_gradient, or plan another sampler."
             )
         start = getattr(target, "start", None)
         if start is not None and np.shape(start) != np.shape(precision):
             raise ValueError(
-                f"the target's start has shape {np.shape(start)}, its prior_precision {np.shape(precision)}."
+                f"the target's start has shape {np.shape(start)}, its prior_precision "
+                f"{np.shape(precision)}."
             )
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
