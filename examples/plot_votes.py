@@ -5,8 +5,8 @@ Who voted for Trump?
 In 2016, the Cooperative Congressional Election Study asked 64,600 Americans about their lives and
 opinions; 44,932 said whom they had voted for. A vote is confidential for good reason. We learn from
 these answers what goes together with a vote for Trump, with a guarantee for every single
-respondent: whether a person gave this answer or any other changes the odds of what we publish by at
-most :math:`e^{1}`, except with a tiny probability :math:`\\delta`.
+respondent: if that person had given other answers, anything that we publish would have been at most
+:math:`e^{1}` times as probable, up to a tiny slack :math:`\\delta`.
 """
 
 # %%

@@ -53,8 +53,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
     delta : float or None, default=None
-        Probability with which the guarantee may fail, in [0, 1). None is ``min(1e-5, 1 / (10 n))``. Only
-        "dp_mh" and "dp_fast_mh" support 0.
+        Slack of the guarantee, in [0, 1): by how much the probability of an event may exceed ``exp(epsilon)``
+        times that on a neighbouring table. None is ``min(1e-5, 1 / (10 n))``. Only "dp_mh" and "dp_fast_mh"
+        support 0.
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
         uses "noise_aware", the posterior given the released statistics, for up to 200 coefficients (of all

@@ -53,7 +53,8 @@ class DPGaussianMixturePosterior(
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
     delta : float or None, default=None
-        Probability with which the guarantee may fail, in [0, 1). None is ``min(1e-5, 1 / (10 n))``.
+        Slack of the guarantee, in [0, 1): by how much the probability of an event may exceed ``exp(epsilon)``
+        times that on a neighbouring table. None is ``min(1e-5, 1 / (10 n))``.
     covariance_type : {"spherical", "diag", "tied", "full"}, default="diag"
         One variance for each component, one for each of its coordinates, one covariance matrix shared by all
         components, or one for each.

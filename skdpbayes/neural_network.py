@@ -53,7 +53,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy.
     delta : float or None, default=None
-        Probability with which the guarantee may fail, in (0, 1). None is ``min(1e-5, 1 / (10 n))``.
+        Slack of the guarantee, in (0, 1): by how much the probability of an event may exceed ``exp(epsilon)``
+        times that on a neighbouring table. None is ``min(1e-5, 1 / (10 n))``.
     activation : {"tanh", "relu"}, default="tanh"
         Activation function of the hidden layers. Bounded units suffer less from noise.
     sampler : str or Sampler, default="sghmc"

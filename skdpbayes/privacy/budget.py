@@ -74,7 +74,7 @@ class Budget(NamedTuple):
 
 
 def default_delta(n_samples: int) -> float:
-    """``min(1e-5, 1 / (10 n))``: the guarantee may fail for far fewer than one record."""
+    """``min(1e-5, 1 / (10 n))``: well below ``1 / n``."""
     return min(1e-5, 1.0 / (10.0 * n_samples))
 
 
