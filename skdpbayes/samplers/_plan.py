@@ -45,32 +45,32 @@ class NormRelease(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What every plan says. Attributes are public numbers.
+    """What a run will do and cost. All attributes are public numbers.
 
     Attributes
     ----------
     sampler : Sampler
-        What carries it out.
+        The sampler that carries the plan out.
     n_samples : int
         The public size of the table.
     bounds : TargetBounds
         Public bounds of the target.
     budget : Budget
-        What was asked for; with ``persons`` or ``norm``, what is left to the run, for a row.
+        The requested budget; with ``persons`` or ``norm``, the part that is left for the run, per row.
     cost : PrivacyCost
-        What the run costs, whatever happens during it.
+        Cost of the run, whatever happens during it.
     temperature : float
         The draws follow the posterior with the likelihood to the power of ``1 / temperature``.
     n_steps, n_burn_in, n_draws : int
-        Updates in all, updates before the first draw, draws kept.
+        Total updates, updates before the first draw, and draws kept.
     sampling_rate : float, default=1.0
         Probability with which a record takes part in a step; 1 is the full batch.
     fixed : tuple of str, default=()
-        Options that were given, and not left to the plan: what warnings may ask to change.
+        Options that the user set instead of leaving them to the plan. Warnings may ask to change them.
     persons : Persons or None, default=None
-        Whom ``cost`` protects, if not rows.
+        The persons whom ``cost`` protects; None if it protects rows.
     norm : NormRelease or None, default=None
-        The choice of a norm that comes first, if there is one; ``bounds`` are nominal until then.
+        The private choice of a norm that precedes the run, if any; ``bounds`` are nominal until then.
     """
 
     sampler: object = field(compare=False)

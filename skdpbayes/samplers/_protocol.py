@@ -57,7 +57,7 @@ class Released(NamedTuple):
     ----------
     draws : ndarray of shape (n_draws, n_parameters)
     plan : Plan
-        As it was completed on the way; its cost is what it was.
+        The plan as completed during the run; its cost is unchanged.
     parameters : mapping of {str: ndarray of shape (n_parameters,)}
         Other public vectors in the units of a draw.
     other : mapping of {str: object}
@@ -75,8 +75,9 @@ class Sampler(BaseEstimator):
 
     A subclass takes its options as keyword parameters of ``__init__``, like scikit-learn's estimators (the
     decorator `options` turns fields of a class into such parameters). It has a class attribute ``name`` and
-    implements at least `plan` and `run`. ``wants_equal_precisions``: whether to make an intercept's column so
-    large that its prior precision is the coefficients'. ``takes_weights``: whether records may have weights.
+    implements at least `plan` and `run`. ``wants_equal_precisions`` says whether to scale an intercept's
+    column so that its prior precision equals that of the coefficients, ``takes_weights`` whether records may
+    have weights.
     """
 
     name = "sampler"
@@ -342,7 +343,7 @@ def sample(
     target : NamedTuple
         A target of `skdpbayes.targets`, or your own.
     plan : Plan
-        Made for the target's bounds; its cost is spent when this is called, whatever happens then.
+        Made for the target's bounds. The call spends its cost, whatever happens afterwards.
     random_state : None, int, RandomState or Generator, default=None
         None for privacy; see `skdpbayes.random.private_generator`.
     verbose : int, default=0
@@ -357,7 +358,7 @@ def sample(
     ValueError
         If the plan was made for another target or table size, or its guarantee does not hold for this target.
     BudgetExceededError
-        If an active ledger does not allow the plan; nothing is read then.
+        If an active ledger does not allow the plan. Nothing is read in that case.
     """
     return carry_out(target, plan, random_state, verbose).draws
 

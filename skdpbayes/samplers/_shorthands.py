@@ -29,7 +29,7 @@ SHORTHANDS = {
 
 
 def resolve_sampler(sampler: Any) -> Any:
-    """Return a sampler object: itself, or with its defaults what a name stands for.
+    """Return a sampler object: the given one, or the one that a name stands for, with its defaults.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def resolve_sampler(sampler: Any) -> Any:
     Raises
     ------
     ValueError
-        If the name stands for none.
+        If the name is unknown.
     TypeError
-        If it is a class, and not an object of it.
+        If it is a class instead of an object.
 
     Examples
     --------

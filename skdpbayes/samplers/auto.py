@@ -32,9 +32,9 @@ _LARGEST_MATRIX = 2000
 
 @options()
 class Auto(Sampler):
-    """`NoiseAware` for logistic regression, else a chain: `SGFS` where that promises to pay, or `SGHMC`.
+    """`NoiseAware` for logistic regression, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
 
-    A temperature, a number of steps or any option that is given asks for a chain.
+    Setting a temperature, a number of steps or any option selects a chain.
 
     Parameters
     ----------

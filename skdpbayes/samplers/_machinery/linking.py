@@ -193,9 +193,9 @@ def laid_out(target):
 
 
 def cache_folder() -> str | None:
-    """Return the folder below which compiled code is kept, or None if there is none.
+    """Return the folder that holds compiled code, or None if there is none.
 
-    numba makes a folder in it for each folder of sources.
+    numba creates a folder in it for each folder of sources.
     """
     path = getattr(_lay_out._cached.stats, "cache_path", None)
     if path is None:

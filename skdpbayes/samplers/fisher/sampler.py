@@ -17,21 +17,21 @@ from .plan import nominal_temperatures, plan_fisher
 
 @options()
 class SGFS(Sampler):
-    """Stochastic gradient Fisher scoring, the paper's algorithm: tempered draws in whitened coordinates.
+    """Stochastic gradient Fisher scoring: tempered draws in whitened coordinates.
 
-    A share of the budget releases ``A = sum z z^T`` with noise, the rest buys steps of an underdamped chain
-    in ``u``, ``theta = (A / n)^(-1/2) u``, where all directions are of similar curvature [1]_. Records that
-    stick out there count less. Draws follow that posterior at the lowest temperature that the budget affords,
-    or at the given one. For logistic targets; the released matrix is ``second_moment``. Without privacy
-    (``epsilon=inf``) a chain starts at the mode, in coordinates in which the posterior is round there, and
-    draws are worth about a thousand independent ones.
+    A share of the budget releases ``A = sum z z^T`` with noise. The rest pays for an underdamped chain in
+    ``u``, with ``theta = (A / n)^(-1/2) u``, where all directions have similar curvature [1]_. Records that
+    are far out in these coordinates count less. Draws follow the posterior of the weighted records at the
+    lowest temperature that the budget allows, or at the given one. For logistic targets; the released matrix
+    is ``second_moment``. Without privacy (``epsilon=inf``) a chain starts at the mode, in coordinates in
+    which the posterior is round there, and draws are worth about a thousand independent ones.
 
     Parameters
     ----------
     friction : float or "auto", default="auto"
-        Share of its velocity that the chain loses in a step; "auto" damps the slowest direction critically.
+        Share of its velocity that the chain loses in a step. "auto" damps the slowest direction critically.
     batch_size : int, "auto" or None, default="auto"
-        Expected size of a Poisson batch; "auto" and None take the full table at every step.
+        Expected size of a Poisson batch. "auto" and None read the full table at every step.
     burn_in : float or "auto", default="auto"
         Fraction of the updates before the first draw; "auto" is 0.25.
 

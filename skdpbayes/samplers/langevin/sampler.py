@@ -29,12 +29,12 @@ _PATH = {
 
 @options()
 class OPS(LangevinSampler):
-    """One posterior sample, the paper's algorithm: tempered draws, the last iterates of full-batch chains.
+    """One posterior sample: tempered draws, each the last iterate of a full-batch chain.
 
-    The published sampler draws exactly from the posterior [1]_, which no chain does. Releasing only the last
-    iterate of a chain that contracts needs no exactness: after any number of steps it is ``mu``-GDP with
-    ``mu <= s / (tau sqrt(lambda))``, what an exact draw costs [2]_. Targets have to be convex. Draws follow
-    the posterior at temperature ``tau``, up to the steps' number.
+    The published sampler assumes an exact draw from the posterior [1]_, which no chain makes. Releasing only
+    the last iterate of a contracting chain does not need exactness: after any number of steps it is
+    ``mu``-GDP with ``mu <= s / (tau sqrt(lambda))``, the cost of an exact draw [2]_. Targets must be convex.
+    Draws follow the posterior at temperature ``tau``, more closely the more steps there are.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class OPS(LangevinSampler):
 
 @options()
 class PathSampler(LangevinSampler):
-    """What samplers share that release a path; see `SGLD`."""
+    """Base class of samplers that release a path; see `SGLD`."""
 
     init: str = "zeros"
     init_share: float | str = "auto"
@@ -108,34 +108,36 @@ class PathSampler(LangevinSampler):
 
 @options()
 class SGLD(PathSampler):
-    """Stochastic gradient Langevin dynamics, the paper's algorithm: tempered draws along a path.
+    """Stochastic gradient Langevin dynamics: tempered draws along a path.
 
-    ``theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I)``, ``g`` the summed
+    ``theta <- theta - eta_k (g(theta) + tau lambda theta) + N(0, 2 eta_k tau I)``, where ``g`` is the summed
     gradient of the records' losses. Draws are midpoints of successive iterates, which on quadratic
     potentials follow the posterior at temperature ``tau`` exactly at any stable step. A released path is
-    ``mu``-GDP with ``mu^2 = s^2 t / (2 tau)``, ``t`` the sum of the steps [1]_; a last iterate costs no
-    more than an exact posterior sample, ``mu = s / (tau sqrt(lambda))``, after any number of steps [2]_.
+    ``mu``-GDP with ``mu^2 = s^2 t / (2 tau)``, where ``t`` is the sum of the step sizes [1]_. A last iterate
+    costs no more than an exact posterior sample, ``mu = s / (tau sqrt(lambda))``, after any number of steps
+    [2]_.
 
     Parameters
     ----------
     release : {"all_iterates", "last_iterate"}, default="all_iterates"
-        What a guarantee covers: the whole path of the chain, or only its last iterate, the path to which
-        stays hidden: for convex targets, under "replace_one". ``n_draws=K`` last iterates cost ``sqrt(K)``
-        times as much as one, which is the default then.
+        What is released: the whole path of the chain, or only its last iterate. The latter is for convex
+        targets under "replace_one". The default is then one draw; ``n_draws=K`` costs ``sqrt(K)`` times the
+        ``mu`` of one.
     init : {"zeros", "ops"}, default="zeros"
-        Where a path starts: at zero, or at a posterior sample that part of the budget pays for.
+        Where a path starts: at zero, or at a posterior sample, for which part of the budget pays.
     init_share : float or "auto", default="auto"
-        With ``init="ops"``: share of ``mu^2`` that the start costs. "auto" draws it at the path's
-        temperature.
+        With ``init="ops"``: the share of ``mu^2`` that the start costs. "auto" draws the start at the
+        temperature of the path.
     batch_size : int, "auto" or None, default="auto"
-        Expected size of a Poisson batch; of batches that take turns where last iterates are released. None
-        takes the full table at every step. "auto" does so, too, except for networks: 4,096 there.
+        Expected size of a Poisson batch. If last iterates are released: size of the batches, which take
+        turns. None reads the full table at every step. "auto" does the same, except for networks, where it is
+        4,096.
     step_size : float or "auto", default="auto"
-        (First) step size: diffusion time per step, which is what privacy pays for.
+        Size of the (first) step. Privacy pays for the sum of the step sizes.
     step_decay : float, default=0.0
         ``a`` in ``eta_k = eta_1 k^-a``.
     burn_in : float or "auto", default="auto"
-        Fraction of a path's updates before the first draw; "auto" is 0.25, 0.5 for networks, 0 with
+        Fraction of the updates before the first draw. "auto" is 0.25; 0.5 for networks, 0 with
         ``init="ops"``.
 
     References
@@ -163,12 +165,12 @@ class SGLD(PathSampler):
 
 @options()
 class SGHMC(PathSampler):
-    """Stochastic gradient Hamiltonian Monte Carlo, the paper's algorithm: tempered draws along a path.
+    """Stochastic gradient Hamiltonian Monte Carlo: tempered draws along a path.
 
     ``u <- (1 - f) u - kappa (g(theta) + tau lambda theta) + N(0, 2 kappa f tau I)``, ``theta <- theta + u``
-    [1]_: underdamped Langevin dynamics. With ``eta = kappa / f`` it costs what SGLD's path does,
-    ``mu^2 = s^2 t / (2 tau)``, and needs about the square root of its number of steps. Draws are midpoints
-    ``theta - u / 2``: on quadratic potentials they follow the posterior at temperature ``tau`` exactly.
+    [1]_: underdamped Langevin dynamics. With ``eta = kappa / f`` it costs as much as a path of SGLD, ``mu^2 =
+    s^2 t / (2 tau)``, and needs about the square root of its number of steps. Draws are midpoints ``theta - u
+    / 2``, which follow the posterior at temperature ``tau`` exactly on quadratic potentials.
 
     Parameters
     ----------
@@ -204,17 +206,17 @@ class SGHMC(PathSampler):
 
 
 class SGNHT(SGHMC):
-    """Stochastic gradient Nose-Hoover thermostat, the paper's algorithm: SGHMC at a temperature that is held.
+    """Stochastic gradient Nose-Hoover thermostat: SGHMC that controls its temperature.
 
-    ``f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau)`` takes out what batches add to the temperature [1]_;
-    it reads nothing but released velocities. The temperature ``tau`` of the draws is 1 unless it is fixed
-    otherwise: where the budget allows less diffusion time than the slowest direction needs, the time is cut
-    and the draws are not heated. The cost is SGHMC's, with the friction at which the thermostat starts.
+    ``f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau)`` removes the heat that batches add [1]_, and reads
+    only released velocities. The temperature ``tau`` of the draws is 1 unless you set another. If the budget
+    does not allow the diffusion time that the slowest direction needs, the run is shorter and the draws are
+    not heated. The cost is that of SGHMC with the friction at which the thermostat starts.
 
     Parameters
     ----------
     friction : float or "auto", default="auto"
-        Where the thermostat starts, in (0, 1].
+        Friction at which the thermostat starts, in (0, 1].
     init, init_share, batch_size, step_size, step_decay, burn_in
         As for `SGLD`.
 

@@ -141,10 +141,10 @@ class RandomWalk(Sampler):
 class DPMH(RandomWalk):
     """Metropolis-Hastings with Barker's rule over the whole table: tempered draws.
 
-    A proposal at distance ``M`` is accepted with probability ``1 / (1 + exp(-L))``, ``L`` the log ratio
-    [1]_. One record moves the log-odds of that by ``a = G M / tau`` at most, so that a decision is
-    ``2a``-DP (``a``-DP under "add_or_remove_one") without any noise, also at ``delta=0``. The chain follows
-    the posterior at temperature ``tau``. It is for few parameters and many records. ``acceptance_rate`` is
+    A proposal at distance ``M`` is accepted with probability ``1 / (1 + exp(-L))``, where ``L`` is the log
+    ratio [1]_. One record moves these log-odds by at most ``a = G M / tau``, so a decision is ``2a``-DP
+    (``a``-DP under "add_or_remove_one") without added noise, even at ``delta=0``. The chain follows the
+    posterior at temperature ``tau``. Use it for few parameters and many records. ``acceptance_rate`` is
     released.
 
     Parameters
@@ -152,15 +152,15 @@ class DPMH(RandomWalk):
     step_size : float or "auto", default="auto"
         Distance of proposals, in units of the parameters.
     proposal : {"sphere", "gaussian"}, default="sphere"
-        Law of the proposals: at a fixed distance, so that all cost the same, or Gaussian, each charged as
-        it is proposed until the budget is used up.
+        Distribution of the proposals: at a fixed distance, so that all cost the same, or Gaussian. Gaussian
+        proposals are charged one by one until the budget is used up.
     adapt_step_size : bool, default=False
         Whether the step size follows the accept/reject decisions of the burn-in, within the budget.
     n_effective : int or "auto", default="auto"
-        Effective sample size at which the chain ends, where the budget allows it, having spent less than it
-        might. "auto" is 25, and 100 without privacy.
+        Effective sample size at which the chain ends if the budget allows it; it may then spend less than the
+        budget. "auto" is 25, and 100 without privacy.
     burn_in : float or "auto", default="auto"
-        Fraction of the proposals before the first draw; "auto" is what it takes from zero.
+        Fraction of the proposals before the first draw. "auto" is as long as the way from zero takes.
 
     References
     ----------
@@ -185,10 +185,10 @@ class DPMH(RandomWalk):
 class DPFastMH(RandomWalk):
     """Metropolis-Hastings with Barker's rule on Poisson batches: tempered draws.
 
-    The auxiliary-variable chain of TunaMH [1]_, which stays exact on batches, with Barker's rule in place of
-    Metropolis': a decision's log-odds move by ``a (2 + r^2 / (1 + r))`` at most, which is all that it
-    costs, also at ``delta=0``. The published rule, which adds noise above a threshold only [2]_, is not
-    private. The chain follows the posterior at temperature ``tau``. It is for few parameters and very many
+    This is the auxiliary-variable chain of TunaMH [1]_, which stays exact on batches, with Barker's rule
+    instead of Metropolis'. The log-odds of a decision move by at most ``a (2 + r^2 / (1 + r))``, and this is
+    its cost, even at ``delta=0``. The published rule, which adds noise only above a threshold [2]_, is not
+    private. The chain follows the posterior at temperature ``tau``. Use it for few parameters and very many
     records. ``acceptance_rate`` is released.
 
     Parameters
@@ -196,9 +196,10 @@ class DPFastMH(RandomWalk):
     step_size, proposal, adapt_step_size, n_effective, burn_in
         As for `DPMH`.
     batch_size : int, "auto" or None, default="auto"
-        Expected size of a batch; "auto" and None leave it to the plan.
+        Expected size of a batch. "auto" and None leave it to the plan.
     max_batch_size : int or None, default=None
-        Where a batch would be larger on average, the whole table is taken. None is its size.
+        Largest expected size of a batch; beyond it, steps read the whole table. None is the size of the
+        table.
 
     References
     ----------
@@ -228,7 +229,7 @@ class DPFastMH(RandomWalk):
 
 @options()
 class PenaltyMH(RandomWalk):
-    """Metropolis-Hastings with noise on the log ratio, the papers' algorithm: tempered draws.
+    """Metropolis-Hastings with noise on the log ratio: tempered draws.
 
     It reads the whole table. Noise ``N(-v/2, v)`` on the log ratio leaves Metropolis' rule exact [1]_, and
     makes a decision a Gaussian mechanism of sensitivity ``2a`` [2]_. The chain follows the posterior at
@@ -239,7 +240,7 @@ class PenaltyMH(RandomWalk):
     step_size, proposal, adapt_step_size, n_effective, burn_in
         As for `DPMH`.
     noise_multiplier : float or "auto", default="auto"
-        Deviation of the noise over what one record can change.
+        Standard deviation of the noise, relative to what one record can change.
 
     References
     ----------
@@ -267,11 +268,11 @@ class PenaltyMH(RandomWalk):
 
 @options()
 class DPFastMHGaussian(DPFastMH):
-    """Metropolis-Hastings on Poisson batches with Gaussian noise that is always on: tempered draws.
+    """Metropolis-Hastings on Poisson batches with Gaussian noise in every step: tempered draws.
 
-    What DP-Fast MH [1]_ does above its threshold, at every step: the noise of `PenaltyMH` on the batches of
-    `DPFastMH`. A record counts a Poisson number of times, and is accounted for so. ``acceptance_rate`` is
-    released.
+    It does in every step what DP-Fast MH [1]_ does above its threshold: it adds the noise of `PenaltyMH` on
+    the batches of `DPFastMH`. The accounting covers records that count a Poisson number of times.
+    ``acceptance_rate`` is released.
 
     Parameters
     ----------
@@ -280,7 +281,7 @@ class DPFastMHGaussian(DPFastMH):
     batch_size, max_batch_size
         As for `DPFastMH`.
     noise_multiplier : float or "auto", default="auto"
-        Deviation of the noise over what one record can change.
+        Standard deviation of the noise, relative to what one record can change.
 
     References
     ----------

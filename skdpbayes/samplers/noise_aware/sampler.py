@@ -34,15 +34,14 @@ def is_for(bounds):
 
 @options()
 class NoiseAware(Sampler):
-    """The posterior given what was released: calibrated draws, with the user's own prior, untempered.
+    """The posterior given the released statistics: calibrated, untempered draws under the user's prior.
 
-    Releases a second moment, a few gradients of weighted records and two curvatures, eleven passes in all,
-    and draws from the posterior of the parameters given these numbers and the laws of their noise [1]_ [2]_:
-    wider than without privacy by what the noise hides, whatever the budget. Any number of draws is free. For
-    logistic targets of up to 200 coefficients, of all classes but one together. Without privacy
-    (``epsilon=inf``) nothing is hidden, and the plan is that of `SGFS`, or of `SGHMC` with weights. Of
-    mixtures, statistics of the components are released, in their own coordinates; without privacy the plan is
-    that of `SGLD`.
+    It releases a second moment, several gradients of weighted records and two curvatures, in eleven passes.
+    Draws come from the posterior of the parameters given these noisy numbers [1]_ [2]_, which is wider than
+    the posterior without privacy because it accounts for the noise. Any number of draws is free. It supports
+    logistic targets with up to 200 coefficients, counting all classes but one. Without privacy
+    (``epsilon=inf``) the plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases
+    statistics of the components, in their own coordinates; without privacy the plan is that of `SGLD`.
 
     References
     ----------

@@ -30,23 +30,23 @@ _SHARE = [AUTO, Interval(Real, 0, 1, closed="right")]
 
 @options()
 class BayesByBackprop(Sampler):
-    """Bayes by backprop, the paper's algorithm: a Gaussian that is fitted to a tempered posterior.
+    """Bayes by backprop: a Gaussian approximation of a tempered posterior.
 
     Minimises ``E_q sum_i ell_i + tau KL(q || p)`` over ``q = N(m, diag(s^2))`` by Adam [1]_. Every noisy
-    gradient is released: ``T`` Gaussian mechanisms, on Poisson batches subsampled ones. As many draws as
-    one likes, but no correlations among parameters. ``temperature`` is the weight ``tau``.
-    ``variational_mean`` and ``variational_scale`` are released.
+    gradient is released, so the cost is that of ``T`` Gaussian mechanisms, subsampled on Poisson batches. Any
+    number of draws is free, but the approximation has no correlations among parameters. ``temperature`` is
+    the weight ``tau``. ``variational_mean`` and ``variational_scale`` are released.
 
     Parameters
     ----------
     batch_size : int, "auto" or None, default="auto"
-        Expected size of a Poisson batch. None takes the full table at every step. "auto" does so, too, except
-        for networks: 4,096 there.
+        Expected size of a Poisson batch. None reads the full table at every step. "auto" does the same,
+        except for networks, where it is 4,096.
     step_size : float or "auto", default="auto"
-        Adam's learning rate, in deviations of the prior, at most 1; "auto" is ``1 / sqrt(n_steps)``.
+        Adam's learning rate, in standard deviations of the prior, at most 1. "auto" is ``1 / sqrt(n_steps)``.
     initial_scale : float or "auto", default="auto"
-        Deviation at which every coordinate's starts, over its prior's, at most 1; "auto" is 0.1, for networks
-        0.02.
+        Initial standard deviation of every coordinate, relative to that of its prior, at most 1. "auto" is
+        0.1, and 0.02 for networks.
 
     References
     ----------
