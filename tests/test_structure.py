@@ -102,6 +102,10 @@ def test_an_estimator_has_few_parameters(estimator):
     assert len(inspect.signature(estimator).parameters) <= 19
 
 
+# Special methods whose types users meet.
+SPECIAL = ("__init__", "__add__", "__call__", "__enter__")
+
+
 def public_callables():
     """Yield (name, function) of what every `__all__` names, and of the public methods of classes there."""
     modules = [skdpbayes]
@@ -117,7 +121,7 @@ def public_callables():
                         member = getattr(member, "fget", None) or getattr(
                             member, "__func__", member
                         )
-                        if own == "__init__" or not own.startswith("_"):
+                        if own in SPECIAL or not own.startswith("_"):
                             yield f"{module.__name__}.{name}.{own}", member
             else:
                 yield f"{module.__name__}.{name}", found

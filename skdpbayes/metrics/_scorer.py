@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
@@ -79,7 +80,7 @@ class PrivateScorer:
             {**self.options, **changes},
         )
 
-    def __call__(self, estimator, X, y_true=None):
+    def __call__(self, estimator: Any, X: MatrixLike, y_true: Any = None) -> float:
         """Return the released score; if lower is better, its negative as a plain float.
 
         Parameters

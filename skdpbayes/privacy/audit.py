@@ -26,14 +26,14 @@ class AuditResult(NamedTuple):
     mu : float
         Estimated separation of the two score distributions.
     standard_error : float
-        Of ``mu``.
+        Standard error of ``mu``.
     """
 
     mu: float
     standard_error: float
 
     def epsilon(self, delta: float, n_standard_errors: float = 0.0) -> float:
-        """Epsilon that the separation, less so many standard errors, amounts to."""
+        """Epsilon that corresponds to the separation minus so many standard errors."""
         return gaussian_epsilon(max(0.0, self.mu - n_standard_errors * self.standard_error), delta)
 
 

@@ -12,16 +12,16 @@ from .cost import check_relation, gaussian_epsilon, gaussian_mu, records_moved
 
 
 class Budget(NamedTuple):
-    """A ceiling on the cost.
+    """An upper limit on the cost of a run.
 
     Attributes
     ----------
     epsilon : float
-        Positive; ``inf`` is no ceiling.
+        Positive; ``inf`` means no limit.
     delta : float
         In [0, 1).
     neighboring_relation : {"replace_one", "add_or_remove_one"}
-        What a neighbouring table is; of ledgers also "replace_one_person" or "add_or_remove_one_person".
+        Which tables are neighbours; for ledgers also "replace_one_person" or "add_or_remove_one_person".
     """
 
     epsilon: float
@@ -30,7 +30,7 @@ class Budget(NamedTuple):
 
     @property
     def is_private(self) -> bool:
-        """Whether anything is to be protected."""
+        """Whether epsilon is finite."""
         return not math.isinf(self.epsilon)
 
     @property
@@ -69,7 +69,7 @@ class Budget(NamedTuple):
         return self
 
     def allows(self, cost: Any) -> bool:
-        """Tell whether a cost stays below the ceiling."""
+        """Tell whether a cost stays within the budget."""
         return not self.is_private or cost.epsilon(self.delta) <= self.epsilon
 
 

@@ -123,7 +123,7 @@ def gaussian_mu(epsilon, delta):
 
 @dataclass(frozen=True)
 class PrivacyCost:
-    """What a release costs, exactly, under one neighbouring relation.
+    """Cost of a release under one neighbouring relation: exact if Gaussian, an upper bound otherwise.
 
     Costs compose with ``+`` (adaptively, in any order).
 
@@ -131,9 +131,9 @@ class PrivacyCost:
     ----------
     neighboring_relation : {"replace_one", "add_or_remove_one", "replace_one_person", \
             "add_or_remove_one_person"}
-        What a neighbouring table is: one that differs in a row, or in all rows of a person.
+        Whether neighbouring tables differ in a row, or in all rows of a person.
     mu : float, default=0.0
-        Gaussian differential privacy of the unsampled part; ``inf`` is no privacy.
+        Gaussian differential privacy of the part without subsampling; ``inf`` means no privacy.
     sampled : tuple of SampledGaussian, default=()
         The Poisson-subsampled part.
     counted : tuple of PoissonGaussian, default=()
@@ -141,11 +141,11 @@ class PrivacyCost:
     bits : tuple of AcceptBits, default=()
         Accept/reject decisions of Barker tests.
     rho : float, default=0.0
-        Zero-concentrated differential privacy of all that is not known better.
+        Zero-concentrated differential privacy of everything that has no tighter description.
     pure : tuple of PureMechanism, default=()
         Mechanisms with an epsilon at delta 0.
     selected : tuple of SelectedRun, default=()
-        Runs of which only the best is released.
+        Selections, of which only the best run is released.
     failure : float, default=0.0
         A delta that is added to the delta of everything else.
 
@@ -188,7 +188,7 @@ class PrivacyCost:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is claimed: the cost is infinite."""
+        """Whether the cost is infinite, so that nothing is claimed."""
         return math.isinf(self.mu) or math.isinf(self.rho)
 
     @property
@@ -198,7 +198,7 @@ class PrivacyCost:
 
     @property
     def pure_epsilon(self) -> float:
-        """Epsilon at delta 0; ``inf`` where there is none."""
+        """Epsilon at delta 0, or ``inf``."""
         if self.mu > 0 or self.rho > 0 or self.failure > 0 or self.sampled or self.counted:
             return math.inf
         bits = [part.log_odds_range * part.count for part in self.bits]
@@ -206,14 +206,14 @@ class PrivacyCost:
 
     @property
     def concentrated(self) -> float:
-        """The cost as zCDP; ``inf`` where there is no such form."""
+        """The cost as zCDP, or ``inf`` if it has no such form."""
         if self.sampled or self.counted or self.selected or self.failure > 0:
             return math.inf
         bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.bits)
         pure = math.fsum(part.count * part.level**2 / 2.0 for part in self.pure)
         return self.rho + self.mu**2 / 2.0 + bits + pure
 
-    def __add__(self, other):
+    def __add__(self, other: "PrivacyCost") -> "PrivacyCost":
         if not isinstance(other, PrivacyCost):
             return NotImplemented
         return composed((self, other))

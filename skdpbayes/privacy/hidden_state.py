@@ -166,7 +166,7 @@ def hidden_state_mu(
         Lipschitz constant ``c_k`` of every step's map, in [0, 1]. For a gradient step ``eta`` on a
         potential whose curvature lies in ``[m, M]`` it is ``max(|1 - eta m|, |1 - eta M|)``.
     sensitivity : array-like of shape (n_steps,)
-        ``s_k``: how far one record can move the step; 0 where it takes no part.
+        ``s_k``: how far one record can move the step; 0 for a step that does not read it.
     noise_scale : array-like of shape (n_steps,)
         Standard deviation ``sigma_k`` of every step's noise, positive.
     diameter : float, default=inf
@@ -187,7 +187,7 @@ def hidden_state_mu(
     Notes
     -----
     The program is solved exactly, in time linear in the number of steps (``T log T`` with a diameter).
-    For chains of equal quadratic steps the answer is exact, too: nothing smaller holds.
+    For equal steps on a quadratic potential the result is tight: no smaller ``mu`` holds.
 
     References
     ----------
@@ -268,7 +268,7 @@ def hidden_state_mu_cyclic(
     Returns
     -------
     mu : ndarray of shape (n_batches,)
-        By the batch that the differing record is in. The guarantee is the largest of them.
+        One number for each batch that the differing record may be in. The guarantee is the largest of them.
 
     Raises
     ------

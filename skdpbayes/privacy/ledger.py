@@ -281,7 +281,7 @@ class PrivacyLedger:
         place = f"a ledger of {self._ceiling()} is active in process {os.getpid()}"
         return {"place": place, "label": self.label, "file": self._book.address()}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         with _lock:
             _active.append(self)
             try:

@@ -54,11 +54,11 @@ class SampledGaussian:
     Attributes
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over the bound on one record's contribution.
+        Standard deviation of the noise, relative to the bound on one record's contribution.
     sampling_rate : float
         Probability that a record takes part.
     count : int
-        How many of them.
+        Number of decisions or mechanisms.
     """
 
     noise_multiplier: float
@@ -91,11 +91,11 @@ class PoissonGaussian:
     Attributes
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over the bound on what a record adds each time.
+        Standard deviation of the noise, relative to the bound on what a record adds each time.
     rate : float
-        How often a record counts, on average, at most.
+        Upper bound on how often a record counts, on average.
     count : int
-        How many of them.
+        Number of decisions or mechanisms.
     """
 
     noise_multiplier: float
@@ -125,16 +125,17 @@ class PoissonGaussian:
 
 @dataclass(frozen=True, order=True)
 class AcceptBits:
-    """``count`` accept/reject decisions, bits that are each free to depend on those before.
+    """``count`` accept/reject decisions, each of which may depend on earlier ones.
 
-    A choice among more than two costs what a bit of its range does.
+    A choice among more than two outcomes costs as much as a bit of the same range.
 
     Attributes
     ----------
     log_odds_range : float
-        By how much the log-odds of a bit, or of any two of a choice, may differ between neighbouring tables.
+        How far the log-odds of a bit, or of any two outcomes of a choice, may differ between neighbouring
+        tables.
     count : int
-        How many of them.
+        Number of decisions or mechanisms.
     """
 
     log_odds_range: float

@@ -22,12 +22,12 @@ def in_parallel(*costs: Any) -> PrivacyCost:
     Parameters
     ----------
     *costs : PrivacyCost
-        What is spent on each part: at least one, all under one neighbouring relation.
+        Costs of the parts: at least one, all under the same neighbouring relation.
 
     Returns
     -------
     cost : PrivacyCost
-        Of all together, at least as large as each of them at every delta.
+        Cost of all parts together. It is at least as large as each of them at every delta.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class PureMechanism:
     level : float
         Epsilon of each of them.
     count : int, default=1
-        How many of them.
+        Number of mechanisms.
     """
 
     level: float
@@ -77,19 +77,19 @@ class PureMechanism:
 
 @dataclass(frozen=True)
 class SelectedRun:
-    """The best of a random number of independent runs; the others are never seen, nor is how many there were.
+    """The best of a random number of independent runs. Neither the other runs nor their number is released.
 
     Parameters
     ----------
     costs : tuple of PrivacyCost
-        What a run costs, for records of each of several disjoint parts of the table: the worst one counts.
+        Cost of a run for the records of each of several disjoint parts of the table. The largest counts.
     mean_runs : float, default=1.0
         Expected number of runs; 1 is a single run.
     shape : float, default=1.0
-        Of the truncated negative binomial law of their number: 0 is the logarithmic law, 1 the geometric, and
-        ``inf`` a Poisson law that is at least 1.
+        Shape of the truncated negative binomial distribution of the number of runs: 0 is logarithmic, 1
+        geometric, and ``inf`` a Poisson distribution that is at least 1.
     count : int, default=1
-        How many such selections.
+        Number of such selections.
     """
 
     costs: tuple

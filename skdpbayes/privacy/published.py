@@ -20,8 +20,8 @@ def wang_epsilon_if_exact(
 ) -> float:
     """Epsilon of exact posterior samples by the classical argument, at delta = 0.
 
-    It holds only if the draws follow the posterior exactly, which a chain's do not, and if no parameter
-    is possible at which a record's log likelihood exceeds the bound.
+    It holds only if the draws follow the posterior exactly, which the draws of a chain do not, and if the
+    bound holds at every possible parameter.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def ryffel_epsilon_not_a_guarantee(
 ) -> float:
     """Epsilon that a published theorem states for the last iterate of SGLD on random minibatches.
 
-    **Not a guarantee.** With the full table at every step it is true, if up to twice as large (in
-    ``mu^2``) as it need be with small steps; on random batches a single step can have a larger Renyi
-    divergence than is stated for it, as the documentation's theory page shows.
+    **Not a guarantee.** With the full table at every step it is true, but with small steps up to twice as
+    large (in ``mu^2``) as necessary. On random batches a single step can have a larger Rényi divergence than
+    the theorem states, as the theory page of the documentation shows.
 
     Parameters
     ----------
@@ -82,18 +82,18 @@ def ryffel_epsilon_not_a_guarantee(
     step_size : float
         ``eta``, with ``theta`` moving by ``eta`` times the gradient of ``U``.
     sensitivity : float
-        ``s``, of the gradient of ``U``, the batch's standing for the table's.
+        ``s``, the sensitivity of the gradient of ``U``, in which the batch stands for the table.
     curvature : float
         ``m``, the least curvature of ``U``.
     temperature : float
-        ``tau``, the noise having variance ``2 eta tau``.
+        ``tau``; the noise has variance ``2 eta tau``.
     delta : float
         In (0, 1).
 
     Returns
     -------
     epsilon : float
-        By the conversion that the authors use, ``log(1 / delta) / (alpha - 1)``, at the best order.
+        Obtained by the conversion that the authors use, ``log(1 / delta) / (alpha - 1)``, at the best order.
 
     Raises
     ------

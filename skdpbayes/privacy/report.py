@@ -89,27 +89,28 @@ class Account(NamedTuple):
 
 
 def privacy_report(obj: Any) -> dict[str, Any]:
-    """Report what is protected, how much, by what mechanisms, and what is not; nothing in it is private.
+    """Report what is protected, how strongly and by which mechanisms, and what is not. The report itself is
+    public.
 
     Parameters
     ----------
     obj : fitted estimator, Plan or PrivacyLedger
-        Of a ledger, everything that was charged so far.
+        For a ledger, the report covers everything charged so far.
 
     Returns
     -------
     report : dict
-        Ready for ``json.dumps``. ``deployment`` has those fields of OpenDP's registry [1]_ that do not take a
-        person to fill in: ``dp_variant``, ``privacy_loss``, ``deployment_model``, ``accounting`` and
-        ``implementation``. ``details`` has the relation between neighbours, in NIST's words [2]_ and the
-        package's, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
+        Ready for ``json.dumps``. ``deployment`` has the fields of OpenDP's registry [1]_ that can be filled
+        in automatically: ``dp_variant``, ``privacy_loss``, ``deployment_model``, ``accounting`` and
+        ``implementation``. ``details`` has the relation between neighbours, in the terms of NIST [2]_ and of
+        this package, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
 
     Raises
     ------
     NotFittedError
         If the estimator is not fitted.
     TypeError
-        If there is no report of such an object.
+        If objects of this type have no report.
 
     References
     ----------

@@ -20,7 +20,7 @@ class TargetBounds(NamedTuple):
         ``G``: no record's ``||grad ell_i(theta)||`` exceeds it, for any ``theta``, so that
         ``|ell_i(theta) - ell_i(theta')| <= G ||theta - theta'||``.
     smoothness : float
-        ``B``: no record's Hessian of ``ell_i`` has an eigenvalue beyond it.
+        ``B``: no eigenvalue of a record's Hessian of ``ell_i`` exceeds it.
     prior_precision : tuple of (float, float)
         Smallest and largest curvature of ``-log p(theta)``.
     convex : bool, default=False

@@ -178,7 +178,7 @@ _OWN: dict[type, frozenset] = {}
 
 
 def has_losses(target: Any) -> bool:
-    """Tell whether a target implements a record's loss, and not only its gradient."""
+    """Tell whether a target implements the loss of a record as well as its gradient."""
     own = _OWN.get(type(target), frozenset())
     return not own.isdisjoint({example_loss.__name__, loss_differences.__name__})
 
@@ -186,8 +186,8 @@ def has_losses(target: Any) -> bool:
 def clips_each_example(target: Any) -> bool:
     """Tell whether a target's gradient is a sum of example gradients that are clipped one by one.
 
-    It is for targets that have a ``clip_norm``, and for those that do not implement `add_gradient`. For a
-    target in two parts, the table decides.
+    This is so for targets that have a ``clip_norm``, and for targets that do not implement `add_gradient`.
+    For a target in two parts, the table decides.
     """
     if hasattr(target, "clip_norm"):
         return True

@@ -25,9 +25,9 @@ class MixtureModel(NamedTuple):
     n_components, n_features : int
         Size of the model.
     covariance_type : {"spherical", "diag", "tied", "full"}
-        As scikit-learn's.
+        As in scikit-learn.
     data_norm : float
-        To which rows are clipped.
+        Norm to which rows are clipped.
     weight_concentration : float
         ``alpha`` of every component.
     mean_scale : float
@@ -35,7 +35,7 @@ class MixtureModel(NamedTuple):
     degrees_of_freedom : float
         ``nu``, more than ``n_features - 1``.
     covariance : float
-        ``c``: what precisions are a priori, on average, is one over it.
+        ``c``: the prior mean of a precision is ``1 / c``.
     """
 
     n_components: int

@@ -110,7 +110,7 @@ def logistic_prior_precision(
 ) -> np.ndarray:
     """Precision of every sampled coordinate.
 
-    The coordinate of the constant column is the intercept over ``intercept_scaling``.
+    The coordinate of the constant column is the intercept divided by ``intercept_scaling``.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def logistic_bounds(
     intercept_scaling: float = 0.0,
     max_weight: float | None = None,
 ) -> TargetBounds:
-    """Public bounds of the target on rows of at most ``norm``, the constant column included.
+    """Public bounds of the target for rows of norm at most ``norm``, including the constant column.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def logistic_bounds(
     intercept_scaling : float, default=0.0
         The constant column; 0 for none.
     max_weight : float or None, default=None
-        Public maximum of the records' weights; None where all count 1.
+        Public maximum of the records' weights; None if all weights are 1.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def make_logistic(
         The constant column; 0 for none.
     prior_precision : ndarray of shape (n_parameters,)
     weights : ndarray of shape (n_samples,) or None, default=None
-        What records count; None is 1.
+        Weights of the records; None means 1.
     max_weight : float or None, default=None
         Public maximum of ``weights``.
 

@@ -112,8 +112,8 @@ def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float)
     Returns
     -------
     bounds : TargetBounds
-        Its ``smoothness`` is nominal, ``clip_norm``'s: clipped gradients of a network have none that is
-        of use.
+        Its ``smoothness`` is nominal and equal to ``clip_norm``: the clipped gradients of a network have no
+        useful smoothness.
 
     Raises
     ------
@@ -146,13 +146,13 @@ def make_mlp(
     prior_precision: float,
     start: np.ndarray,
 ) -> Any:
-    """Wrap a validated table.
+    """Build the target of a validated table.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,)
-        Numbers of the classes.
+        Class numbers, from 0.
     data_norm : float
         To which rows are clipped.
     sizes : tuple of int
@@ -164,7 +164,7 @@ def make_mlp(
     prior_precision : float
         Of every weight and bias.
     start : ndarray of shape (n_parameters,)
-        Where chains start: public numbers.
+        Public starting point of chains.
 
     Returns
     -------
