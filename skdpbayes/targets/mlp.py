@@ -112,7 +112,7 @@ def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float)
     Returns
     -------
     bounds : TargetBounds
-        Its ``smoothness`` is nominal and equal to ``clip_norm``: the clipped gradients of a network have no
+        Its ``smoothness`` is nominal and equal to ``gradient_bound``: the clipped gradients of a network have no
         useful smoothness.
 
     Raises
