@@ -112,8 +112,8 @@ def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float)
     Returns
     -------
     bounds : TargetBounds
-        Its ``smoothness`` is nominal and equal to ``gradient_bound``: the clipped gradients of a network have no
-        useful smoothness.
+        Its ``smoothness`` is nominal and equal to ``gradient_bound``: the clipped gradients of a
+        network have no useful smoothness.
 
     Raises
     ------
