@@ -10,8 +10,6 @@ from .plan import BURN_IN, LEAPS, N_CHAINS
 
 # Acceptance to which the step size is tuned in the first rounds.
 _WANTED = 0.75
-# Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
-_SMALL = 2**15
 
 
 def find_mode(surrogate):
@@ -37,15 +35,6 @@ def find_mode(surrogate):
     return u
 
 
-def _potential(surrogate, u):
-    """Return `Surrogate.potential` of points, some at a time where there are several blocks."""
-    population = surrogate.population
-    if population.link.n_blocks == 1:
-        return surrogate.potential(u)
-    groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
-    return tuple(map(np.concatenate, zip(*map(surrogate.potential, groups), strict=True)))
-
-
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
 def draw(surrogate, n_draws, seed):
     """Return draws of ``u``.
@@ -67,7 +56,7 @@ def draw(surrogate, n_draws, seed):
     scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))  # L^T
     # Not as far out as draws go: a tail may be steep.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    energy, gradient = _potential(surrogate, u)
+    energy, gradient = surrogate.potential(u)
     size, kept = 0.6 / mode.size**0.25, []
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
         momentum = generator.standard_normal(u.shape)
@@ -77,7 +66,7 @@ def draw(surrogate, n_draws, seed):
         for _ in range(LEAPS):
             momentum = momentum - 0.5 * step * force @ scale.T
             proposal = proposal + step * momentum @ scale
-            new_energy, force = _potential(surrogate, proposal)
+            new_energy, force = surrogate.potential(proposal)
             momentum = momentum - 0.5 * step * force @ scale.T
         change = start - new_energy - 0.5 * np.sum(momentum**2, axis=1)
         chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))

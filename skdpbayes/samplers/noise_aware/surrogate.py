@@ -20,6 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
+_SMALL = 2**15
+
 
 @dataclass(frozen=True)
 class Population:
@@ -143,6 +146,13 @@ class Surrogate:
         energy : ndarray of shape (n_points,)
         gradient : ndarray of shape (n_points, n)
         """
+        population = self.population
+        if population.link.n_blocks == 1:
+            return self._potential(u)
+        groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
+        return tuple(map(np.concatenate, zip(*map(self._potential, groups), strict=True)))
+
+    def _potential(self, u):
         population, p = self.population, self.spread
         probabilities = population.probabilities(u)
         fading = population.mean_slope(probabilities)[:, None] / self.slope
