@@ -118,7 +118,7 @@ def test_walks_release_how_often_they_accepted():
 @pytest.mark.parametrize("sampler", ["ops", "sgfs", "bbb"])
 def test_samplers_that_are_not_for_mixtures_are_refused(sampler):
     with PrivacyLedger(np.inf, 1e-5) as ledger:
-        with pytest.raises(ValueError, match=f"sampler='{sampler}' is not for mixtures"):
+        with pytest.raises(ValueError, match=f"sampler='{sampler}' does not support mixtures"):
             make(sampler=sampler).fit(X)
     assert ledger.spent_epsilon == 0.0
 

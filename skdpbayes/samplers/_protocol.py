@@ -200,8 +200,8 @@ class Sampler(BaseEstimator):
         if not (path.cost.is_gaussian and path.cost.mu <= paid):
             # The same epsilon at one delta says nothing of what it composes to with the rest.
             raise ValueError(
-                f"sampler={self.name!r} cannot be planned at a given noise, which this fit needs "
-                "because it spends part of its budget beforehand: implement plan_at_noise, or "
+                f"the cost of sampler={self.name!r} is not Gaussian differential privacy, as it has to "
+                "be where part of the budget is spent beforehand: implement plan_at_noise for it, or "
                 "take another sampler."
             )
         # Gradients will be confined to the plan's bound: what nominal bounds add to it is room for rounding.

@@ -130,7 +130,7 @@ def test_other_neighbours():
     model = DPBayesianLogisticRegression(neighboring_relation="add_or_remove_one", public_size=1000)
     deployment, details = checked(model.privacy_plan(1000, 4))
     assert details["neighbors"] == "unbounded"
-    assert "one row more" in deployment["privacy_loss"]["privacy_unit_details"]
+    assert "one row in addition" in deployment["privacy_loss"]["privacy_unit_details"]
     assert "number of rows" not in deployment["dp_variant"]["unprotected_quantities"]
 
 

@@ -222,7 +222,7 @@ def test_waiting_for_the_compiler_is_announced(capsys):
     plan = SGLD().plan(TargetBounds(2, 1.0, 1.0, (1.0, 1.0)), 5, Budget(1.0, 1e-5))
     for expected in (1, 0):
         sample(Flat(5, np.ones(2), 1.0), plan, random_state=0, verbose=1)
-        assert capsys.readouterr().out.count("sgld: compiling, once; this takes") == expected
+        assert capsys.readouterr().out.count("sgld: compiling once, which takes") == expected
 
 
 @pytest.mark.nightly
