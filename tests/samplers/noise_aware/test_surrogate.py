@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from scipy.stats import multivariate_normal
 
 from skdpbayes.samplers.noise_aware.curvature import curvature_of
@@ -80,6 +80,30 @@ def test_the_force_is_the_gradient(rng, length, n_classes):
     moves = np.eye(point.size) * step
     ahead, behind = given.potential(point + moves)[0], given.potential(point - moves)[0]
     np.testing.assert_allclose(gradient, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+def test_many_points_at_once_are_what_they_are_alone(rng):
+    """Several classes are computed some points at a time."""
+    given = a_surrogate(rng, 2, 4)
+    points = given.centre + rng.normal(size=(50, given.centre.size))
+    assert given.population.n_logits * len(points) > 2**15
+    energy, force = given.potential(points)
+    alone = [given.potential(point[None]) for point in points]
+    assert np.allclose(energy, [one[0][0] for one in alone], rtol=1e-10)
+    assert np.allclose(force, [one[1][0] for one in alone], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_probabilities_of_logits_of_any_size(n_classes):
+    link = link_of(n_classes)
+    logits = np.array([-1e300, -800.0, -30.0, -1e-9, 0.0, 3.0, 40.0, 1e300])
+    given = np.zeros((link.n_blocks, logits.size))
+    given[0] = logits
+    found = link.probabilities(given)
+    wanted = expit(given) if n_classes == 2 else softmax(link.contrasts @ given, axis=0)
+    assert np.allclose(found, wanted, rtol=1e-14, atol=0)
+    assert np.all((found >= 0) & (found <= 1))
 
 
 def test_noise_of_a_symmetric_matrix_is_what_the_covariance_says(rng):
