@@ -77,7 +77,7 @@ print(f"accuracy on {len(y_test):,} other people: {model.score(X_test, y_test):.
 print(f"scikit-learn, not private:            {reference.score(X_test, y_test):.3f}")
 
 # %%
-# What speaks for a vote for Trump
+# What goes with a vote for Trump
 # --------------------------------
 # Coefficients are those of the scaled answers: from one end of a scale to the other, the log odds
 # change by twice the coefficient. The crosses are scikit-learn's estimates, which are not private.

@@ -65,7 +65,7 @@ def plot_intervals(axis, results):
     axis.axvline(0.0, color="#555555", lw=0.8)
     axis.set_yticks(places, NAMES)
     axis.invert_yaxis()
-    axis.set(xlabel="coefficient and its 90% interval", title="What speaks for a vote for Trump")
+    axis.set(xlabel="coefficient and its 90% interval", title="What goes with a vote for Trump")
     axis.legend(frameon=False)
 
 
