@@ -72,9 +72,10 @@ class NoiseAwarePlan(Plan):
     @property
     def estimated_seconds(self):
         """A rough guess of the run time, that for drawing included."""
-        points = N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
-        entries = 4.0 * points * N_ROWS * self.n_parameters
-        return super().estimated_seconds + entries / 1e10
+        entries = self.n_samples * self.n_parameters
+        reading = entries * (7.5e-8 + 4.5e-10 * self.bounds.block_length)
+        rows = N_ROWS * N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
+        return reading + rows * (2e-8 * self.link.n_blocks + 7e-10 * self.n_parameters)
 
     @property
     def widening(self):
