@@ -26,7 +26,7 @@ def main(arguments=None):
         prog="skdpbayes", description="Differentially private Bayesian estimators: bookkeeping."
     )
     parser.add_argument("--version", action="version", version=f"skdpbayes {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="{" + ",".join(_COMMANDS) + "}")
     for name, (module, what) in _COMMANDS.items():
         command = commands.add_parser(name, help=what, description=what.capitalize() + ".")
         command.set_defaults(run=module.run)

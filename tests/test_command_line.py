@@ -184,7 +184,7 @@ def test_ledgers_and_reports(path, tmp_path, capsys):
         ("report no_such.ledger", "there is no ledger"),
         ("report no_such.pkl --trust-pickle", "No such file"),
         (f"report {__file__} --trust-pickle", "joblib and pickle cannot load"),
-        ("", "COMMAND"),
+        ("", "{plan,"),
     ],
 )
 def test_mistakes_are_explained(arguments, said, capsys):

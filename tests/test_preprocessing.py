@@ -144,7 +144,7 @@ def test_norms_of_extreme_rows():
     "options, named",
     [
         ({"lower": 1.0, "upper": 1.0}, "lower must be below upper"),
-        ({"lower": [0.0, 2.0, 0.0], "upper": [1.0, 1.0, 1.0]}, "lower must be below upper"),
+        ({"lower": [0.0, 2.0, 0.0], "upper": [1.0, 1.0, 1.0]}, "not in column 1"),
         ({"lower": np.nan}, "lower"),
         ({"upper": np.inf}, "upper"),
         ({"lower": "low"}, "lower"),

@@ -32,7 +32,9 @@ def _ledger(path):
     except LedgerFileError as error:
         if not os.path.exists(path):
             raise
-        raise LedgerFileError(f"{error} If it is a saved estimator, add --trust-pickle.") from error
+        raise LedgerFileError(
+            f"if {path} is a saved estimator, add --trust-pickle; otherwise, {error}"
+        ) from error
 
 
 def _unpickled(path):

@@ -185,7 +185,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if lower.ndim and upper.ndim and lower.size != upper.size:
             raise ValueError(f"lower has {lower.size} entries and upper has {upper.size}.")
         if not (lower < upper).all():
-            raise ValueError("lower must be below upper in every column.")
+            place = int(np.argmin(np.atleast_1d(lower < upper)))
+            raise ValueError(
+                f"lower must be below upper in every column, and is not in column {place}."
+            )
         return lower, upper
 
     def _scale_and_min(self, lower, upper):

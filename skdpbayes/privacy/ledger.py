@@ -260,11 +260,15 @@ class PrivacyLedger:
         return epsilon is None or epsilon <= self.budget.epsilon, epsilon
 
     def _refuse(self, cost):
-        total = self.spent + cost
+        delta, most = self.budget.delta, self.budget.epsilon
+        total, alone = (self.spent + cost).epsilon(delta), cost.epsilon(delta)
+        hint = (
+            f"This release alone costs epsilon = {alone:.4g} there: plan it with delta={delta:g}, or "
+            "with a smaller epsilon. "
+        )
         raise BudgetExceededError(
-            f"the total would be epsilon = {total.epsilon(self.budget.delta):.4g} at delta = "
-            f"{self.budget.delta:g}, beyond the ledger's epsilon = {self.budget.epsilon:g}. "
-            f"{self._what_is_left()} Nothing was read."
+            f"the total would be epsilon = {total:.4g} at delta = {delta:g}, beyond the ledger's "
+            f"epsilon = {most:g}. {hint if alone > most else ''}{self._what_is_left()} Nothing was read."
         )
 
     def _what_is_left(self):
