@@ -58,8 +58,8 @@ def _without_cells(message):
         # scikit-learn's message recommends imputers, most of which learn from the rows.
         return (
             "Input X contains NaN: put skdpbayes.preprocessing.DPImputer() into the pipeline, after the "
-            "scaler. It fills in a public constant for free, or private medians with strategy='median'. Means "
-            "and medians without noise would leak."
+            "scaler. It fills in a public constant for free, or private medians with strategy='median'. "
+            "Without noise, means and medians would leak."
         )
     if message.startswith("Input X contains infinity"):
         return (

@@ -96,3 +96,9 @@ def test_whoever_chooses_by_what_was_seen_learns_what_the_ledger_says_and_no_mor
             assert 0.9 * claimed < gains.mean() < claimed + 4 * error
     with pytest.raises(BudgetExceededError):
         ledger.reserve(PrivacyCost("replace_one", mu=np.sqrt(budget) * 1.001))
+
+
+def test_a_release_that_is_too_expensive_at_the_ledgers_delta_is_told_so():
+    with PrivacyLedger(epsilon=1.0, delta=1e-7) as ledger:
+        with pytest.raises(BudgetExceededError, match="alone costs epsilon = .* delta=1e-07"):
+            ledger.reserve(PrivacyCost("replace_one", mu=0.25))
