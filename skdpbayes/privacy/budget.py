@@ -79,7 +79,7 @@ def default_delta(n_samples: int) -> float:
 
 
 def too_large_delta(budget, n_samples):
-    """Return a warning about a delta that is too large to protect anyone, a tuple of at most one str."""
+    """Return a warning about a delta that is too large to be of use, a tuple of at most one str."""
     if not budget.is_private or budget.delta * n_samples <= 1.0:
         return ()
     return (

@@ -111,7 +111,7 @@ _blas_users = []
 
 @contextmanager
 def _single_threaded_blas():
-    """Limit BLAS while anybody is inside: the first of several threads limits it, the last restores it."""
+    """Limit BLAS while a thread is inside: the first one limits it, the last one restores it."""
     with _blas_lock:
         _blas_users.append(None if _blas_users else _libraries().limit(limits=1, user_api="blas"))
     try:
