@@ -74,7 +74,9 @@ class RoundsPlan(MixturePlan):
     def estimated_seconds(self):
         """A rough guess of the run time on one core, that for drawing included."""
         passes = self.start_passes + self.n_steps
-        return 1.7e-7 * passes * self.n_samples * self.model.n_components + 0.033 * self.n_parameters
+        return (
+            1.7e-7 * passes * self.n_samples * self.model.n_components + 0.033 * self.n_parameters
+        )
 
     @property
     def n_together(self):
