@@ -49,7 +49,7 @@ class Cheap(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = np.shape(X)[1]
         self.plan_ = self.privacy_plan(len(X), self.n_features_in_)
         self.privacy_cost_ = self.plan_.cost
-        reserve(self.plan_)
+        reserve(self.plan_, self)
         warnings.warn("a warning of one candidate", stacklevel=1)
         if self.verbose:
             print("a line of one candidate")

@@ -101,7 +101,7 @@ def test_shares_decide_who_gets_what():
             for s in (0.1, 0.5)
         )
     ]
-    assert plans[0].final_cost.mu > plans[1].final_cost.mu
+    assert plans[0].costs["cheap"].mu > plans[1].costs["cheap"].mu
     for plan in plans:
         assert 0.998 <= plan.epsilon <= 1.0
     with pytest.raises(ValueError, match="shares must have"):
@@ -328,10 +328,10 @@ def encoded(final, **options):
 def test_a_cost_of_another_form_at_the_columns_to_come_is_planned_for(frame):
     X, y = frame
     pipe = encoded(Other(random_state=0), strict=True).fit(X[["region"]], y)
-    assert not pipe.plan_.final_cost.is_gaussian and pipe.spent_epsilon_ <= 1.0
+    assert not pipe.plan_.costs["other"].is_gaussian and pipe.spent_epsilon_ <= 1.0
     spent = pipe[0].privacy_cost_ + pipe[-1].privacy_cost_
     assert spent.epsilon(1e-5) <= pipe.spent_epsilon_ * (1 + 1e-6)
-    assert encoded(Cheap()).privacy_plan(N, 1).final_cost.is_gaussian
+    assert encoded(Cheap()).privacy_plan(N, 1).costs["cheap"].is_gaussian
 
 
 class Pure(Cheap):

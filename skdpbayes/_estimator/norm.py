@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from ..preprocessing._quantiles import count_candidates, draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
-from ..privacy.ledger import prepaid, reserve
+from ..privacy.ledger import reserve
 from ..privacy.root_finding import smallest_within
+from ..privacy.vouchers import vouchers
 from ..random import separate_generator
 from ..samplers._plan import NormRelease
 from ..targets._clipping import NORMS, row_norms
@@ -91,11 +92,11 @@ def released_norm(estimator, plan, table, *sizes):
     if plan.norm is None:
         yield estimator, plan
         return
-    reservations = reserve(plan, type(estimator).__name__)
+    reservations = reserve(plan, estimator)
     try:
         fixed = copy.copy(estimator)
         fixed.data_norm = _draw_norm(plan.norm, table, estimator)
-        with prepaid():
+        with vouchers([(estimator, plan.cost)]):
             bounds = fixed._bounds(table.n_features, *sizes)
             path = fixed._plan_of_budget(bounds, plan.n_samples)(plan.budget)
             yield fixed, _at_norm(path, plan)

@@ -24,6 +24,7 @@ from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
 from ..privacy.floating_point import covered_records
 from ..privacy.persons import plan_for_persons
+from ..privacy.vouchers import VoucherHolder
 from ..samplers import Plan, resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
 from ..targets._clipping import checked_norm
@@ -50,7 +51,7 @@ def _given(value, kind):
     return None if isinstance(value, str) else kind(value)
 
 
-class PrivatePosteriorMixin:
+class PrivatePosteriorMixin(VoucherHolder):
     """Budget, plan, privacy attributes and draws of a private posterior."""
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
@@ -154,7 +155,7 @@ class PrivatePosteriorMixin:
         told = plan.warnings
         for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        released = carry_out(target, plan, self.random_state, self.verbose, type(self).__name__)
+        released = carry_out(target, plan, self.random_state, self.verbose, self)
         plan = released.plan
         for text in plan.warnings:  # The plan may have been completed during the run.
             if text not in told:

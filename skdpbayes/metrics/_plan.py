@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
@@ -77,9 +79,23 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     return ScorePlan(name, budget, cost, int(n_samples) if replaces else None)
 
 
+# The scorer that calls a score, in this very thread, and that may have a voucher for it.
+_scorer = ContextVar("scorer", default=None)
+
+
+@contextmanager
+def called_by(scorer):
+    """Charge the next score to a scorer's voucher, if it has one."""
+    token = _scorer.set(scorer)
+    try:
+        yield
+    finally:
+        _scorer.reset(token)
+
+
 def spend(plan, random_state):
     """Charge a plan to the active ledgers, and return the generator of its noise."""
-    reserve(plan).close("completed")  # The release itself takes no time.
+    reserve(plan, _scorer.get()).close("completed")  # The release itself takes no time.
     return private_generator(random_state)
 
 

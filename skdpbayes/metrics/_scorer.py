@@ -14,7 +14,7 @@ from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
-from ._plan import plan_score
+from ._plan import called_by, plan_score
 from ._ranking import dp_roc_auc_score
 
 # Name: (function, response method of the estimator, whether greater is better).
@@ -99,7 +99,8 @@ class PrivateScorer:
         options = self._completed(estimator, takes)
         response = self._response(estimator, X, options.get("pos_label"))
         given = {"epsilon": self.epsilon, "delta": self.delta, **options}
-        score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
+        with called_by(self):
+            score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
         return score if self.greater_is_better else -score
 
     def _completed(self, estimator, takes):

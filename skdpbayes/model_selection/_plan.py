@@ -61,6 +61,15 @@ class SelectionPlan(NamedTuple):
         return self.budget.delta
 
     @property
+    def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
+        """What a fit and a score may cost."""
+        relation = self.budget.neighboring_relation
+        return (
+            PrivacyCost(relation, mu=self.run_mu),
+            PrivacyCost(relation, pure=(PureMechanism(self.score_epsilon),)),
+        )
+
+    @property
     def score_noise(self) -> float:
         """Standard deviation of the noise of a mean score, as a fraction of the score's range."""
         return math.sqrt(2.0) / (self.score_epsilon * self.n_test)

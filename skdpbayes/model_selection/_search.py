@@ -29,12 +29,13 @@ from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
-from ..privacy.ledger import prepaid, reserve
+from ..privacy.ledger import reserve
 from ..privacy.profiles import draw_number
+from ..privacy.vouchers import vouchers
 from ..random import private_generator
 from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
 from ._plan import SelectionPlan, plan_selection
-from ._total import fit_cost
+from ._total import fit_cost, spending_step
 
 
 def _best_has(name):
@@ -283,7 +284,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_candidate(candidate, plan, X)
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
-        reservations = reserve(plan, type(self).__name__)
+        reservations = reserve(plan, self)
         try:
             best = self._best_of(candidates, scorer, X, y, plan, generator)
         except BaseException:
@@ -344,7 +345,11 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _run(self, candidate, scorer, parts, targets, plan):
         """Fit and score one candidate, and return its score, or -inf if it fails."""
-        with prepaid(), warnings.catch_warnings():
+        fit, score = plan.costs_of_run
+        with (
+            vouchers([(spending_step(candidate), fit), (scorer, score)]),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             try:
                 candidate.fit(parts[0], targets[0])

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, Shu
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
+from ..pipeline._columns import refuse_hidden
 from ..pipeline._leaks import children, is_free, is_private, leaks
 from ..privacy.cost import PrivacyCost
 from ..privacy.loss_distributions import PERSON_RELATIONS
@@ -236,5 +237,6 @@ def spending_step(candidate):
             "parameters, such as BoundedScaler, DPImputer() or OneHotEncoder(categories=[...], "
             "handle_unknown='ignore'). If other steps spend, a PrivacyLedger adds up the cost of the search."
         )
+    refuse_hidden(candidate)
     _refuse_leaks(candidate)
     return final

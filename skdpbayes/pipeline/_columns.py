@@ -7,8 +7,11 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils._indexing import _get_column_indices
 
+from ..metrics import PrivateScorer
 from ..preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, RowNormClipper
-from ._leaks import is_private
+from ._leaks import children, is_free, is_private
+
+_COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
 def spending_steps(step, n_columns, table=None, path=""):
@@ -83,3 +86,32 @@ def _places(columns, n_columns, table):
     if columns and all(isinstance(c, bool | np.bool_) for c in columns):
         return list(np.flatnonzero(columns))
     return columns
+
+
+def refuse_hidden(step):
+    """Raise a ValueError if something that spends is held where no plan looks for it.
+
+    A plan knows how often the steps of scikit-learn's own pipelines are fitted. It does not know how often a
+    meta-estimator fits what it holds, or on which rows.
+    """
+    if type(step) in _COMPOSED or is_private(step):
+        for _, one in (children(step) or ()) if type(step) in _COMPOSED else ():
+            refuse_hidden(one)
+        return
+    for held in _held(step):
+        if isinstance(held, PrivateScorer) or (is_private(held) and not is_free(held)):
+            raise ValueError(
+                f"{type(step).__name__} holds a {type(held).__name__}, whose releases the plan does not "
+                "contain, because it cannot know how often, and on which rows, they would be made. "
+                "Put private steps directly into the pipeline, or into scikit-learn's own Pipeline, "
+                "ColumnTransformer or FeatureUnion, or fit outside of it within a PrivacyLedger."
+            )
+
+
+def _held(step):
+    """Return everything that a step has as a parameter, or in a list of them."""
+    values = step.get_params().values() if hasattr(step, "get_params") else ()
+    lists = [value for value in values if isinstance(value, list | tuple)]
+    inner = [part for one in lists for part in one]
+    pairs = [part for one in inner if isinstance(one, list | tuple) for part in one]
+    return [*values, *inner, *pairs]

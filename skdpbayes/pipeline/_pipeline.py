@@ -4,7 +4,6 @@ plan (public numbers) -> reserve the whole budget -> fit the steps, each with it
 """
 
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,8 @@ from .._checks import check_sizes
 from .._estimator.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
-from ..privacy.ledger import prepaid, reserve
+from ..privacy.ledger import reserve
+from ..privacy.vouchers import vouchers
 from ._leaks import leaks
 from ._plan import PipelinePlan, plan_pipeline
 
@@ -160,11 +160,10 @@ class PrivatePipeline(Pipeline):
             X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
-        reservations = reserve(plan, type(self).__name__)
+        reservations = reserve(plan, self)
         try:
-            with prepaid():
+            with vouchers(self._paid_steps(plan)):
                 super().fit(X, y, **params)
-            self._check_charge(plan)
         except BaseException as error:
             reservations.close("failed")
             error.add_note(
@@ -220,18 +219,10 @@ class PrivatePipeline(Pipeline):
                 stacklevel=3,
             )
 
-    def _check_charge(self, plan):
-        """Raise if the last step's cost, now that its columns are known, does not have the planned form."""
-        cost, charged = getattr(self.steps[-1][1], "privacy_cost_", None), plan.final_cost
-        if cost is None or charged.is_nothing or not (charged.is_gaussian or charged.bits):
-            return
-        ranges = [[bit.log_odds_range for bit in one.bits] for one in (cost, charged)]
-        only = replace(cost, bits=()).is_gaussian and len(ranges[0]) == len(ranges[1])
-        if not (only and cost.mu <= charged.mu and ranges[0] <= ranges[1]):
-            raise RuntimeError(
-                "the cost of the last step does not have the planned form: set its sampler, or give public "
-                "lists of categories. The budget is spent."
-            )
+    def _paid_steps(self, plan):
+        """Return the private steps of a plan, each with what is charged for it."""
+        steps = self.get_params()
+        return [(steps[path], cost) for path, cost in plan.costs.items()]
 
 
 def make_private_pipeline(

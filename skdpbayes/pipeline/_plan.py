@@ -6,7 +6,7 @@ the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= 
 
 import math
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from numbers import Integral
 
 from sklearn.base import clone
@@ -18,7 +18,7 @@ from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
 from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.root_finding import smallest_within
-from ._columns import spending_steps
+from ._columns import refuse_hidden, spending_steps
 from ._leaks import is_free
 from ._norms import longest_row, norm_warnings
 
@@ -44,8 +44,8 @@ class PipelinePlan:
         The public size of the table.
     steps : dict of {str: (float, float)}
         Epsilon and delta of each spending step.
-    final_cost : PrivacyCost
-        What is charged for the last spending step.
+    costs : dict of {str: PrivacyCost}
+        What is charged for each spending step.
     warnings : tuple of str
         What to know before running it.
     persons : Persons or None, default=None
@@ -56,7 +56,7 @@ class PipelinePlan:
     cost: PrivacyCost
     n_samples: int
     steps: dict[str, tuple[float, float]]
-    final_cost: PrivacyCost
+    costs: dict[str, PrivacyCost]
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
 
@@ -100,6 +100,8 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     -------
     plan : PipelinePlan
     """
+    for _, step in pipeline.steps:
+        refuse_hidden(step)
     found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not is_free(one[1])]
     if not found:
         raise ValueError(
@@ -149,19 +151,18 @@ def _split(shares, found, n_samples, told, budget):
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
     shares = _shares(shares, early, last)
-    free = PrivacyCost(budget.neighboring_relation)
-    steps, costs = {}, [free]
+    steps, costs = {}, {}
     for path, step, columns in early:
         steps[path] = _part_of(budget, shares[path], len(early))
-        costs.append(_cost(step, *steps[path], n_samples, columns))
-    spent = reduce(lambda a, b: a + b, costs)
-    steps[last], final_cost = _remainder(final, budget, spent, n_samples, width)
+        costs[path] = _cost(step, *steps[path], n_samples, columns)
+    spent = sum(costs.values(), PrivacyCost(budget.neighboring_relation))
+    steps[last], costs[last] = _remainder(final, budget, spent, n_samples, width)
     return PipelinePlan(
         budget=budget,
-        cost=spent + final_cost,
+        cost=spent + costs[last],
         n_samples=n_samples,
         steps=steps,
-        final_cost=final_cost,
+        costs=costs,
         warnings=told,
     )
 

@@ -17,6 +17,7 @@ from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
 from ..privacy.ledger import reserve
+from ..privacy.vouchers import VoucherHolder
 from ..random import private_generator
 
 CONSTRAINTS = {
@@ -87,7 +88,7 @@ def _shown(value):
     return ", ".join(f"{v:.4g}" for v in value) if isinstance(value, tuple) else f"{value:.4g}"
 
 
-class PrivateTransformerMixin:
+class PrivateTransformerMixin(VoucherHolder):
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
 
     def privacy_plan(self, n_samples: int, n_features: int) -> TransformerPlan:
@@ -134,7 +135,7 @@ class PrivateTransformerMixin:
         """Charge a plan, set its public attributes, and return the generator of the noise."""
         for text in (*too_large_delta(plan.budget, plan.n_samples), *plan.warnings):
             warnings.warn(text, PrivacyWarning, stacklevel=3)
-        reserve(plan).close("completed")  # The release itself takes no time.
+        reserve(plan, self).close("completed")  # The release itself takes no time.
         self.plan_ = plan
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon

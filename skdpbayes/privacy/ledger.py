@@ -12,8 +12,6 @@ the ledger would not see what they spend (`skdpbayes.privacy.ledger_processes`).
 
 import os
 import threading
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal, Self
 
@@ -24,10 +22,10 @@ from .ledger_file import LedgerFile, open_or_create
 from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
+from .vouchers import take_voucher
 
 # Shared by the whole process: a fit in another thread is charged, too.
 _active: list = []
-_is_prepaid = ContextVar("is_prepaid", default=False)
 _lock = threading.Lock()
 
 
@@ -326,16 +324,6 @@ def _check_label(label):
         raise ValueError(f"label must be a str or None, got {label!r}.")
 
 
-@contextmanager
-def prepaid():
-    """Run parts of a plan that has already been charged, without charging them again."""
-    token = _is_prepaid.set(True)
-    try:
-        yield
-    finally:
-        _is_prepaid.reset(token)
-
-
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 
@@ -343,27 +331,36 @@ _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 def reserve(plan, estimator=None):
     """Charge a plan's cost to every active ledger, or raise an error before anything is read.
 
+    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has a voucher
+    (`skdpbayes.privacy.vouchers`), which is used up.
+
     Parameters
     ----------
     plan : Plan
         Any object with a ``cost`` and, optionally, a ``name``.
-    estimator : str, default=None
-        Name of the estimator that the plan is for.
+    estimator : estimator, default=None
+        What the plan is for.
 
     Returns
     -------
     reservations : Reservations
         Close them when the run has ended.
     """
-    ledgers = [] if _is_prepaid.get() else _charged()
+    reservations = Reservations()
+    if (voucher := take_voucher(estimator)) is not None:
+        voucher.redeem(plan)
+        return reservations
+    if plan.cost == PrivacyCost(plan.cost.neighboring_relation):
+        return reservations
+    ledgers = _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
             ledger._refuse(plan.cost)  # No other ledger is charged.
-    reservations = Reservations()
     name = getattr(plan, "name", type(plan).__name__)
+    whose = None if estimator is None else type(estimator).__name__
     try:
         for ledger in ledgers:
-            reservations.make(ledger, Charge(plan.cost, estimator, name, ledger.label))
+            reservations.make(ledger, Charge(plan.cost, whose, name, ledger.label))
     except BaseException:  # Another process may have charged one of several files in the meantime.
         reservations.close("failed")
         raise

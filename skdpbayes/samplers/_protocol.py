@@ -334,7 +334,12 @@ def check_made_for(plan, target):
 
 
 def sample(
-    target: NamedTuple, plan: Plan, *, random_state: RandomStateLike = None, verbose: int = 0
+    target: NamedTuple,
+    plan: Plan,
+    *,
+    random_state: RandomStateLike = None,
+    verbose: int = 0,
+    estimator: Any = None,
 ) -> np.ndarray:
     """Draw from a target's posterior by a plan.
 
@@ -348,6 +353,9 @@ def sample(
         None for privacy; see `skdpbayes.random.private_generator`.
     verbose : int, default=0
         Show progress if positive.
+    estimator : estimator, default=None
+        The estimator of your own that is fitted. A ledger notes its name, and what a
+        `skdpbayes.pipeline.PrivatePipeline` or a search has paid for it is not charged again.
 
     Returns
     -------
@@ -360,11 +368,11 @@ def sample(
     BudgetExceededError
         If an active ledger does not allow the plan. Nothing is read in that case.
     """
-    return carry_out(target, plan, random_state, verbose).draws
+    return carry_out(target, plan, random_state, verbose, estimator).draws
 
 
 def carry_out(target, plan, random_state, verbose, estimator=None):
-    """Do what `sample` does, for an estimator of some name, and return all that is released.
+    """Do what `sample` does, for an estimator, and return all that is released.
 
     Returns
     -------
