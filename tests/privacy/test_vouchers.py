@@ -104,6 +104,9 @@ def test_vouchers_of_a_fit_that_failed_are_taken_back():
         def fit(self, X, y=None):
             raise RuntimeError("broken")
 
+        def transform(self, X):
+            return X
+
     pipe = make_private_pipeline(DPQuantileScaler(), Broken(), model(), delta=DELTA)
     with PrivacyLedger(1.0, DELTA) as ledger:
         with pytest.raises(RuntimeError, match="broken"), pytest.warns(PrivacyLeakWarning):
