@@ -168,7 +168,7 @@ class PrivatePipeline(Pipeline):
             reservations.close("failed")
             error.add_note(
                 f"The whole plan of the pipeline counts as spent, whichever step failed: epsilon = "
-                f"{plan.epsilon:.4g} at delta = {plan.delta:.3g}, and nothing beyond."
+                f"{plan.epsilon:.4g} at delta = {plan.delta:.3g}."
             )
             raise
         reservations.close("completed")
