@@ -26,14 +26,13 @@ from ._plan import PipelinePlan, plan_pipeline
 from ._rehearsal import rehearse
 
 
-def _ends_in(*names):
-    """Return a check that the last step has one of some methods, for `available_if`."""
+def _transforms(pipeline):
+    last = pipeline._final_estimator
+    return last == "passthrough" or hasattr(last, "transform")
 
-    def check(pipeline):
-        last = pipeline._final_estimator
-        return last == "passthrough" or any(hasattr(last, name) for name in names)
 
-    return check
+def _predicts(pipeline):
+    return hasattr(pipeline._final_estimator, "predict")
 
 
 class PrivatePipeline(Pipeline):
@@ -78,6 +77,12 @@ class PrivatePipeline(Pipeline):
     spent_epsilon_, spent_delta_ : float
         The cost as numbers.
     """
+
+    _parameter_constraints = {
+        **Pipeline._parameter_constraints,
+        "strict": ["boolean"],
+        "learns_nothing": [None, list, tuple],
+    }
 
     def __init__(
         self,
@@ -205,7 +210,7 @@ class PrivatePipeline(Pipeline):
         self.spent_delta_ = plan.delta
         return self
 
-    @available_if(_ends_in("transform"))
+    @available_if(_transforms)
     def fit_transform(
         self,
         X: MatrixLike,
@@ -229,7 +234,7 @@ class PrivatePipeline(Pipeline):
         """
         return self.fit(X, y, groups, **params).transform(X)
 
-    @available_if(_ends_in("predict"))
+    @available_if(_predicts)
     def fit_predict(
         self,
         X: MatrixLike,

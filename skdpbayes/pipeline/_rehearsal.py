@@ -128,7 +128,9 @@ def _rehearse_branches(step, X, y, fixed, path):
 
 def _rehearse_private(step, X, y, params):
     if not hasattr(step, "_rehearse"):
-        return Rehearsal(n_columns=_width(X))  # An estimator from elsewhere, of which only plans are known.
+        return Rehearsal(
+            n_columns=_width(X)
+        )  # An estimator from elsewhere, of which only plans are known.
     copy = clone(step)
     if hasattr(copy, "transform"):
         return Rehearsal(output=copy.transform(X) if copy._rehearse(X, y, **params) else None)
