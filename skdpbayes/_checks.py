@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils.validation import check_scalar
+from sklearn.utils.validation import _num_samples, check_scalar
 
 
 def check_sizes(least=1, **sizes):
@@ -15,6 +15,24 @@ def check_sizes(least=1, **sizes):
                 "data, as in privacy_plan(*X.shape)."
             )
         check_scalar(value, name, Integral, min_val=least)
+
+
+def table_shape(X):
+    """Return the numbers of rows and columns of a table, or raise a ValueError if it is none."""
+    shape = X.shape if hasattr(X, "shape") else np.shape(np.asarray(X, dtype=object))
+    if len(shape) != 2:
+        raise ValueError(
+            f"X must be a table with rows and columns, but has the shape {shape}: reshape your data, with "
+            "array.reshape(-1, 1) if there is a single column."
+        )
+    if 0 in shape[1:]:
+        raise ValueError(
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required: give it columns."
+        )
+    n_rows = _num_samples(X) if hasattr(X, "shape") else shape[0]
+    if n_rows == 0:
+        raise ValueError("X has 0 sample(s) while a minimum of 1 is required: give it rows.")
+    return n_rows, shape[1]
 
 
 def check_level(level):

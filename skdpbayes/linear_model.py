@@ -296,6 +296,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     # From the table
 
+    def _read(self, X, y=None, sample_weight=None, groups=None, client=None):
+        self._validate_params()
+        return read_table(self, X, y, sample_weight, groups, client)
+
     def fit(
         self,
         X: MatrixLike,
@@ -333,9 +337,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        self._validate_params()
         largest = None if sample_weight is None else float(self.max_sample_weight)
-        with read_table(self, X, y, sample_weight, groups, client) as table:
+        with self._read(X, y, sample_weight, groups, client) as table:
             classes, n_features = table.classes, table.n_features
             plan = self._plan(table.n_samples, n_features, classes.size, largest)
             with released_norm(self, plan, table, classes.size, largest) as (model, plan):

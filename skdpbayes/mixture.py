@@ -306,9 +306,17 @@ class DPGaussianMixturePosterior(
         """
         self._validate_params()
         check_sizes(n_samples=n_samples, n_features=n_features)
-        return self._make_plan(self._bounds(int(n_features)), self._public_size(int(n_samples)))
+        return self._plan(int(n_samples), int(n_features))
+
+    def _plan(self, n_samples, n_features):
+        return self._make_plan(self._bounds(n_features), self._public_size(n_samples))
 
     # From the table
+
+    def _read(self, X, y=None, groups=None, client=None, **others):
+        refuse_weights(self, others)
+        self._validate_params()
+        return read_table(self, X, groups=groups, client=client, accept_sparse=False)
 
     def fit(
         self,
@@ -345,11 +353,8 @@ class DPGaussianMixturePosterior(
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        refuse_weights(self, others)
-        self._validate_params()
-        with read_table(self, X, groups=groups, client=client, accept_sparse=False) as table:
-            model = self._bounds(table.n_features)
-            plan = self._make_plan(model, self._public_size(table.n_samples))
+        with self._read(X, y, groups, client, **others) as table:
+            plan = self._plan(table.n_samples, table.n_features)
             with released_norm(self, plan, table) as (fixed, plan):
                 model = fixed._bounds(table.n_features)
                 draws = self._draw(table.target(mixture_of, mixture_elsewhere, model), plan)

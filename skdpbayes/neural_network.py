@@ -278,6 +278,11 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     # From the table
 
+    def _read(self, X, y=None, groups=None, **others):
+        refuse_weights(self, others)
+        self._validate_params()
+        return read_table(self, X, y, groups=groups, accept_sparse=False)
+
     def fit(
         self, X: MatrixLike, y: ArrayLike, groups: ArrayLike | None = None, **others: Any
     ) -> Self:
@@ -306,9 +311,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        refuse_weights(self, others)
-        self._validate_params()
-        table = read_table(self, X, y, groups=groups, accept_sparse=False)
+        table = self._read(X, y, groups, **others)
         classes, n_features = table.classes, table.n_features
         plan = self._plan(table.n_samples, n_features, classes.size)
         sizes = self._sizes(n_features, classes.size)

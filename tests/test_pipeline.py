@@ -247,7 +247,7 @@ def test_one_object_in_two_places_is_refused_since_it_has_one_epsilon(frame):
 def test_a_fit_that_fails_is_noted_as_one(frame):
     X, y = frame
     with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.raises(ValueError):
-        make_private_pipeline(DPQuantileScaler(), Cheap()).fit(X[["region"]], y)
+        make_private_pipeline(DPQuantileScaler(), Cheap(fails=True)).fit(X[["age"]], y)
     assert [one["status"] for one in ledger.records()] == ["failed"]
 
 
@@ -279,7 +279,7 @@ def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(f
 def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame):
     X, y = frame
     X = X.assign(region=np.arange(N) % 210)
-    last = DPBayesianLogisticRegression(np.inf, sampler="noise_aware", classes=[0, 1])
+    last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1])
     pipe = make_private_pipeline(DPOneHotEncoder(), last, epsilon=60.0, delta=1e-5)
     with PrivacyLedger(100.0, 1e-4) as ledger, pytest.raises(ValueError) as caught:
         pipe.fit(X[["region"]], y)

@@ -147,6 +147,20 @@ class PrivatePosteriorMixin(VoucherHolder):
             n_draws=_given(self.n_draws, int),
         )
 
+    def _rehearse(self, X, y=None, planned=True, **params):
+        """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.
+
+        The estimator has ``_read``, which validates what `fit` is given and returns a `Table`. No plan is made
+        unless ``planned``, for rows whose number of columns is made up.
+        """
+        with self._read(X, y, **params) as table:
+            if planned:
+                sizes = [] if table.classes is None else [table.classes.size]
+                weighted = params.get("sample_weight") is not None
+                largest = [float(self.max_sample_weight)] if weighted else []
+                self._plan(table.n_samples, table.n_features, *sizes, *largest)
+            return table.classes
+
     def _draw(self, target, plan, shaped=lambda values: values):
         """Spend the plan, set its public attributes, and return the draws.
 

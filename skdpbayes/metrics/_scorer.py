@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
+from ._inputs import is_positive, label_column, label_numbers, public_labels
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
 from ._plan import called_by, plan_score
 from ._ranking import dp_roc_auc_score
@@ -96,16 +97,45 @@ class PrivateScorer:
         score : float
         """
         takes = inspect.signature(self.score_func).parameters
-        options = self._completed(estimator, takes)
+        options = self._completed(getattr(estimator, "classes_", None), takes)
         response = self._response(estimator, X, options.get("pos_label"))
         given = {"epsilon": self.epsilon, "delta": self.delta, **options}
         with called_by(self):
             score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
         return score if self.greater_is_better else -score
 
-    def _completed(self, estimator, takes):
-        """Return the options, with the labels that the estimator declares."""
-        options, classes = dict(self.options), getattr(estimator, "classes_", None)
+    def _check(self, estimator, classes, y_true):
+        """Raise what a call would raise for labels, or for a score that an estimator does not have.
+
+        The estimator need not be fitted; ``classes`` are the labels that it will have, None if not known.
+        """
+        takes, name = inspect.signature(self.score_func).parameters, self.score_func.__name__
+        self._method_of(estimator)
+        if "values" in takes:
+            return
+        if y_true is None:
+            raise ValueError(f"{name} compares predictions with labels, but y is None: pass y.")
+        options = self._completed(classes, takes)
+        if "pos_label" in takes and classes is not None and len(classes) > 2:
+            raise ValueError(
+                f"{name} is for two classes, and there are {len(classes)}: choose another score, such as "
+                "'accuracy' or 'neg_log_loss'."
+            )
+        if options.get("pos_label") is not None:
+            is_positive(y_true, options["pos_label"])
+        elif options.get("labels") is not None:
+            labels = public_labels(options["labels"])
+            label_numbers(y_true, labels, "y_true")
+            if classes is not None and len(labels) != len(classes):
+                raise ValueError(
+                    f"labels lists {len(labels)} labels, but the estimator has {len(classes)}: leave it out."
+                )
+        else:
+            label_column(y_true, "y_true")
+
+    def _completed(self, classes, takes):
+        """Return the options, with the labels that an estimator has."""
+        options = dict(self.options)
         if classes is not None and "labels" in takes:
             options.setdefault("labels", classes)
         if classes is not None and "pos_label" in takes and len(classes) == 2:
@@ -114,17 +144,8 @@ class PrivateScorer:
 
     def _response(self, estimator, X, pos_label):
         """Return an estimator's response to rows, as a single column for two classes."""
-        methods = self.response_method
-        methods = (methods,) if isinstance(methods, str) else methods
-        for method in methods:
-            if hasattr(estimator, method):
-                response = getattr(estimator, method)(X)
-                break
-        else:
-            raise AttributeError(
-                f"{type(estimator).__name__} has none of {', '.join(methods)}: choose another "
-                "response_method."
-            )
+        method = self._method_of(estimator)
+        response = getattr(estimator, method)(X)
         if method == "predict" or getattr(estimator, "classes_", None) is None:
             return response
         second = pos_label is None or pos_label == estimator.classes_[-1]
@@ -132,6 +153,18 @@ class PrivateScorer:
         if two_columns and self.score_func is not dp_log_loss:
             return response[:, 1 if second else 0]
         return response if second or np.ndim(response) == 2 else -response
+
+    def _method_of(self, estimator):
+        """Return the name of the method that responds to rows."""
+        methods = self.response_method
+        methods = (methods,) if isinstance(methods, str) else methods
+        for method in methods:
+            if hasattr(estimator, method):
+                return method
+        raise AttributeError(
+            f"{type(estimator).__name__} has none of {', '.join(methods)}: choose another "
+            "response_method."
+        )
 
     def __repr__(self):
         return (

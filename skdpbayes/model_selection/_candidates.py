@@ -1,11 +1,12 @@
 """Candidates of a private selection, drawn from public distributions, each with its part of the budget."""
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 
 from ..pipeline._leaks import is_private
+from ..pipeline._rehearsal import labels_of, rehearse
 from ._total import planned_cost, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
@@ -41,12 +42,29 @@ def draw_candidate(search, plan, generator):
     return params, candidate.set_params(**changes)
 
 
-def check_candidate(candidate, plan, X):
-    """Raise a ValueError if the plan does not cover the cost of a candidate."""
-    final, shape = spending_step(candidate), np.shape(X)
-    if len(shape) == 2 and plan.budget.neighboring_relation == "replace_one":
+def check_candidate(candidate, plan, scorer, X, y, parts):
+    """Raise what a fit or a score of a candidate would raise, or a ValueError if the plan does not cover them.
+
+    Parameters
+    ----------
+    candidate : estimator
+    plan : SelectionPlan
+    scorer : PrivateScorer
+    X, y
+        The whole table.
+    parts : (ndarray, ndarray)
+        The rows to fit on and the rows to score on.
+    """
+    final = spending_step(candidate)
+    n_columns, classes = rehearse(candidate, X, y)[1:]
+    train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
+    if classes is not None:
+        classes = labels_of(candidate, train)
+    scorer._check(candidate, classes, None if y is None else test)
+    if n_columns is not None:
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
-        refuse_unless_covered(planned_cost(candidate, plan.n_train, shape[1], n_classes), plan)
+        n_classes = n_classes if classes is None else len(classes)
+        refuse_unless_covered(planned_cost(final, plan.n_train, n_columns, n_classes), plan)
 
 
 def refuse_unless_covered(cost, plan):

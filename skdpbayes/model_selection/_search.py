@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from .._checks import check_sizes
+from .._checks import check_sizes, table_shape
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
@@ -266,27 +266,30 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         Raises
         ------
-        ValueError
-            If a parameter is invalid, or if the plan does not cover the cost of a candidate.
+        ValueError, TypeError, AttributeError
+            If a parameter, the rows or the labels are invalid for a candidate that was drawn, if it does not
+            have the score, or if the plan does not cover its cost. Nothing is spent.
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         RuntimeError
-            If all candidates fail; the plan is spent.
+            If all candidates fail all the same; the plan is spent.
         """
         X, y = indexable(X, y)
+        table_shape(X)
         replaces = self.neighboring_relation == "replace_one"
         plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)
         candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
+        parts = self._parts(_num_samples(X), plan, generator)
         for _, candidate in candidates:
-            check_candidate(candidate, plan, X)
+            check_candidate(candidate, plan, self._scorer(), X, y, parts)
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
         reservations = reserve(plan, self)
         try:
-            best = self._best_of(candidates, scorer, X, y, plan, generator)
+            best = self._best_of(candidates, scorer, X, y, parts, plan, generator)
         except BaseException:
             reservations.close("failed")
             raise
@@ -295,19 +298,19 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         reservations.close("failed" if failed else "completed")
         if failed:
             raise RuntimeError(
-                "every candidate failed, and the plan is spent. The reason is not shown, because an error "
-                "may quote rows: to find it, fit the estimator on synthetic rows."
+                "every candidate failed, and the plan is spent, although parameters, rows, labels and scoring "
+                "were found valid. The reason is not shown, because an error may quote rows: to find it, fit "
+                "the estimator on synthetic rows."
             )
         return self._keep(best, scorer, plan)
 
-    def _best_of(self, candidates, scorer, X, y, plan, generator):
+    def _best_of(self, candidates, scorer, X, y, parts, plan, generator):
         """Return the ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
-        train, test = self._parts(_num_samples(X), plan, generator)
-        parts = [_safe_indexing(X, rows) for rows in (train, test)]
-        targets = [None if y is None else _safe_indexing(y, rows) for rows in (train, test)]
+        tables = [_safe_indexing(X, rows) for rows in parts]
+        targets = [None if y is None else _safe_indexing(y, rows) for rows in parts]
         best = None
         for params, candidate in candidates:
-            score = self._run(candidate, scorer, parts, targets, plan)
+            score = self._run(candidate, scorer, tables, targets, plan)
             # Ties are broken at random, also among failed candidates.
             rank = score, generator.random()
             if best is None or rank > best[0]:
@@ -328,12 +331,17 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         options = {"epsilon": plan.score_epsilon, "delta": None}
         if self.random_state is not None:
             options["random_state"] = RandomState(generator.integers(2**32, size=4))
+        return self._scorer().with_options(**options)
+
+    def _scorer(self):
+        """Return the scorer before the search has set its epsilon."""
+        relation = self.neighboring_relation
         if not isinstance(self.scoring, PrivateScorer):
-            options["neighboring_relation"] = self.neighboring_relation
-            return make_private_scorer(self.scoring or "accuracy", **options)
-        if self.scoring.neighboring_relation != self.neighboring_relation:
+            name = self.scoring or "accuracy"
+            return make_private_scorer(name, epsilon=1.0, neighboring_relation=relation)
+        if self.scoring.neighboring_relation != relation:
             raise ValueError("scoring and the search differ in neighboring_relation: change one.")
-        return self.scoring.with_options(**options)
+        return self.scoring
 
     def _parts(self, n_samples, plan, generator):
         """Return the rows to fit on and the rows to score on."""

@@ -56,18 +56,41 @@ def is_free(step):
 
 
 def leaks(step, is_sparse=False):
-    """Return one message for each step that may leak; ``is_sparse`` refers to the table."""
+    """Return one message for each step that may leak; ``is_sparse`` refers to the table.
+
+    Steps that a private pipeline names in ``learns_nothing`` are left out.
+    """
+    fixed = getattr(step, "learns_nothing", None)
+    return [text for path, text in _leaks(step, is_sparse, "") if path not in (fixed or ())]
+
+
+def paths_without_budget(step, path=""):
+    """Return the names of all steps that have no budget, those of inner steps joined by ``__``."""
+    found = []
+    for name, one in children(step) or ():
+        if one is not None and not isinstance(one, str) and not is_private(one):
+            found += [path + name, *paths_without_budget(one, f"{path}{name}__")]
+    return found
+
+
+def _leaks(step, is_sparse, path):
+    """Return [(name of the step, message)]."""
     if step is None or isinstance(step, str):
         return []
-    held = children(step)
+    own, held = path.removesuffix("__"), children(step)
     if held is not None:
-        inner = [text for _, one in held for text in leaks(one, is_sparse)]
-        return _selections(step) + _densities(step, is_sparse) + inner
+        told = [(own, text) for text in _selections(step) + _densities(step, is_sparse)]
+        return told + [t for name, one in held for t in _leaks(one, is_sparse, f"{path}{name}__")]
     if is_private(step) or _learns_nothing(step):
         return []
     name = type(step).__name__
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
-    return [f"{name} may learn from the rows without noise: use {remedy}."]
+    if own and (name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")):
+        remedy += (
+            "; or, if it learns nothing from these rows and transforms each by itself, name it in the private "
+            f"pipeline's learns_nothing=[{own!r}]"
+        )
+    return [(own, f"{name} may learn from the rows without noise: use {remedy}.")]
 
 
 def _selections(step):

@@ -1,40 +1,52 @@
 """A Pipeline whose private steps share one budget, with warnings about steps that may leak.
 
-plan (public numbers) -> reserve the whole budget -> fit the steps, each with its part
+plan (public numbers) -> rehearse, which refuses -> reserve the whole budget -> fit the steps, each with its part
 """
 
 import warnings
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline, _name_estimators
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.metaestimators import available_if
 
-from .._checks import check_sizes
+from .._checks import check_sizes, table_shape
 from .._estimator.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import reserve
 from ..privacy.vouchers import vouchers
-from ._leaks import leaks
+from ._leaks import leaks, paths_without_budget
 from ._plan import PipelinePlan, plan_pipeline
+from ._rehearsal import rehearse
+
+
+def _transforms(pipeline):
+    last = pipeline._final_estimator
+    return last == "passthrough" or hasattr(last, "transform")
+
+
+def _predicts(pipeline):
+    return hasattr(pipeline._final_estimator, "predict")
 
 
 class PrivatePipeline(Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
-    A fit sets ``epsilon`` and ``delta`` of every spending step, including those inside a
-    ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and the last
-    one gets the rest.
+    During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
+    inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and the
+    last one gets the rest.
 
     Parameters
     ----------
     steps : list of (str, estimator)
-        As for scikit-learn's Pipeline.
+        As for scikit-learn's Pipeline. Spending steps keep the default ``epsilon`` and ``delta``; one that is
+        set in a step is refused.
     epsilon : float, default=1.0
         Upper limit of the privacy loss of all steps together.
     delta : float, default=None
@@ -45,6 +57,10 @@ class PrivatePipeline(Pipeline):
         step, and divides the rest among the others in proportion to their numbers of columns.
     strict : bool, default=False
         Whether steps that may leak raise an error instead of a warning.
+    learns_nothing : list of str, default=None
+        Names of steps for which you vouch: they learn nothing from these rows, and transform each row by
+        itself. An example is a ``FrozenEstimator`` that was fitted on public rows. Names of inner steps
+        are joined by ``__``.
     max_rows_per_group : int, default=None
         With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
         each person, chosen at random and the same in all steps. The costs that steps report themselves are
@@ -62,6 +78,12 @@ class PrivatePipeline(Pipeline):
         The cost as numbers.
     """
 
+    _parameter_constraints = {
+        **Pipeline._parameter_constraints,
+        "strict": ["boolean"],
+        "learns_nothing": [None, list, tuple],
+    }
+
     def __init__(
         self,
         steps: list[tuple[str, Any]],
@@ -70,6 +92,7 @@ class PrivatePipeline(Pipeline):
         delta: float | None = None,
         shares: dict[str, float] | None = None,
         strict: bool = False,
+        learns_nothing: list[str] | None = None,
         max_rows_per_group: int | None = None,
         memory: Any = None,
         verbose: bool = False,
@@ -79,7 +102,14 @@ class PrivatePipeline(Pipeline):
         self.delta = delta
         self.shares = shares
         self.strict = strict
+        self.learns_nothing = learns_nothing
         self.max_rows_per_group = max_rows_per_group
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        steps = [step for _, step in self.steps if hasattr(step, "__sklearn_tags__")]
+        tags.non_deterministic = any(get_tags(step).non_deterministic for step in steps)
+        return tags
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the routing of metadata: ``groups`` to the pipeline itself, others to its steps."""
@@ -104,8 +134,18 @@ class PrivatePipeline(Pipeline):
         ValueError
             If no step is private, or if a number of columns that is needed is not known beforehand.
         """
+        self._check_parameters()
         check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
+
+    def _check_parameters(self):
+        self._validate_params()
+        self._validate_steps()
+        paths = paths_without_budget(self)
+        if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
+            raise ValueError(
+                f"learns_nothing names {unknown}, but the steps without a budget are {paths}."
+            )
 
     def fit(
         self,
@@ -138,28 +178,102 @@ class PrivatePipeline(Pipeline):
 
         Raises
         ------
-        ValueError
-            If a step may leak and ``strict`` is set, or if the budget cannot be split. Nothing is spent.
+        ValueError, TypeError
+            If a step may leak and ``strict`` is set, if the budget cannot be split, or if a step would refuse
+            its rows or labels, as far as that is known before a release. Nothing is spent.
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
+        self._check_parameters()
+        n_rows, n_columns = table_shape(X)
         self._report_leaks(issparse(X))
-        n_columns = X.shape[1] if hasattr(X, "shape") else len(X[0])
+        persons = check_groups(groups, self.max_rows_per_group, n_rows)
+        n_samples = n_rows if persons is None else int(persons.max()) + 1
         table = X if hasattr(X, "shape") else None
-        persons = check_groups(groups, self.max_rows_per_group, _num_samples(X))
-        n_samples = _num_samples(X) if persons is None else int(persons.max()) + 1
         plan = plan_pipeline(self, n_samples, n_columns, table)
         for text in plan.warnings:
             warnings.warn(text, UserWarning, stacklevel=2)
-        if persons is not None:
-            if params:
-                raise ValueError(
-                    f"{sorted(params)} cannot be used together with groups: leave out one of them."
-                )
-            kept = choose_rows(persons, self.max_rows_per_group, None)
-            X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
-        for path, (epsilon, delta) in plan.steps.items():
-            self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
+        if persons is not None and params:
+            raise ValueError(
+                f"{sorted(params)} cannot be used together with groups: leave out one of them."
+            )
+        with self._parts_of_budget(plan):
+            # All rows, also those that would not be chosen.
+            rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
+            if persons is not None:
+                kept = choose_rows(persons, self.max_rows_per_group, None)
+                X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
+            self._fit_within(plan, X, y, params)
+        self.plan_ = plan
+        self.privacy_cost_ = plan.cost
+        self.spent_epsilon_ = plan.epsilon
+        self.spent_delta_ = plan.delta
+        return self
+
+    @available_if(_transforms)
+    def fit_transform(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> MatrixLike:
+        """Fit, and transform the same rows. Only if the last step transforms.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+        **params : dict
+
+        Returns
+        -------
+        Xt : ndarray
+            All rows, also those that were not chosen from their person's.
+        """
+        return self.fit(X, y, groups, **params).transform(X)
+
+    @available_if(_predicts)
+    def fit_predict(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> np.ndarray:
+        """Fit, and predict the same rows. Only if the last step predicts.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+        **params : dict
+
+        Returns
+        -------
+        y_pred : ndarray
+        """
+        return self.fit(X, y, groups, **params).predict(X)
+
+    @contextmanager
+    def _parts_of_budget(self, plan):
+        """Give all spending steps their parts, and then their own parameters: a fit changes none."""
+        parts = {
+            f"{path}__{name}": value
+            for path, part in plan.steps.items()
+            for name, value in zip(("epsilon", "delta"), part, strict=True)
+        }
+        given = self.get_params()
+        self.set_params(**parts)
+        try:
+            yield
+        finally:
+            self.set_params(**{name: given[name] for name in parts})
+
+    def _fit_within(self, plan, X, y, params):
+        """Charge a plan, and fit the steps."""
         reservations = reserve(plan, self)
         try:
             with vouchers(self._paid_steps(plan)):
@@ -172,44 +286,9 @@ class PrivatePipeline(Pipeline):
             )
             raise
         reservations.close("completed")
-        self.plan_ = plan
-        self.privacy_cost_ = plan.cost
-        self.spent_epsilon_ = plan.epsilon
-        self.spent_delta_ = plan.delta
-        return self
-
-    def fit_transform(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> MatrixLike:
-        """Fit, and transform the same rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-        **params : dict
-
-        Returns
-        -------
-        Xt : ndarray
-        """
-        return self.fit(X, y, **params).transform(X)
-
-    def fit_predict(self, X: MatrixLike, y: ArrayLike | None = None, **params: Any) -> np.ndarray:
-        """Fit, and predict the same rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-        **params : dict
-
-        Returns
-        -------
-        y_pred : ndarray
-        """
-        return self.fit(X, y, **params).predict(X)
 
     def _report_leaks(self, is_sparse):
-        found = leaks(Pipeline(self.steps), is_sparse)
+        found = leaks(self, is_sparse)
         if found and self.strict:
             raise ValueError(f"{' '.join(found)} Nothing was read.")
         for text in found:
@@ -231,6 +310,7 @@ def make_private_pipeline(
     delta: float | None = None,
     shares: dict[str, float] | None = None,
     strict: bool = False,
+    learns_nothing: list[str] | None = None,
     max_rows_per_group: int | None = None,
     memory: Any = None,
     verbose: bool = False,
@@ -240,7 +320,7 @@ def make_private_pipeline(
     Parameters
     ----------
     *steps : estimators
-    epsilon, delta, shares, strict, max_rows_per_group, memory, verbose
+    epsilon, delta, shares, strict, learns_nothing, max_rows_per_group, memory, verbose
         As for `PrivatePipeline`.
 
     Returns
@@ -272,6 +352,7 @@ def make_private_pipeline(
         delta=delta,
         shares=shares,
         strict=strict,
+        learns_nothing=learns_nothing,
         max_rows_per_group=max_rows_per_group,
         memory=memory,
         verbose=verbose,

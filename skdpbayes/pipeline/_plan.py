@@ -4,6 +4,7 @@ mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last,
 the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
 """
 
+import inspect
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -114,6 +115,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
             "sklearn.base.clone(step) in the other places."
         )
     _check_limits(pipeline, found)
+    _check_own_budgets(found)
     n_samples = public_size(found[-1][1], n_samples)
     delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
     budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
@@ -123,6 +125,23 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         return plan(budget)
     _check_sizes_are_private(budget.neighboring_relation, pipeline.max_rows_per_group)
     return plan_for_persons(plan, budget, pipeline.max_rows_per_group)
+
+
+def _check_own_budgets(found):
+    """Raise a ValueError if a step has a budget of its own, which a fit would not keep to."""
+    own = []
+    for path, step, _ in found:
+        parameters = inspect.signature(type(step)).parameters
+        for name in {"epsilon", "delta"} & set(parameters):
+            default, value = parameters[name].default, getattr(step, name)
+            if default is not inspect.Parameter.empty and value != default:
+                own.append(f"{path}__{name}={value!r}")
+    if own:
+        raise ValueError(
+            f"{', '.join(sorted(own))}: a private pipeline splits its own epsilon and delta over its steps, and "
+            "would ignore those of a step. Leave them at their defaults, and set those of the pipeline; its "
+            f"shares decide who gets how much, e.g. shares={{{found[0][0]!r}: 0.1}}."
+        )
 
 
 def _check_limits(pipeline, found):

@@ -118,6 +118,20 @@ class PrivateTransformerMixin(VoucherHolder):
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         return self._plan(n_samples, int(n_features), budget)
 
+    def _rehearse(self, X, y=None):
+        """Do what a fit does before it is charged, on a copy, and learn made-up values instead of a release.
+
+        The estimator has ``_read``, which validates what `fit` is given, ``_prepared``, which returns what
+        else a fit needs, and ``_make_up``, which sets what it would learn.
+
+        Returns
+        -------
+        public : bool
+            Whether the number of output columns does not depend on what a fit releases.
+        """
+        with self._read(X) as table:
+            return self._make_up(table.n_features, *self._prepared(X, table))
+
     def _planned(self, name, n_samples, n_features, budget, cost, **extra):
         """Return a plan; without privacy the cost is infinite, unless nothing is learnt."""
         if not budget.is_private and cost is not None:

@@ -124,6 +124,19 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             details={"log_odds_range": level},
         )
 
+    def _read(self, X):
+        self._validate_params()
+        return read_table(self, X, **_KINDS)
+
+    def _prepared(self, X, table):
+        if not np.isfinite(self.fill_value):
+            raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
+        return (self.privacy_plan(table.n_samples, table.n_features),)
+
+    def _make_up(self, n_features, plan):
+        self.statistics_ = np.zeros(n_features)
+        return True
+
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Learn medians, or check the number of columns.
 
@@ -144,12 +157,9 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
-        self._validate_params()
-        with read_table(self, X, **_KINDS) as table:
+        with self._read(X) as table:
             n_features = table.n_features
-            if not np.isfinite(self.fill_value):
-                raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
-            plan = self.privacy_plan(table.n_samples, n_features)
+            (plan,) = self._prepared(X, table)
             generator = self._spend(plan)
             statistics = np.full(n_features, float(self.fill_value))
             if self.strategy == "median":

@@ -182,6 +182,19 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             warnings=warnings,
         )
 
+    def _read(self, X):
+        self._validate_params()
+        return read_table(self, X, validate=categories_of)
+
+    def _prepared(self, X, table):
+        names = getattr(self, "feature_names_in_", None)
+        lists = self._public_lists(names, table.n_features)
+        return lists, self.privacy_plan(table.n_samples, table.n_features)
+
+    def _make_up(self, n_features, lists, plan):
+        self.categories_ = [one or [] for one in lists]
+        return None not in lists
+
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Find the categories.
 
@@ -202,11 +215,8 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
-        self._validate_params()
-        with read_table(self, X, validate=categories_of) as table:
-            names = getattr(self, "feature_names_in_", None)
-            lists = self._public_lists(names, table.n_features)
-            plan = self.privacy_plan(table.n_samples, table.n_features)
+        with self._read(X) as table:
+            lists, plan = self._prepared(X, table)
             generator = self._spend(plan)
             self.categories_ = [
                 _frequent(table.count(_count, j), plan.details, generator) if one is None else one

@@ -178,6 +178,18 @@ class DPQuantileScaler(
         checked = BoundedScaler(*self.bounds).fit(X)
         return list(zip(checked.lower_, checked.upper_, strict=True))
 
+    def _read(self, X):
+        self._validate_params()
+        return read_table(self, X, **_KINDS)
+
+    def _prepared(self, X, table):
+        bounds = self._public_bounds(example_of(X), table.n_features)
+        return bounds, self.privacy_plan(table.n_samples, table.n_features)
+
+    def _make_up(self, n_features, bounds, plan):
+        self.lower_, self.upper_ = -np.ones(n_features), np.ones(n_features)
+        return True
+
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Learn the bounds.
 
@@ -198,10 +210,8 @@ class DPQuantileScaler(
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
-        self._validate_params()
-        with read_table(self, X, **_KINDS) as table:
-            bounds = self._public_bounds(example_of(X), table.n_features)
-            plan = self.privacy_plan(table.n_samples, table.n_features)
+        with self._read(X) as table:
+            bounds, plan = self._prepared(X, table)
             generator = self._spend(plan)
             quantiles, level = plan.details["quantiles"], plan.details["log_odds_range"]
             drawn = []

@@ -223,7 +223,7 @@ def test_of_searches_on_growing_parts_no_total_is_claimed():
 
 
 def test_a_private_pipeline_is_charged_its_own_budget():
-    pipeline = make_private_pipeline(BoundedScaler(), Cheap(epsilon=0.1), delta=DELTA, epsilon=3.0)
+    pipeline = make_private_pipeline(BoundedScaler(), Cheap(), delta=DELTA, epsilon=3.0)
     with pytest.raises(ValueError, match="private pipeline"):
         search_of(pipeline, {"cheap__cut": [0.0]}).fit(X, y)
     scorer = make_private_scorer("accuracy", epsilon=0.1)

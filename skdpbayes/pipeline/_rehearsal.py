@@ -1,0 +1,201 @@
+"""A fit without its releases, so that what a step would refuse is refused before the budget is charged.
+
+    free steps run; private steps validate, plan, and learn made-up values; nothing is released
+
+It works on copies and goes as far as columns are public. Behind a step whose output is not known without a
+release, such as private lists of categories, only the number of rows and what belongs to them are checked.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_consistent_length
+
+from .._collections import in_memory, is_collection
+from .._estimator.validation import _without_cells
+from ._leaks import children, is_private, leaks
+
+
+class Rehearsal(NamedTuple):
+    """What is known without a release.
+
+    Attributes
+    ----------
+    output : table or None
+        Made-up output of a transformer, with the right columns and missing values.
+    n_columns : int or None
+        Number of columns that reach the last step.
+    classes : ndarray or None
+        The labels that the last step would have.
+    """
+
+    output: Any = None
+    n_columns: int | None = None
+    classes: np.ndarray | None = None
+
+
+def rehearse(step, X, y=None, params=None, fixed=()):
+    """Do what a fit does before it is charged, with copies of all steps.
+
+    Parameters
+    ----------
+    step : estimator
+        A private estimator, or a pipeline.
+    X, y
+        As for its `fit`.
+    params : dict, default=None
+        Other arguments of its `fit`.
+    fixed : collection of str, default=()
+        Names of steps that learn nothing, in the user's word.
+
+    Returns
+    -------
+    rehearsal : Rehearsal
+
+    Raises
+    ------
+    ValueError, TypeError
+        What the fit would raise. No error quotes a cell of the table.
+    """
+    if y is not None and not is_collection(X):
+        check_consistent_length(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # The fit itself shows them.
+        return _rehearse(step, X, y, params or {}, frozenset(fixed), "")
+
+
+def labels_of(estimator, y):
+    """Return the labels that the last step of a fit would find in ``y``, or None without labels."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return _rehearse_rows(estimator, y, {})
+
+
+def _rehearse(step, X, y, params, fixed, path):
+    """Return the `Rehearsal` of a step; ``X`` is None if nothing is known about its columns."""
+    if step is None or isinstance(step, str):
+        return Rehearsal(output=X)
+    if isinstance(step, Pipeline):
+        return _rehearse_pipeline(step, X, y, params, fixed, path)
+    if isinstance(step, ColumnTransformer | FeatureUnion):
+        return Rehearsal() if X is None else _rehearse_branches(step, X, y, fixed, path)
+    if y is None and _needs_labels(step):
+        raise ValueError(
+            f"This {type(step).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    if X is None:
+        return Rehearsal(classes=_rehearse_rows(step, y, params))
+    if is_private(step):
+        return _rehearse_private(step, X, y, params)
+    name = path.removesuffix("__")
+    if not hasattr(step, "transform") or (name not in fixed and leaks(step)):
+        return Rehearsal(n_columns=_width(X))
+    return Rehearsal(output=_transformed(clone(step), X, y, params))
+
+
+def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
+    pipeline._validate_steps()
+    routed = pipeline._check_method_params(method="fit", props=params)
+    found = Rehearsal(output=X)
+    for name, step in pipeline.steps:
+        X = found.output
+        named = {} if step is None or isinstance(step, str) else routed[name]
+        given = named.get("fit") or named.get("fit_transform") or {}
+        found = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
+    return found
+
+
+def _rehearse_branches(step, X, y, fixed, path):
+    """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
+    copy = clone(step)
+    known = []
+    stand_ins = {
+        name: _StandIn(one, f"{path}{name}__", fixed, known)
+        for name, one in children(copy)
+        if one is not None and not isinstance(one, str)
+    }
+    # Without other processes, in which nothing would be noted.
+    copy.set_params(n_jobs=None, verbose=False, **stand_ins)
+    output = copy.fit_transform(X, y)
+    return Rehearsal(output=output if all(known) else None)
+
+
+def _rehearse_private(step, X, y, params):
+    if not hasattr(step, "_rehearse"):
+        return Rehearsal(
+            n_columns=_width(X)
+        )  # An estimator from elsewhere, of which only plans are known.
+    copy = clone(step)
+    if hasattr(copy, "transform"):
+        return Rehearsal(output=copy.transform(X) if copy._rehearse(X, y, **params) else None)
+    return Rehearsal(n_columns=_width(X), classes=copy._rehearse(X, y, **params))
+
+
+def _rehearse_rows(step, y, params):
+    """Return the labels of an estimator that gets rows of unknown columns."""
+    if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
+        return None
+    y = in_memory(y)
+    return clone(step)._rehearse(np.zeros((_num_samples(y), 1)), y, planned=False, **params)
+
+
+def _transformed(step, X, y, params):
+    """Return what a step that learns nothing makes of rows."""
+    try:
+        if hasattr(step, "fit_transform"):
+            return step.fit_transform(X, y, **params)
+        return step.fit(X, y, **params).transform(X)
+    except Exception as error:
+        kind = type(error) if isinstance(error, TypeError | ValueError) else ValueError
+        told = str(error) if type(step).__module__.startswith("skdpbayes.") else None
+        told = told or _without_cells(str(error))
+    # Outside the handler, so that an error that may quote a cell is not chained to this one.
+    raise kind(
+        told
+        or f"{type(step).__name__} refuses the rows that reach it. Its message is not shown, because it may "
+        "quote them: fit the step on made-up rows of the same columns and types."
+    )
+
+
+def _needs_labels(step):
+    return hasattr(step, "__sklearn_tags__") and get_tags(step).target_tags.required
+
+
+def _width(X):
+    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+    return shape[1] if len(shape) == 2 else None
+
+
+def _has_transform(stand_in):
+    return hasattr(stand_in.step, "transform")
+
+
+class _StandIn(BaseEstimator):
+    """A branch that is rehearsed where it would be fitted; it notes whether its columns are known."""
+
+    def __init__(self, step, path, fixed, known):
+        self.step = step
+        self.path = path
+        self.fixed = fixed
+        self.known = known
+
+    def __sklearn_clone__(self):
+        return self
+
+    def fit(self, X, y=None):
+        return self
+
+    def fit_transform(self, X, y=None):
+        output = _rehearse(self.step, X, y, {}, self.fixed, self.path).output
+        self.known.append(output is not None)
+        return np.zeros((_num_samples(X), 1)) if output is None else output
+
+    @available_if(_has_transform)
+    def transform(self, X):
+        return self.fit_transform(X)

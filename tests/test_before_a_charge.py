@@ -1,0 +1,536 @@
+"""What a private pipeline can be told before a release, it is told before anything is charged."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from cheap import Cheap
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
+
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes.exceptions import PrivacyLeakWarning
+from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.model_selection import total_privacy_cost
+from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
+from skdpbayes.pipeline._rehearsal import rehearse
+from skdpbayes.preprocessing import (
+    BoundedScaler,
+    DPImputer,
+    DPOneHotEncoder,
+    DPQuantileScaler,
+    RowNormClipper,
+)
+from skdpbayes.privacy import PrivacyLedger
+
+N = 400
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, 3))
+y = (X[:, 0] > 0).astype(int)
+FRAME = pd.DataFrame(X, columns=list("abc")).assign(region=np.where(y, "north", "south"))
+SECRET = "secret-4711"
+
+
+def with_cell(value, kind=float):
+    table = X.astype(kind)
+    table[7, 1] = value
+    return table
+
+
+def logistic(**options):
+    return DPBayesianLogisticRegression(classes=[0, 1], random_state=0, **options)
+
+
+def scaled(*steps, **options):
+    return make_private_pipeline(DPQuantileScaler(), *steps, delta=1e-5, **options)
+
+
+def encoded(last):
+    """Return a pipeline whose columns are not known before a release."""
+    columns = make_column_transformer(
+        (DPQuantileScaler(), list("abc")), (DPOneHotEncoder(), ["region"])
+    )
+    return make_private_pipeline(columns, last, delta=1e-5)
+
+
+class Blind(BaseEstimator):
+    """It can be fitted, but does not transform."""
+
+    def fit(self, X, y=None):
+        return self
+
+
+def listed(*steps):
+    return PrivatePipeline(list(steps), delta=1e-5)
+
+
+REFUSED = {
+    "NaN behind a scaler": (lambda: scaled(logistic()).fit(with_cell(np.nan), y), "DPImputer"),
+    "NaN behind two": (
+        lambda: scaled(BoundedScaler(), logistic()).fit(with_cell(np.nan), y),
+        "DPImputer",
+    ),
+    "NaN in one branch": (
+        lambda: make_private_pipeline(
+            make_column_transformer(
+                (make_pipeline(DPQuantileScaler(), DPImputer()), [0]), (DPQuantileScaler(), [1, 2])
+            ),
+            logistic(),
+        ).fit(with_cell(np.nan), y),
+        "DPImputer",
+    ),
+    "infinity": (lambda: scaled(logistic()).fit(with_cell(np.inf), y), "infinity"),
+    "infinity behind a private step": (
+        lambda: make_private_pipeline(
+            ColumnTransformer([("a", DPQuantileScaler(), [0])], remainder="passthrough"), logistic()
+        ).fit(with_cell(np.inf), y),
+        "infinity",
+    ),
+    "text": (lambda: scaled(logistic()).fit(with_cell(SECRET, object), y), "X holds text"),
+    "text in a free step": (
+        lambda: make_private_pipeline(Normalizer(), DPQuantileScaler(), logistic()).fit(
+            with_cell(SECRET, object), y
+        ),
+        "X holds text",
+    ),
+    "text in a function": (
+        lambda: make_private_pipeline(FunctionTransformer(np.abs), logistic()).fit(
+            with_cell(SECRET, object), y
+        ),
+        "FunctionTransformer refuses|X holds text",
+    ),
+    "objects": (lambda: scaled(logistic()).fit(with_cell(None, object) + 1j, y), "."),
+    "a column of text in a branch": (
+        lambda: make_private_pipeline(
+            make_column_transformer((DPQuantileScaler(), ["a"]), (DPImputer(), ["region"])),
+            logistic(),
+        ).fit(FRAME, y),
+        "'region'",
+    ),
+    "a short y": (lambda: scaled(logistic()).fit(X, y[:-1]), "inconsistent"),
+    "a short y behind an encoder": (lambda: encoded(logistic()).fit(FRAME, y[:-1]), "inconsistent"),
+    "no y": (lambda: scaled(logistic()).fit(X), "requires y"),
+    "no y behind an encoder": (lambda: encoded(logistic()).fit(FRAME), "requires y"),
+    "no y, an estimator from elsewhere": (lambda: scaled(Cheap()).fit(X), "requires y"),
+    "a label that is not declared": (
+        lambda: scaled(logistic()).fit(X, np.where(y, SECRET, "no")),
+        "not in classes",
+    ),
+    "such a label behind an encoder": (
+        lambda: encoded(logistic()).fit(FRAME, np.where(y, 2, 0)),
+        "not in classes",
+    ),
+    "such a label in an inner pipeline": (
+        lambda: make_private_pipeline(
+            DPQuantileScaler(), make_pipeline(DPImputer(), logistic())
+        ).fit(X, y + 1),
+        "not in classes",
+    ),
+    "a missing label": (
+        lambda: scaled(logistic()).fit(X, np.where(X[:, 1] > 2, np.nan, y)),
+        "without a label",
+    ),
+    "one class": (
+        lambda: scaled(DPBayesianLogisticRegression()).fit(X, 0 * y),
+        "needs two",
+    ),
+    "labels that are numbers": (
+        lambda: scaled(DPBayesianLogisticRegression()).fit(X, X[:, 0]),
+        "continuous",
+    ),
+    "negative weights": (
+        lambda: scaled(logistic()).fit(X, y, dpbayesianlogisticregression__sample_weight=-1.0 - y),
+        "sample_weight",
+    ),
+    "too few weights": (
+        lambda: encoded(logistic()).fit(
+            FRAME, y, dpbayesianlogisticregression__sample_weight=np.ones(N - 1)
+        ),
+        "sample_weight",
+    ),
+    "weights that a sampler refuses": (
+        lambda: scaled(logistic(sampler="dp_mh")).fit(
+            X, y, dpbayesianlogisticregression__sample_weight=np.ones(N)
+        ),
+        "weight",
+    ),
+    "weights of a network": (
+        lambda: scaled(DPBayesianMLPClassifier((4,))).fit(
+            X, y, dpbayesianmlpclassifier__sample_weight=np.ones(N)
+        ),
+        "sample_weight",
+    ),
+    "more classes than a plan allows": (
+        lambda: scaled(DPBayesianLogisticRegression(sampler="noise_aware")).fit(
+            X, np.arange(N) % 100
+        ),
+        "coefficients",
+    ),
+    "an argument for no step": (lambda: scaled(logistic()).fit(X, y, weight=1), "weight"),
+    "two steps of one name": (
+        lambda: listed(("a", DPQuantileScaler()), ("a", logistic())).fit(X, y),
+        "not unique",
+    ),
+    "a step with the name of a parameter": (
+        lambda: listed(("a", DPQuantileScaler()), ("epsilon", logistic())).fit(X, y),
+        "conflict",
+    ),
+    "a name with two underscores": (
+        lambda: listed(("a__b", DPQuantileScaler()), ("c", logistic())).fit(X, y),
+        "__",
+    ),
+    "a step that does not transform": (
+        lambda: listed(("a", DPQuantileScaler()), ("b", Blind()), ("c", logistic())).fit(X, y),
+        "transform",
+    ),
+    "a branch that does not transform": (
+        lambda: make_private_pipeline(
+            make_column_transformer((DPQuantileScaler(), [0]), (Blind(), [1])), logistic()
+        ).fit(X, y),
+        "transform",
+    ),
+    "a class instead of a step": (
+        lambda: listed(("a", DPQuantileScaler()), ("b", DPImputer), ("c", logistic())).fit(X, y),
+        "instance",
+    ),
+    "no steps": (lambda: PrivatePipeline([]).fit(X, y), "empty"),
+    "steps of another type": (lambda: PrivatePipeline({"a": logistic()}).fit(X, y), "steps"),
+    "no memory": (lambda: scaled(logistic(), memory=3).fit(X, y), "memory"),
+    "an imputer of NaN": (
+        lambda: scaled(DPImputer(fill_value=np.nan), logistic()).fit(X, y),
+        "fill_value",
+    ),
+    "bounds of two columns": (
+        lambda: scaled(BoundedScaler([0, 0], [1, 1]), logistic()).fit(X, y),
+        "3 columns",
+    ),
+    "lists of two columns": (
+        lambda: make_private_pipeline(
+            DPQuantileScaler(), DPOneHotEncoder(categories=[[0.0], [1.0]]), logistic()
+        ).fit(X, y),
+        "2 lists",
+    ),
+    "a column that there is not": (
+        lambda: make_private_pipeline(
+            make_column_transformer((DPQuantileScaler(), ["a", "z"])), logistic()
+        ).fit(FRAME, y),
+        "column",
+    ),
+    "a sparse table": (lambda: scaled(logistic()).fit(sp.csr_array(X), y), "toarray"),
+    "a list of numbers": (lambda: scaled(logistic()).fit([1.0, 2.0], y[:2]), "rows and columns"),
+    "no table": (lambda: scaled(logistic()).fit(None, y), "rows and columns"),
+    "an empty list": (lambda: scaled(logistic()).fit([], []), "rows and columns"),
+    "a number": (lambda: scaled(logistic()).fit(3.0, y), "rows and columns"),
+    "no rows": (lambda: scaled(logistic()).fit(X[:0], y[:0]), "0 sample"),
+    "no columns": (lambda: scaled(logistic()).fit(X[:, :0], y), "0 feature"),
+    "a row that is not chosen": (
+        lambda: scaled(logistic(), max_rows_per_group=1).fit_predict(
+            with_cell(np.inf), y, groups=np.arange(N) // 200
+        ),
+        "infinity",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyLeakWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_costs_nothing_and_quotes_nothing(name):
+    call, message = REFUSED[name]
+    relation = "replace_one_person" if "chosen" in name else "replace_one"
+    with PrivacyLedger(np.inf, 1e-5, relation) as ledger:
+        with pytest.raises((ValueError, TypeError), match=message) as caught:
+            call()
+        assert ledger.records() == []
+    error = caught.value
+    while error is not None:
+        assert SECRET not in str(error) and not hasattr(error, "__notes__")
+        error = error.__context__
+
+
+def united(*steps):
+    return FeatureUnion([(f"part{i}", step) for i, step in enumerate(steps)])
+
+
+by_name = make_column_transformer(
+    (DPQuantileScaler(), ["a", "b"]), remainder="drop", verbose_feature_names_out=False
+).set_output(transform="pandas")
+TAKEN = {
+    "a list": lambda: scaled(logistic()).fit(X.tolist(), y.tolist()),
+    "text labels": lambda: scaled(DPBayesianLogisticRegression()).fit(X, np.where(y, "a", "b")),
+    "NaN that is imputed": lambda: scaled(DPImputer(add_indicator=True), logistic()).fit(
+        with_cell(np.nan), y
+    ),
+    "a median behind a free imputer": lambda: make_private_pipeline(
+        BoundedScaler(), DPImputer("median"), logistic()
+    ).fit(with_cell(np.nan), y),
+    "columns by name behind a frame": lambda: make_private_pipeline(
+        by_name, make_column_transformer((DPImputer(), ["b", "a"])), logistic()
+    ).fit(FRAME, y),
+    "frames everywhere": lambda: in_frames(
+        lambda: scaled(DPImputer(), logistic()).fit(FRAME[list("abc")], y)
+    ),
+    "a union": lambda: make_private_pipeline(
+        united(DPQuantileScaler(), make_pipeline(BoundedScaler(), PolynomialFeatures(2))),
+        logistic(),
+    ).fit(X, y),
+    "steps behind columns that are learnt": lambda: make_private_pipeline(
+        DPOneHotEncoder(), RowNormClipper(), BoundedScaler(), logistic()
+    ).fit(FRAME[["region"]], y),
+    "public lists by name": lambda: make_private_pipeline(
+        DPOneHotEncoder(categories={"region": ["north", "south"]}), logistic()
+    ).fit(FRAME[["region"]], y),
+    "free indicators": lambda: make_private_pipeline(
+        make_column_transformer(
+            (OneHotEncoder(categories=[["north"]], handle_unknown="ignore"), ["region"]),
+            remainder=DPQuantileScaler(),
+            sparse_threshold=0,
+        ),
+        logistic(),
+    ).fit(FRAME, y),
+    "a step without a name for it": lambda: scaled("passthrough", logistic()).fit(X, y),
+    "no last step": lambda: scaled("passthrough").fit(X),
+    "a mixture without labels": lambda: scaled(DPGaussianMixturePosterior(2, n_draws=5)).fit(X),
+    "a sparse table": lambda: make_private_pipeline(RowNormClipper(), logistic()).fit(
+        sp.csr_array(X), y
+    ),
+    "weights": lambda: scaled(logistic()).fit(
+        X, y, dpbayesianlogisticregression__sample_weight=np.ones(N)
+    ),
+    "a memory": lambda: scaled(logistic(), memory=None).fit(X, y),
+}
+
+
+def in_frames(call):
+    with sklearn.config_context(transform_output="pandas"):
+        return call()
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_a_fit_takes_is_not_refused_before(name):
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        fitted = TAKEN[name]()
+    assert [one["status"] for one in ledger.records()] == ["completed"]
+    assert ledger.spent_epsilon == pytest.approx(fitted.privacy_cost_.epsilon(1e-5))
+
+
+def test_a_step_that_learns_without_noise_is_not_fitted_twice():
+    """What follows it is checked as far as that does not depend on its output."""
+    fits = []
+
+    class Counted(StandardScaler):
+        def fit(self, X, y=None):
+            fits.append(len(X))
+            return super().fit(X, y)
+
+    pipe = make_private_pipeline(Counted(), logistic())
+    with pytest.warns(PrivacyLeakWarning):
+        pipe.fit(X, y)
+    assert fits == [N]
+    with pytest.warns(PrivacyLeakWarning), pytest.raises(ValueError, match="not in classes"):
+        pipe.fit(X, y + 1)
+    assert fits == [N]
+
+
+def test_a_refused_fit_leaves_no_trace():
+    pipe = scaled(logistic())
+    before = {name: repr(value) for name, value in pipe.get_params().items()}
+    with pytest.raises(ValueError):
+        pipe.fit(X, y + 1)
+    assert {name: repr(value) for name, value in pipe.get_params().items()} == before
+    assert not any(name.endswith("_") for step in pipe for name in vars(step))
+
+
+def test_a_rehearsal_learns_nothing_from_rows():
+    """What it makes up does not depend on them, but for what is missing."""
+    columns = make_column_transformer(
+        (DPQuantileScaler(), [0]), (DPImputer("median"), [1]), (DPOneHotEncoder(), [2])
+    )
+    steps = make_pipeline(DPQuantileScaler(), DPImputer())
+    for table in (X, 1e6 * X[::-1]):
+        assert rehearse(columns, table).output is None
+        assert rehearse(make_pipeline(columns, "passthrough"), table).output is None
+        assert (abs(rehearse(steps, table).output) <= 1).all()
+    holes = with_cell(np.nan)
+    made_up = rehearse(DPQuantileScaler(), holes).output
+    np.testing.assert_array_equal(np.isnan(made_up), np.isnan(holes))
+
+
+def test_a_rehearsal_stays_in_its_process():
+    """In another one, a branch could not tell that its columns are unknown."""
+    columns = make_column_transformer((DPOneHotEncoder(), [0]), (BoundedScaler(), [1, 2]), n_jobs=2)
+    assert rehearse(columns, X).output is None
+    columns = make_column_transformer((DPImputer(), [0]), (BoundedScaler(), [1, 2]), n_jobs=2)
+    assert rehearse(columns, X).output.shape == X.shape
+
+
+# A step's own budget
+
+
+OWN = {
+    "epsilon of a scaler": (lambda: make_private_pipeline(DPQuantileScaler(epsilon=0.1), Cheap()), "dpquantilescaler__epsilon=0.1"),
+    "delta of a scaler": (lambda: make_private_pipeline(DPQuantileScaler(delta=1e-7), Cheap()), "dpquantilescaler__delta=1e-07"),
+    "of the last step": (lambda: scaled(Cheap(epsilon=0.5)), "cheap__epsilon=0.5"),
+    "without privacy": (lambda: scaled(logistic(epsilon=np.inf)), "epsilon=inf"),
+    "inside columns": (
+        lambda: make_private_pipeline(
+            make_column_transformer((DPQuantileScaler(epsilon=0.1), [0])), Cheap()
+        ),
+        "columntransformer__dpquantilescaler__epsilon=0.1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_budget_that_a_step_was_given_is_not_overwritten_in_silence(name):
+    make, message = OWN[name]
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        for call in (lambda: make().fit(X, y), lambda: make().privacy_plan(N, 3)):
+            with pytest.raises(ValueError, match=f"{message}.*shares"):
+                call()
+        assert ledger.records() == []
+
+
+def test_a_free_step_may_have_any_budget():
+    pipe = make_private_pipeline(DPImputer(epsilon=0.1), Cheap(), delta=1e-5)
+    assert list(pipe.privacy_plan(N, 3).steps) == ["cheap"]
+
+
+def test_a_fit_does_not_change_parameters_and_can_be_repeated():
+    pipe = scaled(Cheap(random_state=0), epsilon=1.0)
+    given = {name: value for name, value in pipe.get_params().items() if "__" in name}
+    first = pipe.fit(X, y).privacy_cost_
+    assert {name: pipe.get_params()[name] for name in given} == given
+    assert pipe.fit(X, y).privacy_cost_ == first == clone(pipe).fit(X, y).privacy_cost_
+    assert pipe.set_params(epsilon=2.0).fit(X, y).spent_epsilon_ == pytest.approx(2.0, rel=2e-3)
+    failing = scaled(Cheap(fails=True))
+    with pytest.raises(ValueError, match="secret"):
+        failing.fit(X, y)
+    assert failing[-1].epsilon == 1.0 and failing[0].epsilon == 1.0
+
+
+# Methods
+
+
+@pytest.mark.parametrize(
+    "last, methods",
+    [
+        (logistic(), ["fit_predict"]),
+        (DPImputer(), ["fit_transform"]),
+        ("passthrough", ["fit_transform"]),
+        (DPGaussianMixturePosterior(), ["fit_predict"]),
+    ],
+)
+def test_only_methods_that_work_are_there(last, methods):
+    pipe = scaled(last)
+    assert [name for name in ("fit_predict", "fit_transform") if hasattr(pipe, name)] == methods
+
+
+@pytest.mark.parametrize(
+    "last, method", [(logistic(), "fit_transform"), (DPImputer(), "fit_predict")]
+)
+def test_a_method_that_the_last_step_lacks_costs_nothing(last, method):
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        with pytest.raises(AttributeError, match=method):
+            getattr(scaled(last), method)(X, y)
+        assert ledger.records() == []
+
+
+class Shift(TransformerMixin, Cheap):
+    """A private transformer."""
+
+    def transform(self, X):
+        return X - self.threshold_
+
+
+def test_methods_that_fit_take_groups():
+    groups = np.arange(N) // 2
+    pipe = scaled(Shift(), max_rows_per_group=1)
+    assert pipe.fit_transform(X, y, groups=groups).shape == X.shape
+    assert pipe.privacy_cost_.neighboring_relation == "replace_one_person"
+    pipe = scaled(logistic(), max_rows_per_group=1)
+    assert pipe.fit_predict(X, y, groups).shape == (N,)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = scaled(Shift(), max_rows_per_group=1).set_fit_request(groups=True)
+        assert pipe.fit_transform(X, y, groups=groups).shape == X.shape
+
+
+# Steps for which the user vouches
+
+
+class Embedding(TransformerMixin, BaseEstimator):
+    """A fixed map of another package."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.tanh(X)
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+FROZEN = FrozenEstimator(StandardScaler().fit(rng.normal(size=(50, 3))))
+
+
+@pytest.mark.parametrize("step", [FROZEN, Embedding()], ids=["frozen", "elsewhere"])
+def test_what_the_user_vouches_for_passes_and_nothing_else(step):
+    name = type(step).__name__.lower()
+    options = {"strict": True, "delta": 1e-5}
+    with pytest.raises(ValueError, match=rf"learns_nothing=\['{name}'\]"):
+        make_private_pipeline(step, logistic(), **options).fit(X, y)
+    pipe = make_private_pipeline(step, logistic(), learns_nothing=[name], **options).fit(X, y)
+    assert total_privacy_cost(pipe) == pipe.privacy_cost_
+    inner = make_column_transformer((step, [0, 1, 2]))
+    path = f"columntransformer__{name}"
+    for names, passes in (([path], True), (["columntransformer"], False)):
+        pipe = make_private_pipeline(inner, logistic(), learns_nothing=names, **options)
+        if passes:
+            pipe.fit(X, y)
+        else:
+            with pytest.raises(ValueError, match="may learn"):
+                pipe.fit(X, y)
+    with pytest.raises(ValueError, match="StandardScaler"):
+        make_private_pipeline(
+            step, StandardScaler(), logistic(), learns_nothing=[name], **options
+        ).fit(X, y)
+
+
+def test_a_step_with_a_known_remedy_is_not_offered_a_voucher():
+    with pytest.warns(PrivacyLeakWarning) as told:
+        make_private_pipeline(StandardScaler(), logistic()).fit(X, y)
+    assert not any("learns_nothing" in str(one.message) for one in told)
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["frozen"], r"names \['frozen'\]"),
+        (["cheap"], "without a budget"),
+        ("frozenestimator", "list"),
+    ],
+)
+def test_nobody_vouches_for_what_is_not_there_or_has_a_budget(names, message):
+    pipe = make_private_pipeline(FROZEN, Cheap(), learns_nothing=names)
+    for call in (lambda: pipe.fit(X, y), lambda: pipe.privacy_plan(N, 3)):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_a_model_without_noise_at_the_end_still_needs_labels():
+    pipe = scaled(LogisticRegression())
+    with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.warns(PrivacyLeakWarning):
+        with pytest.raises(ValueError, match="requires y"):
+            pipe.fit(X)
+        assert ledger.records() == []
