@@ -110,11 +110,11 @@ def test_shares_decide_who_gets_what():
 
 def test_a_ledger_is_charged_once_and_before_a_row_is_read(frame):
     X, y = frame
-    with PrivacyLedger(1.0, 1e-5) as ledger:
+    with PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger:
         mixed(epsilon=1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon <= 1.0
     Cheap.seen.clear()
-    with PrivacyLedger(0.5, 1e-5) as ledger, pytest.raises(BudgetExceededError):
+    with PrivacyLedger(0.5, 1e-5, allow_seeds=True) as ledger, pytest.raises(BudgetExceededError):
         mixed(epsilon=1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon == 0 and not Cheap.seen
 

@@ -79,8 +79,9 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
 
 def spend(plan, random_state):
     """Charge a plan to the active ledgers, and return the generator of its noise."""
+    generator = private_generator(random_state)
     reserve(plan).close("completed")  # The release itself takes no time.
-    return private_generator(random_state)
+    return generator
 
 
 def noise_scale(sensitivity, epsilon):

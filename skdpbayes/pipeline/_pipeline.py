@@ -19,8 +19,9 @@ from .._checks import check_sizes
 from .._estimator.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
-from ..privacy.ledger import prepaid, reserve
-from ._leaks import leaks
+from ..privacy.ledger import check_seeds_are_allowed, prepaid, reserve
+from ..random import has_seeds
+from ._leaks import leaks, refuse_tools
 from ._plan import PipelinePlan, plan_pipeline
 
 
@@ -160,6 +161,8 @@ class PrivatePipeline(Pipeline):
             X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
         for path, (epsilon, delta) in plan.steps.items():
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
+        if has_seeds(self):
+            check_seeds_are_allowed()
         reservations = reserve(plan, type(self).__name__)
         try:
             with prepaid():
@@ -210,6 +213,7 @@ class PrivatePipeline(Pipeline):
         return self.fit(X, y, **params).predict(X)
 
     def _report_leaks(self, is_sparse):
+        refuse_tools(Pipeline(self.steps))
         found = leaks(Pipeline(self.steps), is_sparse)
         if found and self.strict:
             raise ValueError(f"{' '.join(found)} Nothing was read.")

@@ -24,6 +24,7 @@ from .ledger_file import LedgerFile, open_or_create
 from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
+from .surroundings import check_surroundings
 
 # Shared by the whole process: a fit in another thread is charged, too.
 _active: list = []
@@ -80,6 +81,11 @@ class PrivacyLedger:
         Stored with every charge made through this object, and shown in its history. It is public.
     timeout : float, default=60.0
         Seconds to wait for other processes that are using the file.
+    allow_seeds : bool, default=False
+        Whether fits with a ``random_state`` may be charged. Their noise can be computed again from the seed,
+        so that the total is no guarantee: this is for experiments. Otherwise they are refused unread. It
+        holds for this object and for child processes within the block, and is not stored in the file. The
+        labels of charges end in "(seeds allowed)".
 
     Raises
     ------
@@ -119,19 +125,27 @@ class PrivacyLedger:
         path: str | os.PathLike | None = None,
         label: str | None = None,
         timeout: float = 60.0,
+        allow_seeds: bool = False,
     ):
         _check_label(label)
         budget = Budget(epsilon, delta, neighboring_relation).checked(persons=True)
         book = LedgerMemory(budget) if path is None else open_or_create(path, budget, timeout)
-        self._keep(book, label)
+        self._keep(book, label, allow_seeds)
 
     @classmethod
-    def open(cls, path: Any, *, label: str | None = None, timeout: float = 60.0) -> Self:
+    def open(
+        cls,
+        path: Any,
+        *,
+        label: str | None = None,
+        timeout: float = 60.0,
+        allow_seeds: bool = False,
+    ) -> Self:
         """Open an existing ledger file, with the budget that it stores.
 
         Parameters
         ----------
-        path, label, timeout
+        path, label, timeout, allow_seeds
             As for the class.
 
         Returns
@@ -144,17 +158,18 @@ class PrivacyLedger:
             If there is no such file, or if it cannot be used.
         """
         _check_label(label)
-        return cls._of(LedgerFile(path, timeout), label)
+        return cls._of(LedgerFile(path, timeout), label, allow_seeds)
 
     @classmethod
-    def _of(cls, book, label):
+    def _of(cls, book, label, allow_seeds):
         ledger = cls.__new__(cls)
-        ledger._keep(book, label)
+        ledger._keep(book, label, allow_seeds)
         return ledger
 
-    def _keep(self, book, label):
+    def _keep(self, book, label, allow_seeds):
         self._book = book
         self.label = label
+        self.allow_seeds = allow_seeds
         self.budget = book.budget
 
     @property
@@ -247,6 +262,8 @@ class PrivacyLedger:
     def _charge(self, charge):
         """Make a reservation, and return its number."""
         charge = charge._replace(epsilon=_epsilon(charge.cost, self.budget.delta))
+        if self.allow_seeds:
+            charge = charge._replace(label=" ".join(filter(None, [charge.label, _SEEDS_ALLOWED])))
         try:
             number = self._book.charge(charge, self._allowed)
         except LedgerFileError as error:
@@ -283,7 +300,12 @@ class PrivacyLedger:
 
     def _announcement(self):
         place = f"a ledger of {self._ceiling()} is active in process {os.getpid()}"
-        return {"place": place, "label": self.label, "file": self._book.address()}
+        return {
+            "place": place,
+            "label": self.label,
+            "allow_seeds": self.allow_seeds,
+            "file": self._book.address(),
+        }
 
     def __enter__(self) -> Self:
         with _lock:
@@ -336,6 +358,7 @@ def prepaid():
         _is_prepaid.reset(token)
 
 
+_SEEDS_ALLOWED = "(seeds allowed)"
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 
@@ -355,6 +378,8 @@ def reserve(plan, estimator=None):
     reservations : Reservations
         Close them when the run has ended.
     """
+    if not _is_prepaid.get():
+        check_surroundings(plan.cost, depth=2)
     ledgers = [] if _is_prepaid.get() else _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
@@ -370,13 +395,30 @@ def reserve(plan, estimator=None):
     return reservations
 
 
-def _charged():
-    """Return the active ledgers of this process and of its ancestors, each file once."""
+def check_seeds_are_allowed():
+    """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
+    if not all(ledger.allow_seeds for ledger in _around()):
+        raise ValueError(
+            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, so "
+            "the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble such as "
+            "BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by one. For "
+            "experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
+        )
+
+
+def _around():
+    """Return the active ledgers of this process and of its ancestors."""
     ledgers = list(_active)
     for announcement in announced_by_ancestors():
         if announcement["file"] is None:
             raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
         ledgers.append(_open_announced(announcement))
+    return ledgers
+
+
+def _charged():
+    """Return the ledgers around this process, each file once."""
+    ledgers = _around()
     files = {ledger.path: ledger for ledger in reversed(ledgers) if ledger.path}
     in_memory = [ledger for ledger in ledgers if not ledger.path]
     return [*in_memory, *reversed(files.values())]
@@ -384,7 +426,7 @@ def _charged():
 
 def _open_announced(announcement):
     book = _open_file(**announcement["file"])
-    return PrivacyLedger._of(book, announcement["label"])
+    return PrivacyLedger._of(book, announcement["label"], announcement["allow_seeds"])
 
 
 @lru_cache(maxsize=16)
