@@ -1,6 +1,6 @@
-"""The fits inside scikit-learn's meta-estimators that fit nothing of their own on rows, each on the same table.
+"""The fits inside scikit-learn's meta-estimators that learn nothing themselves, all on the same table.
 
-    record in the table:  fit_1 + ... + fit_k
+record in the table:  fit_1 + ... + fit_k
 """
 
 from sklearn.ensemble import BaggingClassifier, VotingClassifier

@@ -29,8 +29,8 @@ _REMEDIES = {
     "min_frequency and max_categories",
     "OrdinalEncoder": "public categories with handle_unknown='use_encoded_value' and neither min_frequency "
     "nor max_categories",
-    "FunctionTransformer": "a ufunc of NumPy or scipy.special of one argument, which transforms each entry by "
-    "itself, without kw_args, and with check_inverse=False if there is an inverse_func",
+    "FunctionTransformer": "a ufunc of NumPy or scipy.special of one argument, which transforms each entry "
+    "by itself, without kw_args, and with check_inverse=False if there is an inverse_func",
     "RBFSampler": "a number as gamma",
     "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
 }

@@ -379,7 +379,7 @@ def reserve(plan, estimator=None):
         Close them when the run has ended.
     """
     if not _is_prepaid.get():
-        check_surroundings(plan.cost, depth=2)
+        check_surroundings(plan, depth=2)
     ledgers = [] if _is_prepaid.get() else _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
@@ -399,10 +399,10 @@ def check_seeds_are_allowed():
     """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
     if not all(ledger.allow_seeds for ledger in _around()):
         raise ValueError(
-            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, so "
-            "the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble such as "
-            "BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by one. For "
-            "experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
+            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
+            "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "
+            "such as BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by "
+            "one. For experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
         )
 
 

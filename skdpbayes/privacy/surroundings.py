@@ -7,7 +7,6 @@ An estimator is not told who calls its ``fit``. The call stack shows it, as far 
 to another process. This finds what is listed here; that it finds nothing is no proof.
 """
 
-import math
 import sys
 import warnings
 from collections.abc import Callable
@@ -34,8 +33,8 @@ class Tool(NamedTuple):
     functions : tuple of str
         Beginnings of the qualified names of its functions, and names of its classes.
     breaks_rule : bool
-        Whether it selects, repeats or weights rows by other rows, so that a private estimator's cost is wrong.
-        If not, only what it learns itself is not private.
+        Whether it selects, repeats or weights rows by other rows, so that the cost of a fit is wrong. If
+        not, only what it learns itself is not private.
     applies : callable or None
         Whether an object of it does so.
     """
@@ -67,7 +66,9 @@ def _scores_without_noise(selector):
     return not hasattr(getattr(selector, "scoring", None), "privacy_cost")
 
 
-_NO_WEIGHTS = "use one estimator, with class_weight={label: number} by public numbers if you need it"
+_NO_WEIGHTS = (
+    "use one estimator, with class_weight={label: number} by public numbers if you need it"
+)
 _ONE = "use one estimator with the whole budget"
 _CALIBRATED = "use its probabilities, which average over the posterior"
 _FEATURES = "choose columns by knowledge, or by DPRandomizedSearchCV over ColumnTransformers"
@@ -164,7 +165,7 @@ TOOLS = (
         "sklearn.feature_selection._rfe",
         "chooses columns by scores of the rows",
         _FEATURES,
-        functions=("RFECV", "_rfe_single_fit"),
+        functions=("RFECV",),
         applies=_scores_without_noise,
     ),
     Tool(
@@ -212,13 +213,13 @@ def tool_of(estimator):
     return None
 
 
-def check_surroundings(cost, depth=1):
+def check_surroundings(plan, depth=1):
     """Refuse a fit inside a tool that breaks the rule, and warn inside one that learns more.
 
     Parameters
     ----------
-    cost : PrivacyCost
-        Of the fit. Without privacy, or if it is nothing, nothing is claimed or checked.
+    plan : Plan
+        Of the fit. If it costs nothing, or is without privacy, nothing is claimed or checked.
     depth : int, default=1
         Number of callers to leave out.
 
@@ -232,7 +233,8 @@ def check_surroundings(cost, depth=1):
     ValueError
         If a tool around the fit breaks the rule.
     """
-    if cost.is_nothing or math.isinf(cost.mu):
+    budget = getattr(plan, "budget", None)
+    if plan.cost.is_nothing or not (budget is None or budget.is_private):
         return
     found = dict.fromkeys(_tools_around(sys._getframe(depth)))
     for tool in found:

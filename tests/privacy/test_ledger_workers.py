@@ -20,7 +20,7 @@ from skdpbayes.privacy import PrivacyCost, PrivacyLedger
 from skdpbayes.privacy.ledger import reserve
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
-MODEL = DPBayesianLogisticRegression(0.3, delta=1e-6, sampler="sgld", n_draws=5, random_state=0)
+MODEL = DPBayesianLogisticRegression(0.3, delta=1e-6, sampler="sgld", n_draws=5)
 PLAN = MODEL.privacy_plan(*X.shape)
 MU = PLAN.cost.mu
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -97,7 +97,7 @@ def test_scores_and_searches_are_charged_fold_by_fold(ledger, backend):
 
 
 def test_what_exceeds_the_budget_is_refused_in_workers(tmp_path):
-    with PrivacyLedger(0.7, 1e-6, path=tmp_path / "tight", allow_seeds=True) as ledger:
+    with PrivacyLedger(0.7, 1e-6, path=tmp_path / "tight") as ledger:
         _, outcomes = attempts(8)
         with pytest.raises(BudgetExceededError, match=r"Spent so far: 0\.\d+. A fit of"):
             cross_val_score(MODEL, X, y, n_jobs=2, error_score="raise")
