@@ -1,5 +1,7 @@
 """Warnings and errors about the privacy guarantee."""
 
+import warnings
+
 
 class PrivacyWarning(UserWarning):
     """Something weakens the privacy guarantee, or has spent budget without a result."""
@@ -19,3 +21,11 @@ class LedgerFileError(RuntimeError):
 
 class PrivacyLeakWarning(PrivacyWarning):
     """A step of a pipeline learns, or may learn, from the rows without noise."""
+
+
+class SeedWarning(PrivacyWarning):
+    """A fit's noise comes from a seed, so that whoever knows the seed can remove it. Shown at every fit."""
+
+
+# By default Python shows a warning once for each line. Filters that are set before or later come first.
+warnings.simplefilter("always", SeedWarning, append=True)

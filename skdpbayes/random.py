@@ -4,6 +4,8 @@ Privacy noise that can be predicted is no noise. A Mersenne twister or a PCG can
 its outputs; a block cipher in counter mode cannot, and costs no more (``randomgen.AESCounter``). A seed
 makes runs repeatable and voids the guarantee: anyone who knows it can subtract the noise, and two fits
 with the same seed on neighbouring tables differ by the record alone.
+
+Generators are made before a plan is charged, so that a ledger refuses a seed before anything is spent.
 """
 
 import secrets
@@ -13,9 +15,8 @@ import numpy as np
 from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
-from .exceptions import PrivacyWarning
-
-_warned = False
+from .exceptions import SeedWarning
+from .privacy.ledger import check_seeds_are_allowed
 
 
 def private_generator(random_state=None):
@@ -34,18 +35,22 @@ def private_generator(random_state=None):
 
     Warns
     -----
-    PrivacyWarning
-        Once per process, if ``random_state`` is given.
+    SeedWarning
+        If ``random_state`` is given.
+
+    Raises
+    ------
+    ValueError
+        If ``random_state`` is given and an active `PrivacyLedger` does not allow seeds.
 
     Examples
     --------
     >>> from skdpbayes.random import private_generator
     >>> noise = private_generator().standard_normal(3)
     """
-    if random_state is None:
-        return np.random.Generator(AESCounter(key=secrets.randbits(128)))
-    _warn_once()
-    return np.random.Generator(AESCounter(np.random.SeedSequence(_words(random_state))))
+    if random_state is not None:
+        announce_seed(stacklevel=3)
+    return _generator(random_state)
 
 
 def separate_generator(random_state, number):
@@ -58,7 +63,31 @@ def separate_generator(random_state, number):
     number : int
         Of the choice, from 1.
     """
-    return np.random.Generator(private_generator(random_state).bit_generator.jumped(number))
+    if random_state is not None:
+        check_seeds_are_allowed()
+    return np.random.Generator(_generator(random_state).bit_generator.jumped(number))
+
+
+def announce_seed(stacklevel=2):
+    """Warn that noise will come from a seed, or raise an error if an active ledger does not allow it."""
+    check_seeds_are_allowed()
+    warnings.warn(
+        "A seeded random_state is for tests and repeatable experiments: anyone who knows the seed can remove "
+        "the noise, and a seed used for two fits reveals what differs between their tables. For a release, "
+        "leave random_state=None. If you did, an ensemble such as BaggingClassifier has seeded its members, "
+        "and keeps the seeds.",
+        SeedWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def has_seeds(estimator):
+    """Tell whether an estimator or one inside it is private and has a seed."""
+    inside = [estimator, *estimator.get_params(deep=True).values()]
+    return any(
+        hasattr(one, "privacy_plan") and getattr(one, "random_state", None) is not None
+        for one in inside
+    )
 
 
 def public_generator(random_state=None):
@@ -76,6 +105,12 @@ def public_generator(random_state=None):
     return np.random.default_rng(None if random_state is None else _words(random_state))
 
 
+def _generator(random_state):
+    if random_state is None:
+        return np.random.Generator(AESCounter(key=secrets.randbits(128)))
+    return np.random.Generator(AESCounter(np.random.SeedSequence(_words(random_state))))
+
+
 def _words(random_state):
     if isinstance(random_state, np.random.Generator):
         return random_state.integers(2**32, size=4, dtype=np.uint32)
@@ -83,16 +118,3 @@ def _words(random_state):
         check_random_state(random_state)  # Raises on a negative seed.
         return int(random_state)
     return check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
-
-
-def _warn_once():
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn(
-            "A seeded random_state is for tests and repeatable experiments: anyone who knows the seed "
-            "can remove the noise, and a seed used for two fits reveals what differs between their "
-            "tables. For a release, leave random_state=None.",
-            PrivacyWarning,
-            stacklevel=4,
-        )

@@ -10,14 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy import special
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
@@ -110,11 +112,11 @@ def test_shares_decide_who_gets_what():
 
 def test_a_ledger_is_charged_once_and_before_a_row_is_read(frame):
     X, y = frame
-    with PrivacyLedger(1.0, 1e-5) as ledger:
+    with PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger:
         mixed(epsilon=1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon <= 1.0
     Cheap.seen.clear()
-    with PrivacyLedger(0.5, 1e-5) as ledger, pytest.raises(BudgetExceededError):
+    with PrivacyLedger(0.5, 1e-5, allow_seeds=True) as ledger, pytest.raises(BudgetExceededError):
         mixed(epsilon=1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon == 0 and not Cheap.seen
 
@@ -156,8 +158,102 @@ def test_steps_that_leak_are_named(step):
 def test_columns_that_a_function_selects_are_named():
     selected = [("a", DPImputer(), lambda X: X.columns[X.isna().any()])]
     assert "function" in leaks(ColumnTransformer(selected))[0]
-    types = make_column_selector(dtype_include="number")
-    assert leaks(ColumnTransformer([("a", DPImputer(), types)])) == []
+    names = make_column_selector(pattern="^a")
+    assert leaks(ColumnTransformer([("a", DPImputer(), names)])) == []
+
+
+class Missing(make_column_selector):
+    """Selects columns that have holes."""
+
+    def __call__(self, table):
+        return list(table.columns[table.isna().any()])
+
+
+def test_columns_that_are_selected_by_types_or_by_subclasses_are_named():
+    """A single text among numbers, or a single missing value among integers, changes a column's type."""
+    clean, one_text = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"a": [1, "2"]})
+    for columns in (make_column_selector(dtype_include="number"), Missing()):
+        assert "types" in leaks(ColumnTransformer([("a", DPImputer(), columns)]))[0]
+    by_type = make_column_selector(dtype_include="number")
+    assert (by_type(clean), by_type(one_text)) == (["a"], [])
+
+
+class Watching(Pipeline):
+    """Remembers the largest entry."""
+
+    def fit(self, X, y=None, **params):
+        self.largest_ = np.max(X)
+        return super().fit(X, y, **params)
+
+
+class WatchingColumns(ColumnTransformer):
+    pass
+
+
+class WatchingUnion(FeatureUnion):
+    pass
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Watching([("a", BoundedScaler())]),
+        WatchingColumns([("a", BoundedScaler(), [0])]),
+        WatchingUnion([("a", BoundedScaler())]),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_subclasses_of_pipelines_may_do_anything(step):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    with pytest.raises(ValueError, match=type(step).__name__):
+        make_private_pipeline(step, Cheap(), strict=True).fit(X, y)
+
+
+SEEN = []
+REMEMBERS = np.frompyfunc(lambda entry: SEEN.append(entry) or entry, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "options, safe",
+    [
+        ({"func": np.abs}, True),
+        ({"func": special.expit}, True),
+        ({"func": np.sinh, "inverse_func": np.arcsinh, "check_inverse": False}, True),
+        ({"func": np.sinh, "inverse_func": np.arcsinh}, False),
+        ({"func": np.abs, "inverse_func": lambda X: SEEN.append(X)}, False),
+        ({"inverse_func": REMEMBERS}, False),
+        ({"func": REMEMBERS}, False),
+        ({"func": np.abs, "kw_args": {"where": True}}, False),
+        ({"func": np.modf}, False),
+        ({"func": np.vecdot if hasattr(np, "vecdot") else np.matmul}, False),
+    ],
+    ids=str,
+)
+def test_functions_are_known_by_what_they_are(options, safe):
+    assert (leaks(FunctionTransformer(**options)) == []) is safe
+
+
+def test_an_inverse_that_is_checked_tells_of_rows():
+    """scikit-learn warns if an inverse differs for some rows, and by then has read them."""
+    squares = FunctionTransformer(np.square, np.sqrt)
+    for sign, told in ((1, 0), (-1, 1)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            squares.fit(np.full((200, 1), sign * 2.0))
+        assert len(caught) == told
+    assert "check_inverse" in leaks(squares)[0]
+
+
+def test_an_encoder_that_drops_a_category_tells_of_unknown_ones():
+    lists = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore", drop="first")
+    with pytest.warns(UserWarning, match="unknown"):
+        lists.fit_transform([["a"], ["z"]])
+    assert "drop" in leaks(lists)[0] and leaks(lists.set_params(drop=None)) == []
+
+
+def test_a_tokenizer_may_remember_what_it_reads():
+    assert leaks(HashingVectorizer()) == []
+    assert leaks(HashingVectorizer(tokenizer=lambda text: SEEN.append(text) or [])) != []
 
 
 def test_a_choice_by_density_tells_of_one_row():

@@ -1,5 +1,7 @@
 """The generator: fresh and cryptographic by default, repeatable and announced with a seed."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -7,9 +9,8 @@ import pytest
 from randomgen import AESCounter
 from scipy import stats
 
-from skdpbayes import random as skdp_random
-from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.random import private_generator
+from skdpbayes.exceptions import SeedWarning
+from skdpbayes.random import private_generator, separate_generator
 
 
 def test_default_is_a_block_cipher_with_a_fresh_key():
@@ -32,14 +33,27 @@ def test_a_shared_random_state_moves_on():
     assert private_generator(state).normal() != private_generator(state).normal()
 
 
-def test_seeds_are_announced_once_per_process(monkeypatch):
-    monkeypatch.setattr(skdp_random, "_warned", False)
-    with pytest.warns(PrivacyWarning, match="seed used for two fits"):
-        private_generator(0)
+def test_seeds_are_announced_at_every_fit():
+    """Python shows a warning once for each line by default, and an ensemble fits all members on one line."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        warnings.simplefilter("always", SeedWarning, append=True)  # As in a fresh process.
+        for _ in range(3):
+            private_generator(0)
+        private_generator()
+    assert len(caught) == 3 and all("used for two fits" in str(one.message) for one in caught)
+
+
+def test_a_fresh_process_shows_every_warning_of_a_seed():
+    code = "from skdpbayes.random import private_generator\nfor _ in range(3): private_generator(0)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stderr.count("SeedWarning") == 3
+
+
+def test_the_choices_beside_the_noise_are_announced_with_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        private_generator(0)
-        private_generator()
+        separate_generator(0, 1)
 
 
 def test_normals_are_normal():

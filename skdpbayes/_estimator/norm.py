@@ -92,10 +92,11 @@ def released_norm(estimator, plan, table, *sizes):
     if plan.norm is None:
         yield estimator, plan
         return
+    generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:
         fixed = copy.copy(estimator)
-        fixed.data_norm = _draw_norm(plan.norm, table, estimator)
+        fixed.data_norm = _draw_norm(plan.norm, table, estimator, generator)
         with vouchers([(estimator, plan.cost)]):
             bounds = fixed._bounds(table.n_features, *sizes)
             path = fixed._plan_of_budget(bounds, plan.n_samples)(plan.budget)
@@ -106,8 +107,8 @@ def released_norm(estimator, plan, table, *sizes):
     reservations.close("completed")
 
 
-def _draw_norm(release, table, estimator):
-    generator, level = separate_generator(estimator.random_state, 2), release.log_odds_range
+def _draw_norm(release, table, estimator, generator):
+    level = release.log_odds_range
     (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
     norm *= estimator._norm_room
     # The drawn decimal may be 0 or negative if most rows are zero.

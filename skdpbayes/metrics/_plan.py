@@ -95,8 +95,9 @@ def called_by(scorer):
 
 def spend(plan, random_state):
     """Charge a plan to the active ledgers, and return the generator of its noise."""
+    generator = private_generator(random_state)
     reserve(plan, _scorer.get()).close("completed")  # The release itself takes no time.
-    return private_generator(random_state)
+    return generator
 
 
 def noise_scale(sensitivity, epsilon):

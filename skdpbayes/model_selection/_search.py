@@ -32,7 +32,7 @@ from ..privacy.cost import NEIGHBORING_RELATIONS
 from ..privacy.ledger import reserve
 from ..privacy.profiles import draw_number
 from ..privacy.vouchers import vouchers
-from ..random import private_generator
+from ..random import announce_seed, has_seeds, private_generator
 from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
 from ._plan import SelectionPlan, plan_selection
 from ._total import fit_cost, spending_step
@@ -279,6 +279,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         replaces = self.neighboring_relation == "replace_one"
         plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
         generator = private_generator(self.random_state)
+        if self.random_state is None and self._has_seeds():
+            announce_seed()  # The candidates' own warnings are not shown, since they could be counted.
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)
         candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
@@ -316,6 +318,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             if best is None or rank > best[0]:
                 best = rank, params, candidate
         return best
+
+    def _has_seeds(self):
+        """Tell whether candidates may have seeds, or the scorer, though the search has none."""
+        given = self.param_distributions
+        names = [name for one in (given if isinstance(given, list) else [given]) for name in one]
+        scores = getattr(self.scoring, "options", {}).get("random_state")
+        drawn = any(name.endswith("random_state") for name in names)
+        return drawn or scores is not None or has_seeds(self.estimator)
 
     def _expected_size(self):
         """Return a size for the plan if the table's is private; the plan uses it only for expectations."""

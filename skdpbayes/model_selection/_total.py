@@ -1,4 +1,4 @@
-"""The total cost of cross-validations and searches of private estimators.
+"""The total cost of cross-validations, searches and ensembles of private estimators.
 
     record in fold j:  sum over candidates of (sum over i != j of fit_i + score_j),  then the refit
 
@@ -19,6 +19,7 @@ from ..pipeline._leaks import children, is_free, is_private, leaks
 from ..privacy.cost import PrivacyCost
 from ..privacy.loss_distributions import PERSON_RELATIONS
 from ..privacy.parallel import in_parallel
+from ._members import members_of
 
 
 def total_privacy_cost(
@@ -27,13 +28,16 @@ def total_privacy_cost(
     cv: Any = None,
     scoring: PrivateScorer | dict[str, PrivateScorer] | None = None,
 ) -> PrivacyCost:
-    """Return the total cost of a fitted search, or of a cross-validation.
+    """Return the total cost of a fitted search or ensemble, or of a cross-validation.
 
     Parameters
     ----------
-    results : GridSearchCV, RandomizedSearchCV, DPRandomizedSearchCV or dict
+    results : GridSearchCV, RandomizedSearchCV, DPRandomizedSearchCV, dict or ensemble
         A fitted search with ``refit``, whose estimator is one of the package, a pipeline that ends in one,
-        or a `PrivatePipeline`. Or the result of `cross_validate` with ``return_estimator=True``.
+        or a `PrivatePipeline`. Or the result of `cross_validate` with ``return_estimator=True``. Or a fitted
+        ``VotingClassifier``, ``OneVsRestClassifier``, ``MultiOutputClassifier``, ``ClassifierChain``,
+        ``FixedThresholdClassifier`` or ``SelectFromModel`` of such estimators, whose costs add up. The
+        labels of the first two are read from ``y``, as with ``classes=None``.
     cv : splitter, default=None
         The splitter of a cross-validation; a search knows its own.
     scoring : PrivateScorer or dict of PrivateScorer, default=None
@@ -49,7 +53,9 @@ def total_privacy_cost(
     ValueError
         If there is no guarantee: for scores without noise, folds that depend on the rows (such as stratified
         ones; pass ``cv=KFold(5, shuffle=True)``), ``add_or_remove_one`` (where an additional row moves others
-        to different folds), fits that protect persons (scores protect rows), or steps of unknown cost.
+        to different folds), fits that protect persons (scores protect rows), steps of unknown cost, or
+        ensembles that learn from rows themselves, or select, repeat or weight them by other rows, such as
+        ``BaggingClassifier``, where a row may occur as often as there are rows.
 
     Examples
     --------
@@ -72,12 +78,15 @@ def total_privacy_cost(
         return results.privacy_cost_
     if isinstance(results, dict):
         return _of_cross_validation(results, cv, scoring)
+    if members := members_of(results):
+        return _sum(fit_cost(member) for member in members)
     # Other searches fit on other parts, such as growing ones, which this account does not cover.
     known = isinstance(results, GridSearchCV | RandomizedSearchCV)
     if not known or not hasattr(results, "best_estimator_"):
         raise ValueError(
-            "total_privacy_cost needs a fitted GridSearchCV or RandomizedSearchCV with refit=True, or the "
-            "result of cross_validate with return_estimator=True: it does not know what others fitted."
+            "total_privacy_cost needs a fitted GridSearchCV or RandomizedSearchCV with refit=True, the "
+            "result of cross_validate with return_estimator=True, or a fitted ensemble that it knows, such as "
+            "VotingClassifier: it does not know what others fitted."
         )
     return _of_search(results)
 

@@ -1,10 +1,12 @@
 """Which steps learn from rows without noise. Unknown steps are assumed to."""
 
 import numpy as np
+from scipy import special
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from ..preprocessing import DPImputer, DPOneHotEncoder
+from ..privacy.surroundings import tool_of, what_breaks_the_rule, what_is_learnt
 
 # Their fit reads only the number of columns, and each row is transformed by itself.
 _LEARN_NOTHING = {
@@ -23,24 +25,26 @@ _REMEDIES = {
     "MaxAbsScaler": "DPQuantileScaler or BoundedScaler",
     "RobustScaler": "DPQuantileScaler or BoundedScaler",
     "SimpleImputer": "DPImputer, or strategy='constant' with keep_empty_features=True",
-    "OneHotEncoder": "DPOneHotEncoder, or public categories with handle_unknown='ignore' and neither "
-    "min_frequency nor max_categories",
+    "OneHotEncoder": "DPOneHotEncoder, or public categories with handle_unknown='ignore' and none of drop, "
+    "min_frequency and max_categories",
     "OrdinalEncoder": "public categories with handle_unknown='use_encoded_value' and neither min_frequency "
     "nor max_categories",
-    "FunctionTransformer": "a ufunc of NumPy, which transforms each entry by itself",
+    "FunctionTransformer": "a ufunc of NumPy or scipy.special of one argument, which transforms each entry "
+    "by itself, without kw_args, and with check_inverse=False if there is an inverse_func",
     "RBFSampler": "a number as gamma",
     "MissingIndicator": "DPImputer(add_indicator=True), or features='all'",
 }
 
 
 def children(step):
-    """Return [(name, step)] of a composite step, or None."""
-    if isinstance(step, Pipeline):
+    """Return [(name, step)] of a composite step, or None; a subclass may do more than fit what it holds."""
+    own = type(step).__module__.startswith("skdpbayes.")
+    if type(step) is Pipeline or (own and isinstance(step, Pipeline)):
         return list(step.steps)
-    if isinstance(step, ColumnTransformer):
+    if type(step) is ColumnTransformer:
         held = [(name, one) for name, one, _ in step.transformers]
         return [*held, ("remainder", step.remainder)]
-    if isinstance(step, FeatureUnion):
+    if type(step) is FeatureUnion:
         return list(step.transformer_list)
     return None
 
@@ -83,6 +87,8 @@ def _leaks(step, is_sparse, path):
         return told + [t for name, one in held for t in _leaks(one, is_sparse, f"{path}{name}__")]
     if is_private(step) or _learns_nothing(step):
         return []
+    if tool := tool_of(step):
+        return [(own, what_is_learnt(tool))]
     name = type(step).__name__
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
     if own and (name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")):
@@ -93,21 +99,40 @@ def _leaks(step, is_sparse, path):
     return [(own, f"{name} may learn from the rows without noise: use {remedy}.")]
 
 
+def refuse_tools(step):
+    """Raise a ValueError if a step, or one inside it, fits rows that other rows select, repeat or weight."""
+    inside = [] if step is None or isinstance(step, str) else [step]
+    if hasattr(step, "get_params"):
+        inside += step.get_params(deep=True).values()
+    for one in inside:
+        tool = tool_of(one)
+        if tool is not None and tool.breaks_rule:
+            raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
+
+
 def _selections(step):
-    """Return messages about columns that are selected by a function, which may read the rows."""
-    if not isinstance(step, ColumnTransformer):
+    """Return messages about columns that are selected by what may depend on the rows."""
+    if type(step) is not ColumnTransformer:
         return []
     return [
-        f"the columns of {name} are selected by a function, which may read the rows: use a list, or "
-        "make_column_selector."
+        f"the columns of {name} are selected by a function or by their types, which may depend on the rows, "
+        "as a single text among numbers changes a type: use a list, or make_column_selector(pattern=...)."
         for name, _, columns in step.transformers
-        if callable(columns) and not isinstance(columns, make_column_selector)
+        if callable(columns) and not _reads_names_only(columns)
     ]
+
+
+def _reads_names_only(selector):
+    return (
+        type(selector) is make_column_selector
+        and selector.dtype_include is None
+        and selector.dtype_exclude is None
+    )
 
 
 def _densities(step, is_sparse):
     """Return messages about ``sparse_output_``, a fitted attribute that tells whether entries are few."""
-    if not isinstance(step, ColumnTransformer) or not step.sparse_threshold > 0:
+    if type(step) is not ColumnTransformer or not step.sparse_threshold > 0:
         return []
     makers = [type(one).__name__ for one in _leaves(step) if _may_be_sparse(one)]
     if not makers and not is_sparse:
@@ -139,16 +164,19 @@ def _learns_nothing(step):
         return name in ("BoundedScaler", "RowNormClipper")
     if not module.startswith("sklearn."):
         return False
+    if name == "FunctionTransformer":
+        return _is_elementwise(step)
+    options = step.get_params(deep=False).values()
+    if any(callable(value) and not isinstance(value, type) for value in options):
+        return False
     if name in _LEARN_NOTHING:
         return True
-    if name == "FunctionTransformer":
-        return step.func is None or isinstance(step.func, np.ufunc)
     if name == "RBFSampler":
         return not isinstance(step.gamma, str)
     if name in ("OneHotEncoder", "OrdinalEncoder"):
         counts = step.min_frequency is not None or step.max_categories is not None
         # Errors and warnings must not reveal unknown categories either.
-        tells = step.handle_unknown in ("error", "warn")
+        tells = step.handle_unknown in ("error", "warn") or getattr(step, "drop", None) is not None
         return not (isinstance(step.categories, str) or counts or tells)
     if name == "SimpleImputer":
         return (
@@ -158,3 +186,19 @@ def _learns_nothing(step):
             and not step.add_indicator
         )
     return name == "MissingIndicator" and step.features == "all"
+
+
+def _is_elementwise(step):
+    """Tell whether a FunctionTransformer maps each entry by itself, and checks no inverse on the rows."""
+    functions = [one for one in (step.func, step.inverse_func) if one is not None]
+    checks = step.check_inverse and len(functions) == 2
+    return all(map(_is_known_ufunc, functions)) and not (checks or step.kw_args)
+
+
+def _is_known_ufunc(function):
+    """Tell whether a function is one of NumPy's or SciPy's own that map one entry to one."""
+    name = getattr(function, "__name__", "")
+    known = isinstance(function, np.ufunc) and any(
+        getattr(module, name, None) is function for module in (np, special)
+    )
+    return known and (function.nin, function.nout, function.signature) == (1, 1, None)

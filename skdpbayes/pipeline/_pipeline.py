@@ -19,9 +19,10 @@ from .._checks import check_sizes, table_shape
 from .._estimator.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
-from ..privacy.ledger import reserve
+from ..privacy.ledger import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
-from ._leaks import leaks, paths_without_budget
+from ..random import has_seeds
+from ._leaks import leaks, paths_without_budget, refuse_tools
 from ._plan import PipelinePlan, plan_pipeline
 from ._rehearsal import rehearse
 
@@ -274,6 +275,8 @@ class PrivatePipeline(Pipeline):
 
     def _fit_within(self, plan, X, y, params):
         """Charge a plan, and fit the steps."""
+        if has_seeds(self):
+            check_seeds_are_allowed()
         reservations = reserve(plan, self)
         try:
             with vouchers(self._paid_steps(plan)):
@@ -288,6 +291,7 @@ class PrivatePipeline(Pipeline):
         reservations.close("completed")
 
     def _report_leaks(self, is_sparse):
+        refuse_tools(Pipeline(self.steps))
         found = leaks(self, is_sparse)
         if found and self.strict:
             raise ValueError(f"{' '.join(found)} Nothing was read.")

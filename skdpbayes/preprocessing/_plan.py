@@ -149,12 +149,13 @@ class PrivateTransformerMixin(VoucherHolder):
         """Charge a plan, set its public attributes, and return the generator of the noise."""
         for text in (*too_large_delta(plan.budget, plan.n_samples), *plan.warnings):
             warnings.warn(text, PrivacyWarning, stacklevel=3)
+        generator = private_generator(self.random_state)
         reserve(plan, self).close("completed")  # The release itself takes no time.
         self.plan_ = plan
         self.privacy_cost_ = plan.cost
         self.spent_epsilon_ = plan.epsilon
         self.spent_delta_ = plan.delta
-        return private_generator(self.random_state)
+        return generator
 
 
 def public_size(estimator, n_samples):

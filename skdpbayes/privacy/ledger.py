@@ -13,6 +13,7 @@ the ledger would not see what they spend (`skdpbayes.privacy.ledger_processes`).
 import os
 import threading
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, Self
 
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
@@ -22,6 +23,7 @@ from .ledger_file import LedgerFile, open_or_create
 from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
+from .surroundings import check_surroundings
 from .vouchers import take_voucher
 
 # Shared by the whole process: a fit in another thread is charged, too.
@@ -78,6 +80,11 @@ class PrivacyLedger:
         Stored with every charge made through this object, and shown in its history. It is public.
     timeout : float, default=60.0
         Seconds to wait for other processes that are using the file.
+    allow_seeds : bool, default=False
+        Whether fits with a ``random_state`` may be charged. Their noise can be computed again from the seed,
+        so that the total is no guarantee: this is for experiments. Otherwise they are refused unread. It
+        holds for this object and for child processes within the block, and is not stored in the file. The
+        labels of charges end in "(seeds allowed)".
 
     Raises
     ------
@@ -117,19 +124,27 @@ class PrivacyLedger:
         path: str | os.PathLike | None = None,
         label: str | None = None,
         timeout: float = 60.0,
+        allow_seeds: bool = False,
     ):
         _check_label(label)
         budget = Budget(epsilon, delta, neighboring_relation).checked(persons=True)
         book = LedgerMemory(budget) if path is None else open_or_create(path, budget, timeout)
-        self._keep(book, label)
+        self._keep(book, label, allow_seeds)
 
     @classmethod
-    def open(cls, path: Any, *, label: str | None = None, timeout: float = 60.0) -> Self:
+    def open(
+        cls,
+        path: Any,
+        *,
+        label: str | None = None,
+        timeout: float = 60.0,
+        allow_seeds: bool = False,
+    ) -> Self:
         """Open an existing ledger file, with the budget that it stores.
 
         Parameters
         ----------
-        path, label, timeout
+        path, label, timeout, allow_seeds
             As for the class.
 
         Returns
@@ -142,17 +157,18 @@ class PrivacyLedger:
             If there is no such file, or if it cannot be used.
         """
         _check_label(label)
-        return cls._of(LedgerFile(path, timeout), label)
+        return cls._of(LedgerFile(path, timeout), label, allow_seeds)
 
     @classmethod
-    def _of(cls, book, label):
+    def _of(cls, book, label, allow_seeds):
         ledger = cls.__new__(cls)
-        ledger._keep(book, label)
+        ledger._keep(book, label, allow_seeds)
         return ledger
 
-    def _keep(self, book, label):
+    def _keep(self, book, label, allow_seeds):
         self._book = book
         self.label = label
+        self.allow_seeds = allow_seeds
         self.budget = book.budget
 
     @property
@@ -245,6 +261,8 @@ class PrivacyLedger:
     def _charge(self, charge):
         """Make a reservation, and return its number."""
         charge = charge._replace(epsilon=_epsilon(charge.cost, self.budget.delta))
+        if self.allow_seeds:
+            charge = charge._replace(label=" ".join(filter(None, [charge.label, _SEEDS_ALLOWED])))
         try:
             number = self._book.charge(charge, self._allowed)
         except LedgerFileError as error:
@@ -281,7 +299,12 @@ class PrivacyLedger:
 
     def _announcement(self):
         place = f"a ledger of {self._ceiling()} is active in process {os.getpid()}"
-        return {"place": place, "label": self.label, "file": self._book.address()}
+        return {
+            "place": place,
+            "label": self.label,
+            "allow_seeds": self.allow_seeds,
+            "file": self._book.address(),
+        }
 
     def __enter__(self) -> Self:
         with _lock:
@@ -324,6 +347,7 @@ def _check_label(label):
         raise ValueError(f"label must be a str or None, got {label!r}.")
 
 
+_SEEDS_ALLOWED = "(seeds allowed)"
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 
@@ -352,6 +376,7 @@ def reserve(plan, estimator=None):
         return reservations
     if plan.cost == PrivacyCost(plan.cost.neighboring_relation):
         return reservations
+    check_surroundings(plan, depth=2)
     ledgers = _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
@@ -365,6 +390,18 @@ def reserve(plan, estimator=None):
         reservations.close("failed")
         raise
     return reservations
+
+
+def check_seeds_are_allowed():
+    """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
+    announced = (one["allow_seeds"] for one in announced_by_ancestors())
+    if not all(chain((ledger.allow_seeds for ledger in _active), announced)):
+        raise ValueError(
+            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
+            "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "
+            "such as BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by "
+            "one. For experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
+        )
 
 
 def _charged():
@@ -381,7 +418,7 @@ def _charged():
 
 def _open_announced(announcement):
     book = _open_file(**announcement["file"])
-    return PrivacyLedger._of(book, announcement["label"])
+    return PrivacyLedger._of(book, announcement["label"], announcement["allow_seeds"])
 
 
 @lru_cache(maxsize=16)

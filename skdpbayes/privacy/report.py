@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sklearn.exceptions import NotFittedError
 
+from ..random import has_seeds
 from .budget import Budget
 from .cost import PrivacyCost
 from .ledger import PrivacyLedger
@@ -162,7 +163,7 @@ def _of_estimator(estimator):
     unprotected, warnings = (), ()
     if hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None:
         unprotected = ("The set of labels, which was taken from the data (classes=None)",)
-    if getattr(estimator, "random_state", None) is not None:
+    if has_seeds(estimator):
         warnings = (
             "random_state was given: anyone who knows it can subtract the noise, and nothing is protected "
             "from them.",

@@ -386,10 +386,10 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     plan.sampler.check(plan, target)
     # What is reported as spent is not to be computed after records were read.
     cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
+    generator = private_generator(random_state)
     reservations = reserve(plan, estimator)
     try:
         with silently(), compiler_announced(plan.name, verbose):
-            generator = private_generator(random_state)
             released = plan.sampler.run(plan.as_run(), target, generator, verbose)
             raise_failure(target)
     except BaseException as error:

@@ -183,7 +183,7 @@ def test_noise_grows_with_the_limit(table):
 
 def test_one_without_the_other_is_refused_before_anything_is_spent(table):
     X, y, groups = table
-    with PrivacyLedger(10.0, 1e-5, "replace_one_person") as ledger:
+    with PrivacyLedger(10.0, 1e-5, "replace_one_person", allow_seeds=True) as ledger:
         with pytest.raises(ValueError, match="choose how many rows of a person"):
             logistic(None).fit(X, y, groups=groups)
         with pytest.raises(ValueError, match="pass fit"):
@@ -263,7 +263,10 @@ def test_labels_that_have_no_order_are_refused(table):
 
 def test_ledgers_for_rows_refuse_persons(table):
     X, y, groups = table
-    with PrivacyLedger(10.0, 1e-5) as ledger, pytest.raises(ValueError, match="different things"):
+    with (
+        PrivacyLedger(10.0, 1e-5, allow_seeds=True) as ledger,
+        pytest.raises(ValueError, match="different things"),
+    ):
         logistic(3).fit(X, y, groups=groups)
     assert ledger.spent_epsilon == 0.0
 
@@ -302,7 +305,7 @@ def test_groups_part_folds_and_are_routed_to_fits_and_searches(table):
     fast = logistic(1, classes=[0, 1], delta=1e-5, sampler="sghmc", n_steps=20, n_draws=2)
     with (
         sklearn.config_context(enable_metadata_routing=True),
-        PrivacyLedger(100.0, 1e-3, "replace_one_person") as ledger,
+        PrivacyLedger(100.0, 1e-3, "replace_one_person", allow_seeds=True) as ledger,
     ):
         model = clone(fast).set_fit_request(groups=True)
         search = GridSearchCV(model, {"epsilon": [0.5, 2.0]}, cv=folds, error_score="raise")
@@ -369,7 +372,7 @@ def test_a_pipeline_bounds_rows_once_for_all_steps(table, steps):
     assert plan.cost.mu == pytest.approx(3 * plan.persons.cost_of_rows.mu)
     assert "add-or-remove-one-person" in str(plan) and "at most 2)" in str(plan)
     with (
-        PrivacyLedger(1.0, 1e-5, "add_or_remove_one_person"),
+        PrivacyLedger(1.0, 1e-5, "add_or_remove_one_person", allow_seeds=True),
         pytest.raises(BudgetExceededError),
     ):
         pipe.fit(X, y, groups=groups)

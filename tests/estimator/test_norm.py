@@ -113,12 +113,12 @@ def test_too_few_rows_have_the_default_norm():
 
 def test_a_ledger_is_charged_once_and_before_the_norm(table, monkeypatch):
     X, y = table
-    with PrivacyLedger(1.0, 1e-5) as ledger:
+    with PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger:
         logistic(1.0, delta=1e-5).fit(X, y)
     assert 0.999 < ledger.spent_epsilon <= 1.0
     drawn = []
     monkeypatch.setattr("skdpbayes._estimator.norm.draw_quantiles", lambda *_: drawn.append(1))
-    with PrivacyLedger(0.5, 1e-5) as ledger, pytest.raises(BudgetExceededError):
+    with PrivacyLedger(0.5, 1e-5, allow_seeds=True) as ledger, pytest.raises(BudgetExceededError):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon == 0 and not drawn
 
@@ -130,7 +130,10 @@ def test_a_fit_that_fails_after_the_norm_has_spent_it_all(table, monkeypatch):
         raise RuntimeError("after the norm")
 
     monkeypatch.setattr("skdpbayes._estimator.tables.make_logistic", fails)
-    with PrivacyLedger(1.0, 1e-5) as ledger, pytest.raises(RuntimeError, match="after the norm"):
+    with (
+        PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger,
+        pytest.raises(RuntimeError, match="after the norm"),
+    ):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert 0.999 < ledger.spent_epsilon <= 1.0
     assert [row["status"] for row in ledger.records()] == ["failed"]
@@ -189,7 +192,7 @@ def test_mixtures_have_groups_in_any_units(groups, relation):
     assert plan.cost == PrivacyCost(relation, bits=(AcceptBits(plan.norm.log_odds_range, 1),)) + fit
     scores = []
     for unit in (1.0, 1000.0):
-        with PrivacyLedger(1.0, 1e-5, relation) as ledger:
+        with PrivacyLedger(1.0, 1e-5, relation, allow_seeds=True) as ledger:
             mixture.fit(unit * groups)
         assert 0.999 < ledger.spent_epsilon == mixture.spent_epsilon_ <= 1.0
         assert [row["status"] for row in ledger.records()] == ["completed"]

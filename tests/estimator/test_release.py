@@ -53,7 +53,7 @@ def test_a_path_from_a_draw_counts_all_its_updates():
 
 
 def test_one_draw_in_a_ledger_and_a_grid_search():
-    with PrivacyLedger(2.0, 1e-5) as ledger:
+    with PrivacyLedger(2.0, 1e-5, allow_seeds=True) as ledger:
         clf = DPBayesianLogisticRegression(sampler="ops", delta=1e-5, random_state=0).fit(X, y)
     assert ledger.spent_epsilon == pytest.approx(clf.spent_epsilon_, rel=1e-6)
     search = GridSearchCV(clf, {"epsilon": [0.5, 50.0]}, cv=2).fit(X, y)

@@ -68,7 +68,7 @@ def test_densities_are_scored_without_labels():
 def test_every_call_is_charged_and_draws_new_noise():
     scorer = make_private_scorer("accuracy", epsilon=0.25, random_state=0)
     clf = LogisticRegression().fit(X, y)
-    with PrivacyLedger(np.inf, DELTA) as ledger:
+    with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
         scores = {scorer(clf, X, y) for _ in range(8)}
     assert len(scores) > 1
     assert ledger.spent == PrivacyCost("replace_one", pure=(PureMechanism(0.25, 8),))
@@ -110,7 +110,7 @@ def test_the_total_of_a_search_is_less_than_all_that_ran(train_scores):
         scoring=scorer,
         return_train_score=train_scores,
     )
-    with PrivacyLedger(np.inf, DELTA) as ledger:
+    with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
         search.fit(X, y)
     fits = [private(epsilon).privacy_plan(900, 4).cost for epsilon in (0.5, 1.0)]
     record = search.best_estimator_[-1].privacy_cost_

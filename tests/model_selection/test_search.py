@@ -42,14 +42,14 @@ def forget():
 
 def test_a_search_spends_its_plan_and_a_ledger_is_charged_once():
     search = search_of()
-    with PrivacyLedger(np.inf, DELTA) as ledger:
+    with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
         search.fit(X, y)
     plan = search.privacy_plan(4000)
     assert ledger.spent == search.privacy_cost_ == plan.cost == total_privacy_cost(search)
     assert 1.99 < search.spent_epsilon_ <= 2.0
     assert search.best_estimator_.privacy_cost_.mu <= plan.run_mu
     assert search.scorer_.epsilon == plan.score_epsilon
-    with PrivacyLedger(1.0, DELTA), pytest.raises(BudgetExceededError):
+    with PrivacyLedger(1.0, DELTA, allow_seeds=True), pytest.raises(BudgetExceededError):
         search.fit(X, y)
 
 
@@ -102,7 +102,10 @@ def test_candidates_that_fail_are_the_worst_and_say_nothing():
     search = search_of(Cheap(), {"fails": [True, False]}, shape=np.inf, mean_candidates=8.0)
     assert search.fit(X, y).best_params_ == {"fails": False}
     search = search_of(Cheap(), {"fails": [True]})
-    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(RuntimeError) as caught:
+    with (
+        PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger,
+        pytest.raises(RuntimeError) as caught,
+    ):
         search.fit(X, y)
     assert "secret" not in str(caught.value) and caught.value.__context__ is None
     assert ledger.spent_epsilon > 1.9
@@ -113,7 +116,7 @@ def test_a_search_that_is_ended_is_noted_as_failed(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Cheap, "fit", interrupted)
-    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(KeyboardInterrupt):
+    with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger, pytest.raises(KeyboardInterrupt):
         search_of().fit(X, y)
     assert [one["status"] for one in ledger.records()] == ["failed"] and ledger.spent_epsilon > 1.9
 
@@ -174,7 +177,7 @@ def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relati
     search = search_of(
         make_pipeline(columns, last), {"cheap__cut": [0.0]}, neighboring_relation=relation
     )
-    with PrivacyLedger(np.inf, DELTA, relation) as ledger:
+    with PrivacyLedger(np.inf, DELTA, relation, allow_seeds=True) as ledger:
         search.fit(frame, y)
     assert ledger.spent == search.privacy_cost_ and 0 < search.spent_epsilon_ <= 2.0
 
@@ -195,7 +198,7 @@ MEDIANS = ColumnTransformer([("a", DPImputer("median", epsilon=50.0), [0, 1, 2])
 def test_no_search_and_no_total_overlooks_what_other_steps_tell(step, message, relation):
     last = Cheap(neighboring_relation=relation, public_size=None if relation[0] == "r" else 3000)
     pipeline, params = make_pipeline(step, last), {"cheap__cut": [0.0]}
-    with PrivacyLedger(np.inf, DELTA, relation) as ledger:
+    with PrivacyLedger(np.inf, DELTA, relation, allow_seeds=True) as ledger:
         with pytest.raises(ValueError, match=message):
             search_of(pipeline, params, neighboring_relation=relation).fit(X, y)
         assert ledger.spent_epsilon == 0
@@ -284,7 +287,10 @@ def test_where_selection_does_not_pay_it_says_so():
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_spent(options, message):
-    with PrivacyLedger(np.inf, DELTA) as ledger, pytest.raises(ValueError, match=message):
+    with (
+        PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger,
+        pytest.raises(ValueError, match=message),
+    ):
         search_of(**options).fit(X, y)
     assert ledger.spent_epsilon == 0
 

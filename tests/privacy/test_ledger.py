@@ -15,7 +15,7 @@ X, y = make_classification(500, 4, random_state=0)
 
 def test_fits_are_charged_until_the_budget_is_gone(monkeypatch):
     clf = DPBayesianLogisticRegression(epsilon=1.0, delta=1e-5, random_state=0)
-    with PrivacyLedger(epsilon=1.5, delta=1e-5) as ledger:
+    with PrivacyLedger(epsilon=1.5, delta=1e-5, allow_seeds=True) as ledger:
         clf.fit(X, y)
         clf.fit(X, y)
         total = clf.privacy_cost_ + clf.privacy_cost_
@@ -31,8 +31,8 @@ def test_fits_are_charged_until_the_budget_is_gone(monkeypatch):
 
 def test_ledgers_nest_and_end():
     cost = PrivacyCost("replace_one", mu=0.1)
-    with PrivacyLedger(np.inf, 1e-5) as outer:
-        with PrivacyLedger(np.inf, 1e-5) as inner:
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as outer:
+        with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as inner:
             DPBayesianLogisticRegression(random_state=0).fit(X, y)
         DPBayesianLogisticRegression(random_state=0).fit(X, y)
     DPBayesianLogisticRegression(random_state=0).fit(X, y)
@@ -43,7 +43,10 @@ def test_ledgers_nest_and_end():
 
 @pytest.mark.parametrize("ceilings", [(0.5, np.inf), (np.inf, 0.5)])
 def test_a_refusal_by_one_ledger_charges_no_other(ceilings):
-    with PrivacyLedger(ceilings[0], 1e-5) as outer, PrivacyLedger(ceilings[1], 1e-5) as inner:
+    with (
+        PrivacyLedger(ceilings[0], 1e-5, allow_seeds=True) as outer,
+        PrivacyLedger(ceilings[1], 1e-5, allow_seeds=True) as inner,
+    ):
         with pytest.raises(BudgetExceededError):
             DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
     assert outer.spent_epsilon == inner.spent_epsilon == 0.0
@@ -67,7 +70,7 @@ def test_fits_in_other_threads_are_charged():
     from joblib import Parallel, delayed
 
     clf = DPBayesianLogisticRegression(random_state=0)
-    with PrivacyLedger(np.inf, 1e-5) as ledger:
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         fits = Parallel(n_jobs=2, backend="threading")(delayed(clf.fit)(X, y) for _ in range(3))
     assert ledger.spent.mu == pytest.approx(np.sqrt(3) * fits[0].privacy_cost_.mu)
 

@@ -50,7 +50,7 @@ def refuses(path, match, told=True):
 
 
 def test_a_file_that_is_in_use_for_long(path):
-    ledger = PrivacyLedger.open(path, timeout=0.1)
+    ledger = PrivacyLedger.open(path, timeout=0.1, allow_seeds=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         refuses(path, "in use for more than 0.1 s")(ledger)
@@ -62,10 +62,13 @@ def test_a_file_that_is_in_use_for_long(path):
 
 @pytest.mark.parametrize("length", [0, 1, 50, 99, 100, 4096, 5000, 8192, -4096, -1])
 def test_a_truncated_file(path, length):
-    ledger = PrivacyLedger.open(path)
+    ledger = PrivacyLedger.open(path, allow_seeds=True)
     os.truncate(path, length if length >= 0 else path.stat().st_size + length)
     refuses(path, "damaged|not a privacy ledger", told=False)(ledger)
-    for make in (PrivacyLedger.open, lambda path: PrivacyLedger(1.0, 1e-6, path=path)):
+    for make in (
+        PrivacyLedger.open,
+        lambda path: PrivacyLedger(1.0, 1e-6, path=path, allow_seeds=True),
+    ):
         with pytest.raises(LedgerFileError):
             make(path)
 
@@ -126,7 +129,7 @@ def by_hand(path, *statements):
 
 
 def test_a_newer_format(path):
-    ledger = PrivacyLedger.open(path)
+    ledger = PrivacyLedger.open(path, allow_seeds=True)
     by_hand(path, f"PRAGMA user_version = {FORMAT + 1}")
     refuses(path, "has format 2.*update skdpbayes", told=False)(ledger)
 
@@ -164,9 +167,9 @@ def test_what_is_changed_by_hand_is_noticed(path, statement):
 
 def test_a_file_that_is_replaced_under_an_open_ledger(path, tmp_path):
     copy = shutil.copy(path, tmp_path / "copy")
-    ledger = PrivacyLedger.open(path)
+    ledger = PrivacyLedger.open(path, allow_seeds=True)
     ledger.reserve(SMALL)
-    PrivacyLedger(1.0, 1e-6, path=tmp_path / "another")
+    PrivacyLedger(1.0, 1e-6, path=tmp_path / "another", allow_seeds=True)
     os.replace(copy, path)
     refuses(path, "charges are missing", told=False)(ledger)
     os.replace(tmp_path / "another", path)

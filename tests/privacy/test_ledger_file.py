@@ -175,7 +175,7 @@ def test_numbers_are_rounded_down(number, down):
 
 
 def test_fits_are_in_the_history_with_how_they_ended(path, monkeypatch):
-    with PrivacyLedger.open(path, label="pilot") as ledger:
+    with PrivacyLedger.open(path, label="pilot", allow_seeds=True) as ledger:
         MODEL.fit(X, y)
         monkeypatch.setattr(SGLD, "run", lambda *args: 1 / 0)
         with pytest.raises(ZeroDivisionError), pytest.warns(match="spent all the same"):
@@ -185,7 +185,9 @@ def test_fits_are_in_the_history_with_how_they_ended(path, monkeypatch):
     assert table.estimator.isna()[0] and set(table.estimator[1:]) == {
         "DPBayesianLogisticRegression"
     }
-    assert [*table.sampler[1:]] == ["sgld"] * 2 and [*table.label[1:]] == ["pilot"] * 2
+    assert [*table.sampler[1:]] == ["sgld"] * 2 and set(table.label[1:]) == {
+        "pilot (seeds allowed)"
+    }
     assert str(table.time.dt.tz) == "UTC" and table.time.is_monotonic_increasing
     cost = MODEL.privacy_plan(*X.shape).cost
     assert [*table.cost] == [SMALL, cost, cost]
@@ -199,11 +201,13 @@ def test_fits_are_in_the_history_with_how_they_ended(path, monkeypatch):
 
 
 def test_histories_in_memory_are_the_same():
-    with PrivacyLedger(np.inf, 1e-6) as ledger:
+    with PrivacyLedger(np.inf, 1e-6, allow_seeds=True) as ledger:
         MODEL.fit(X, y)
     ledger.reserve(EVERYTHING, label="by hand")
     table = ledger.history()
-    assert [*table.status] == ["completed", "reserved"] and table.label[1] == "by hand"
+    assert [*table.status] == ["completed", "reserved"] and table.label[
+        1
+    ] == "by hand (seeds allowed)"
     assert table.total_epsilon[1] == pytest.approx(ledger.spent_epsilon)
     assert PrivacyLedger(1.0, 1e-6).history().empty
 
@@ -224,14 +228,14 @@ def test_nothing_of_the_data_is_kept(path):
 @needs_fork
 def test_a_run_that_is_killed_has_spent(path, monkeypatch):
     monkeypatch.setattr(SGLD, "run", lambda *args: os.kill(os.getpid(), signal.SIGKILL))
-    with PrivacyLedger.open(path) as ledger:
+    with PrivacyLedger.open(path, allow_seeds=True) as ledger:
         assert in_a_child(lambda: MODEL.fit(X, y)) == ""
     assert ledger.history().status[1] == "reserved"
     assert ledger.spent.mu == pytest.approx(np.hypot(0.05, MODEL.privacy_plan(*X.shape).cost.mu))
 
 
 def test_how_a_run_ended_need_not_be_noted(path, monkeypatch):
-    with PrivacyLedger.open(path) as ledger:
+    with PrivacyLedger.open(path, allow_seeds=True) as ledger:
         run = SGLD.run
         monkeypatch.setattr(SGLD, "run", lambda *args: (path.rename(f"{path}.away"), run(*args))[1])
         assert MODEL.fit(X, y).posterior_samples_.size
@@ -246,8 +250,14 @@ def test_files_and_ledgers_in_memory_nest(path, tmp_path):
     cost = MODEL.privacy_plan(*X.shape).cost
     link = tmp_path / "link"
     link.symlink_to(path)
-    with PrivacyLedger.open(path) as first, PrivacyLedger(1.0, 1e-6, path=tmp_path / "b") as second:
-        with PrivacyLedger(np.inf, 1e-6) as third, PrivacyLedger.open(link):
+    with (
+        PrivacyLedger.open(path, allow_seeds=True) as first,
+        PrivacyLedger(1.0, 1e-6, path=tmp_path / "b", allow_seeds=True) as second,
+    ):
+        with (
+            PrivacyLedger(np.inf, 1e-6, allow_seeds=True) as third,
+            PrivacyLedger.open(link, allow_seeds=True),
+        ):
             MODEL.fit(X, y)
     assert first.spent.mu == pytest.approx(np.hypot(cost.mu, SMALL.mu)), "a file is charged once"
     assert second.spent == third.spent == cost
@@ -257,8 +267,8 @@ def test_files_and_ledgers_in_memory_nest(path, tmp_path):
 def test_a_refusal_by_one_file_charges_no_other(tmp_path, tight):
     ceilings = [5.0, 5.0]
     ceilings[tight] = 0.3
-    with PrivacyLedger(ceilings[0], 1e-6, path=tmp_path / "a") as first:
-        with PrivacyLedger(ceilings[1], 1e-6, path=tmp_path / "b") as second:
+    with PrivacyLedger(ceilings[0], 1e-6, path=tmp_path / "a", allow_seeds=True) as first:
+        with PrivacyLedger(ceilings[1], 1e-6, path=tmp_path / "b", allow_seeds=True) as second:
             with pytest.raises(BudgetExceededError, match="epsilon = 0.3"):
                 MODEL.fit(X, y)
     assert first.history().empty and second.history().empty

@@ -163,7 +163,7 @@ def predict_and_fit(path):
 def test_models_that_are_saved_within_a_block_are_like_any_others(tmp_path):
     path = tmp_path / "model.pickle"
     elsewhere = partial(Parallel(n_jobs=2, backend="loky"), [delayed(predict_and_fit)(path)])
-    with PrivacyLedger(np.inf, 1e-5):
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True):
         path.write_bytes(pickle.dumps(DPBayesianLogisticRegression(**MODEL.get_params()).fit(X, y)))
         assert elsewhere() == [((200, 2), "refused")]
     assert elsewhere() == [((200, 2), "charged")] == [predict_and_fit(path)]
@@ -215,7 +215,7 @@ def test_fits_in_workers_of_joblib_say_what_is_wrong(backend):
 
 def test_a_search_over_processes_is_refused_and_one_over_threads_is_charged():
     search = GridSearchCV(MODEL, {"epsilon": [0.5, 1.0]}, cv=2, n_jobs=2, refit=False)
-    with PrivacyLedger(np.inf, 1e-5) as ledger:
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         with pytest.raises(LedgerOutOfReachError):
             search.set_params(error_score="raise").fit(X, y)
         # By default scikit-learn makes scores of nan of errors, and gives up where all are.

@@ -20,7 +20,7 @@ from skdpbayes.privacy import PrivacyCost, PrivacyLedger
 from skdpbayes.privacy.ledger import reserve
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
-MODEL = DPBayesianLogisticRegression(0.3, delta=1e-6, sampler="sgld", n_draws=5, random_state=0)
+MODEL = DPBayesianLogisticRegression(0.3, delta=1e-6, sampler="sgld", n_draws=5)
 PLAN = MODEL.privacy_plan(*X.shape)
 MU = PLAN.cost.mu
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -1,0 +1,334 @@
+"""Ensembles and searches of other packages: what they do behind a guarantee's back is said or refused."""
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    KFold,
+    TunedThresholdClassifierCV,
+)
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.semi_supervised import SelfTrainingClassifier
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.exceptions import LedgerOutOfReachError, PrivacyLeakWarning, SeedWarning
+from skdpbayes.metrics import dp_accuracy_score, make_private_scorer
+from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.privacy import PrivacyLedger, privacy_report
+from skdpbayes.privacy.surroundings import TOOLS
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cheap import Cheap
+from children import in_a_child
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(400, 3))
+y = (X[:, 0] + 0.2 * rng.normal(size=400) > 0).astype(int)
+three = np.digitize(X[:, 0], [-0.5, 0.5])
+BOTH = np.column_stack([y, (X[:, 1] > 0).astype(int)])
+DELTA = 1e-5
+
+
+def model(epsilon=1.0, **options):
+    return DPBayesianLogisticRegression(epsilon, delta=DELTA, classes=[0, 1], **options)
+
+
+def refitted(member):
+    """Return coefficients of an attacker who knows all rows, and the seed that a member keeps."""
+    return clone(member).fit(X, y, sample_weight=np.ones(len(X))).coef_
+
+
+def test_whoever_has_an_ensemble_can_test_for_membership_and_is_warned_of_it():
+    """The attack that makes it necessary: from the stored seed a member is computed again, bit for bit."""
+    with pytest.warns(SeedWarning, match="ensemble") as caught:
+        members = BaggingClassifier(model(), n_estimators=3, bootstrap=False).fit(X, y).estimators_
+    assert len([one for one in caught if one.category is SeedWarning]) == 3
+    np.testing.assert_array_equal(members[0].coef_, refitted(members[0]))
+    assert any("random_state" in text for text in privacy_report(members[0])["details"]["warnings"])
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_ledger_refuses_members_with_seeds_and_is_not_charged(tmp_path, in_a_file):
+    path = tmp_path / "ledger" if in_a_file else None
+    with PrivacyLedger(np.inf, DELTA, path=path) as ledger:
+        with pytest.raises(ValueError, match="BaggingClassifier.*Nothing was read"):
+            BaggingClassifier(model(), bootstrap=False).fit(X, y)
+    assert ledger.records() == []
+
+
+SEEDED = {
+    "estimator": lambda: model(random_state=0).fit(X, y),
+    "norm": lambda: model(random_state=0, data_norm="auto").fit(X, y),
+    "persons": lambda: model(random_state=0, max_rows_per_group=1).fit(X, y, groups=np.arange(400)),
+    "scaler": lambda: DPQuantileScaler(random_state=0).fit(X),
+    "imputer": lambda: DPImputer(strategy="median", random_state=0).fit(X.clip(-1, 1)),
+    "encoder": lambda: DPOneHotEncoder(random_state=0).fit(three[:, None]),
+    "score": lambda: dp_accuracy_score(y, y, epsilon=0.5, random_state=0),
+    "pipeline": lambda: make_private_pipeline(DPQuantileScaler(), model(random_state=0)).fit(X, y),
+    "first step": lambda: make_private_pipeline(DPQuantileScaler(random_state=0), model()).fit(
+        X, y
+    ),
+    "search": lambda: search(random_state=0).fit(X, y),
+    "candidate": lambda: search(model(random_state=0)).fit(X, y),
+    "drawn": lambda: search(given={"random_state": [0, 1]}).fit(X, y),
+    "scorer": lambda: search(
+        scoring=make_private_scorer("accuracy", epsilon=1.0, random_state=0)
+    ).fit(X, y),
+}
+
+
+def search(estimator=None, given=None, **options):
+    options = {"epsilon": 3.0, "delta": DELTA, "mean_candidates": 2} | options
+    return DPRandomizedSearchCV(estimator or model(), given or {"prior_scale": [1.0]}, **options)
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_every_seed_is_announced_and_refused_before_a_charge(name):
+    for relation in ("replace_one", "replace_one_person"):
+        with PrivacyLedger(np.inf, DELTA, relation) as ledger:
+            with pytest.raises(
+                ValueError, match="random_state.*allow_seeds=True.*Nothing was read"
+            ):
+                SEEDED[name]()
+        assert ledger.records() == []
+    with pytest.warns(SeedWarning):
+        SEEDED[name]()
+
+
+def test_no_ledger_around_may_forbid_seeds(tmp_path):
+    """Neither an inner one, nor an outer one, nor another object for the same file, nor a parent's."""
+    path = tmp_path / "ledger"
+    PrivacyLedger(np.inf, DELTA, path=path)
+
+    def allowing():
+        return PrivacyLedger.open(path, allow_seeds=True)
+
+    for outer, inner in (
+        (allowing(), PrivacyLedger.open(path)),
+        (PrivacyLedger.open(path), allowing()),
+    ):
+        with outer, inner, pytest.raises(ValueError, match="allow_seeds"):
+            model(random_state=0).fit(X, y)
+        assert outer.records() == []
+    with PrivacyLedger.open(path):
+        assert "allow_seeds" in in_a_child(lambda: inside(allowing()))
+    with allowing() as ledger:
+        assert in_a_child(lambda: model(random_state=0).fit(X, y).epsilon) == "1.0"
+    assert [row["label"] for row in ledger.records()] == ["(seeds allowed)"]
+    with PrivacyLedger(np.inf, DELTA):
+        assert LedgerOutOfReachError.__name__ in in_a_child(lambda: model(random_state=0).fit(X, y))
+
+
+def inside(ledger):
+    with ledger:
+        model(random_state=0).fit(X, y)
+
+
+def test_a_search_announces_seeds_once_however_many_candidates_there_were():
+    counts = set()
+    for _ in range(4):
+        with pytest.warns(SeedWarning) as caught:
+            search(Cheap(random_state=0), {"cut": [0.0]}, epsilon=30.0).fit(X, y)
+        counts.add(len([one for one in caught if one.category is SeedWarning]))
+    assert counts == {1}
+
+
+SELECTING = {
+    "AdaBoostClassifier": lambda one: AdaBoostClassifier(one, n_estimators=2),
+    "BaggingClassifier": lambda one: BaggingClassifier(one, n_estimators=2),
+    "SelfTrainingClassifier": lambda one: SelfTrainingClassifier(one),
+    "OneVsOneClassifier": lambda one: OneVsOneClassifier(one),
+}
+
+
+@pytest.mark.parametrize("name", SELECTING)
+def test_ensembles_that_select_repeat_or_weight_rows_are_refused(name):
+    labels = {
+        "SelfTrainingClassifier": np.where(np.arange(400) < 100, y, -1),
+        "OneVsOneClassifier": three,
+    }.get(name, y)
+    ensemble = SELECTING[name]
+    with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
+        members = [model(), make_private_pipeline(BoundedScaler(), model())]
+        for one in members[: 1 if name == "AdaBoostClassifier" else 2]:  # It needs weights.
+            with pytest.raises(ValueError, match=f"{name}.*rows must not be selected, repeated or"):
+                ensemble(one).fit(X, labels)
+    assert ledger.records() == []
+    with pytest.raises(ValueError, match=f"{name}.*Nothing was read"):
+        make_private_pipeline(BoundedScaler(), ensemble(model())).fit(X, labels)
+    with pytest.raises(ValueError, match=f"there is no total: {name}"):
+        total_privacy_cost(ensemble(model()))
+
+
+def test_without_privacy_nothing_is_claimed_and_nothing_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        BaggingClassifier(model(np.inf), n_estimators=2).fit(X, y)
+        CalibratedClassifierCV(model(np.inf), cv=2).fit(X, y)
+
+
+LEARNING = {
+    "CalibratedClassifierCV": lambda one: CalibratedClassifierCV(one, cv=2),
+    "StackingClassifier": lambda one: StackingClassifier([("a", one)], cv=2),
+    "VotingClassifier": lambda one: VotingClassifier([("a", one), ("b", LogisticRegression())]),
+    "TunedThresholdClassifierCV": lambda one: TunedThresholdClassifierCV(one, cv=2),
+    "RFECV": lambda one: RFECV(one, cv=2),
+    "SequentialFeatureSelector": lambda one: SequentialFeatureSelector(
+        one, n_features_to_select=1, cv=2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_ensembles_that_learn_from_rows_themselves_are_named(name):
+    with pytest.warns(PrivacyLeakWarning, match=f"{name} .*without noise.*do not cover it"):
+        LEARNING[name](model()).fit(X, y)
+    with pytest.raises(ValueError, match=f"there is no total: {name}"):
+        total_privacy_cost(LEARNING[name](model()))
+    with pytest.raises(ValueError, match=name):
+        make_private_pipeline(BoundedScaler(), LEARNING[name](model()), strict=True).fit(X, y)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_ensembles_are_seen_in_workers_too(backend):
+    from joblib import parallel_config
+
+    with parallel_config(backend=backend), pytest.raises(ValueError, match="BaggingClassifier"):
+        BaggingClassifier(model(), n_estimators=2, n_jobs=2).fit(X, y)
+
+
+ADDED = {
+    "voting": (lambda: VotingClassifier([("a", model()), ("b", model(0.5))]), y),
+    "rest": (lambda: OneVsRestClassifier(model()), three),
+    "outputs": (lambda: MultiOutputClassifier(model()), BOTH),
+    "chain": (lambda: ClassifierChain(model()), BOTH),
+    "threshold": (lambda: FixedThresholdClassifier(model(), threshold=0.3), y),
+    "selection": (lambda: SelectFromModel(model()), y),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_the_total_of_an_ensemble_is_what_a_ledger_counted(name):
+    make, labels = ADDED[name]
+    with warnings.catch_warnings(), PrivacyLedger(np.inf, DELTA) as ledger:
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        ensemble = make().fit(X, labels)
+    assert total_privacy_cost(ensemble).mu == pytest.approx(ledger.spent.mu)
+
+
+@pytest.mark.parametrize(
+    "ensemble, labels, reason",
+    [
+        (BaggingClassifier(model(), n_estimators=2, bootstrap=False), y, "keeps the seeds"),
+        (RFE(model(), n_features_to_select=1), y, "does not keep the fits"),
+        (ClassifierChain(model(), cv=2), BOTH, "cross-validation"),
+        (SelectFromModel(model(), max_features=lambda X: 1), y, "may read the rows"),
+        (VotingClassifier([("a", DummyClassifier())]), y, "VotingClassifier"),
+        (OneVsRestClassifier(DummyClassifier()), three, "is not private"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_counted_is_refused_with_the_reason(ensemble, labels, reason):
+    with pytest.raises(ValueError, match=reason):
+        total_privacy_cost(ensemble.fit(X, labels))
+
+
+def test_selections_by_private_scores_are_not_named():
+    scorer = make_private_scorer("accuracy", epsilon=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        RFECV(model(), cv=KFold(2), scoring=scorer).fit(X, y)
+
+
+def package(monkeypatch, name):
+    """Return a module that stands for a package that need not be installed."""
+    module = ModuleType(name)
+    for parent in (name.rpartition(".")[0], name):
+        monkeypatch.setitem(sys.modules, parent or name, module)
+    return module
+
+
+RESAMPLING = """
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline as Plain
+
+class RandomOverSampler(BaseEstimator):
+    def fit_resample(self, X, y):
+        rare = np.flatnonzero(y == 1)
+        more = np.concatenate([np.arange(len(y)), np.tile(rare, 3)])
+        return X[more], y[more]
+
+class Pipeline(Plain):
+    def fit(self, X, y):
+        for _, step in self.steps[:-1]:
+            X, y = step.fit_resample(X, y) if hasattr(step, "fit_resample") else (step.fit_transform(X), y)
+        self.steps[-1][1].fit(X, y)
+        return self
+"""
+
+
+def test_resampling_pipelines_are_refused_and_those_without_samplers_are_not(monkeypatch):
+    imblearn = package(monkeypatch, "imblearn.pipeline")
+    exec(RESAMPLING, vars(imblearn))
+    sampler = imblearn.RandomOverSampler()
+    with (
+        PrivacyLedger(np.inf, DELTA) as ledger,
+        pytest.raises(ValueError, match="imbalanced-learn"),
+    ):
+        imblearn.Pipeline([("a", sampler), ("b", model())]).fit(X, y)
+    with pytest.raises(ValueError, match="imbalanced-learn.*Nothing was read"):
+        make_private_pipeline(make_pipeline(sampler), model()).fit(X, y)
+    assert ledger.records() == []
+    with PrivacyLedger(np.inf, DELTA) as ledger:
+        imblearn.Pipeline([("a", BoundedScaler()), ("b", model())]).fit(X, y)
+    assert len(ledger.records()) == 1
+
+
+class Modest(ClassifierMixin, BaseEstimator):
+    """A user's own meta-estimator with a name of somebody else's."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def fit(self, X, y):
+        self.estimator.fit(X, y)
+        return self
+
+
+def test_names_alone_do_not_make_a_tool():
+    CalibratedClassifierCV = type("CalibratedClassifierCV", (Modest,), {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        CalibratedClassifierCV(model()).fit(X, y)
+    assert isinstance(Pipeline([("a", Cheap())]), Pipeline)
+
+
+@pytest.mark.parametrize(
+    "tool", [one for one in TOOLS if one.module.startswith("sklearn")], ids=str
+)
+def test_the_code_of_a_listed_tool_is_where_the_list_says(tool):
+    """If scikit-learn moves or renames it, this fails before anything goes unnoticed."""
+    names = vars(importlib.import_module(tool.module))
+    assert all(not name or name in names for name in tool.functions)
