@@ -19,3 +19,7 @@ class LedgerFileError(RuntimeError):
 
 class PrivacyLeakWarning(PrivacyWarning):
     """A step of a pipeline learns, or may learn, from the rows without noise."""
+
+
+class ChangedRowsError(RuntimeError):
+    """A partition of a Dask collection came with other rows when it was computed again."""
