@@ -1,11 +1,11 @@
 """Marks of partitions, which tell whether one that is computed again still has the same rows.
 
-    mark = BLAKE2b_key(number of the partition, types, shapes and bytes of X, y and weights)
+    mark = HMAC_key(number of the partition, types, shapes and bytes of X, y and weights)
 
 The key is drawn for each fit: marks say nothing about rows, not even that two tables have the same.
 """
 
-import hashlib
+import hmac
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ def mark_of(rows, key, number):
     -------
     mark : bytes
     """
-    mark = hashlib.blake2b(key=key, digest_size=16)
+    mark = hmac.new(key, digestmod="sha256")  # Which processors have instructions for.
     mark.update(repr(number).encode())
     for part in rows:
         for array in _arrays_of(part):
