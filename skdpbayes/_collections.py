@@ -21,9 +21,20 @@ def is_collection(X):
     return dask is not None and dask.is_dask_collection(X)
 
 
-def in_memory(values):
-    """Return values, computed if they are a Dask collection."""
-    return values.compute() if is_collection(values) else values
+def in_memory(*columns):
+    """Return columns, those that are Dask collections computed, in one computation.
+
+    In two, a source that changes could give columns that are not of the same rows.
+    """
+    lazy = [number for number, column in enumerate(columns) if is_collection(column)]
+    if not lazy:
+        return columns
+    from ._dask.blocks import computed
+
+    columns = list(columns)
+    for number, column in zip(lazy, computed([columns[number] for number in lazy]), strict=True):
+        columns[number] = column
+    return columns
 
 
 def example_of(X):

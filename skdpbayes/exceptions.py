@@ -27,5 +27,9 @@ class SeedWarning(PrivacyWarning):
     """A fit's noise comes from a seed, so that whoever knows the seed can remove it. Shown at every fit."""
 
 
+class ChangedRowsError(RuntimeError):
+    """A partition of a Dask collection came with other rows when it was computed again."""
+
+
 # By default Python shows a warning once for each line. Filters that are set before or later come first.
 warnings.simplefilter("always", SeedWarning, append=True)

@@ -1,4 +1,4 @@
-"""Functions of rows, applied to the partitions of a collection."""
+"""Functions of rows, applied to the partitions of a collection, and columns brought to the client."""
 
 import dask
 import dask.array as da
@@ -33,3 +33,13 @@ def map_blocks(function, X):
 
 def _on_block(function, block, none):
     return function(block) if block.shape[0] else none
+
+
+def computed(columns):
+    """Return some collections in memory, whose common sources are read once."""
+    graphs = [np.array(c.to_delayed(optimize_graph=False), dtype=object).tolist() for c in columns]
+    joined = [column.__dask_postcompute__() for column in columns]
+    return [
+        join(blocks, *extra)
+        for (join, extra), blocks in zip(joined, dask.compute(*graphs), strict=True)
+    ]

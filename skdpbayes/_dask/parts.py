@@ -3,8 +3,9 @@
     theta -> workers -> one sum for each part -> the client, which adds them up
 
 A pass is one task for each thread of a worker, for the parts that the worker holds. If a worker is lost, Dask
-recomputes its parts from their source, with the same sums. Workers log the arguments of tasks that fail,
-records included. Tasks therefore never fail: they return the kind of the error instead.
+recomputes its parts from their source. Every task compares a part's mark with that of the rows that were read
+first: of a source that changes, one record could be in two parts. Workers log the arguments of tasks that
+fail, records included. Tasks therefore never fail: they return the kind of the error instead.
 """
 
 from functools import reduce
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 from dask.sizeof import sizeof
 
+from ..exceptions import ChangedRowsError
 from ..samplers._machinery.parts import Part, Parts, of_target
 
 
@@ -23,6 +25,23 @@ class Failed:
         self.error = error
 
 
+class MarkedPart(Part):
+    """A part with a mark of the rows that it was made of, which targets made of it inherit.
+
+    Parameters
+    ----------
+    target : object
+    mark : bytes
+    """
+
+    def __init__(self, target, mark):
+        super().__init__(target)
+        self.mark = mark
+
+    def __reduce__(self):
+        return MarkedPart, (self.target, self.mark)
+
+
 class DaskParts(Parts):
     """Parts on a cluster.
 
@@ -30,14 +49,16 @@ class DaskParts(Parts):
     ----------
     client : distributed.Client
     futures : list of distributed.Future
-        One for each part: targets, or other objects that `kept` turns into targets.
+        One for each part, a `MarkedPart`: with a target, or another object that `kept` turns into one.
     sizes : sequence of int
         Numbers of rows.
+    marks : sequence of bytes
+        Marks of the rows that were read first; a sum over others is an error.
     """
 
-    def __init__(self, client, futures, sizes):
+    def __init__(self, client, futures, sizes, marks):
         super().__init__(sizes)
-        self.client, self.futures, self._tasks = client, futures, []
+        self.client, self.futures, self.marks, self._tasks = client, futures, tuple(marks), []
         self._groups = _groups(client, futures)
 
     def call(self, function, of_parts, *args):
@@ -66,6 +87,7 @@ class DaskParts(Parts):
             do,
             [function] * len(self._groups),
             [[self.futures[p] for p in group] for group in self._groups],
+            [[self.marks[p] for p in group] for group in self._groups],
             of_groups,
             [args] * len(self._groups),
             key=[_name(function) for _ in self._groups],
@@ -75,16 +97,17 @@ class DaskParts(Parts):
 
     def chosen(self, numbers):
         """Return the parts with the given indices."""
-        futures = [self.futures[p] for p in numbers]
-        return DaskParts(self.client, futures, [self.sizes[p] for p in numbers])
+        own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
+        return DaskParts(self.client, *own)
 
     def kept(self, function, *args):
         """Return new parts, on the same workers, with targets that a function makes from the present ones."""
         futures = [
-            self.client.submit(make_one, function, future, args, key=_name(function))
-            for future in self.futures
+            self.client.submit(make_one, function, future, mark, args, key=_name(function))
+            for future, mark in zip(self.futures, self.marks, strict=True)
         ]
-        return DaskParts(self.client, checked(self.client, futures), self.sizes)
+        raised(self.client.gather(self.client.map(failure, futures, pure=False)))
+        return DaskParts(self.client, futures, self.sizes, self.marks)
 
 
 @sizeof.register(Part)
@@ -118,12 +141,6 @@ def raised(results):
     return results
 
 
-def checked(client, futures):
-    """Return futures when they are done, or raise the first error among them."""
-    raised(client.gather(client.map(failure, futures, pure=False)))
-    return futures
-
-
 # Run by workers
 
 
@@ -150,18 +167,33 @@ def do_one(function, part, *args):
         return Failed(RuntimeError(f"a task of a worker ended with {type(error).__name__}."))
 
 
-def make_one(function, part, args):
-    """Return the `Part` that a function makes from the target of another, or the failure."""
+def as_read(part, mark):
+    """Return a part, or a failure if its rows are not those that were read first."""
+    if isinstance(part, Failed) or part.mark == mark:
+        return part
+    return Failed(
+        ChangedRowsError(
+            "a partition was computed again and came with other rows, so that a record might have "
+            "counted twice: sources of a fit have to be deterministic. Write the rows to files first, "
+            "or seed what draws them; shuffles may change their order."
+        )
+    )
+
+
+def make_one(function, part, mark, args):
+    """Return the part that a function makes from the target of another, or the failure."""
+    part = as_read(part, mark)
     made = do_one(function, part if isinstance(part, Failed) else part.target, *args)
-    return made if isinstance(made, Failed) else Part(made)
+    return made if isinstance(made, Failed) else MarkedPart(made, mark)
 
 
-def do_each(function, parts, of_parts, args):
+def do_each(function, parts, marks, of_parts, args):
     """Return the results of a function for each part of a worker."""
+    parts = map(as_read, parts, marks)
     return [do_one(function, part, own, *args) for part, own in zip(parts, of_parts, strict=True)]
 
 
-def do_sum(function, parts, _, args):
+def do_sum(function, parts, marks, _, args):
     """Return the sum of the results of a function for the targets of a worker's parts."""
-    found = [do_one(of_target, part, function, args, {}) for part in parts]
+    found = [do_one(of_target, part, function, args, {}) for part in map(as_read, parts, marks)]
     return next(filter(failure, found), None) or reduce(add, found)

@@ -1,8 +1,9 @@
 """Reading Dask collections: partitions are validated, and labels encoded, where the partitions are.
 
-partitions of X, y, sample_weight -> Rows on the workers -> labels that occur, sizes
+partitions of X, y, sample_weight -> Rows on the workers -> labels that occur, sizes, marks
 """
 
+import secrets
 from contextlib import suppress
 
 import numpy as np
@@ -19,8 +20,9 @@ from .._estimator.tables import (
     weighing,
 )
 from .._silence import silently
-from ..samplers._machinery.parts import Part, PartsHere
-from .parts import DaskParts, checked, make_one, raised, says_why
+from ..samplers._machinery.parts import PartsHere
+from .marks import mark_of
+from .parts import DaskParts, Failed, MarkedPart, do_one, raised, says_why
 
 # What scikit-learn records about columns in a fit, and checks later.
 _COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -155,19 +157,21 @@ def _load(blocks, client, *how):
     """Validate the partitions, and return those with rows as `Parts`."""
     import dask
 
-    read = dask.delayed(_read_part, pure=False)
-    read = [read(*block, *how) for block in blocks]
+    read, key = dask.delayed(_read_part, pure=False), secrets.token_bytes(32)
+    read = [read(block, key, number, how) for number, block in enumerate(blocks)]
     if client is None:
         rows = dask.compute(*read)
-        parts = PartsHere(raised(rows), map(_size, rows))
-    else:
-        futures = checked(client, client.compute(read))
-        parts = DaskParts(client, futures, client.gather(client.map(_size, futures, pure=False)))
-    return parts.without_empty()
+        return PartsHere(raised(rows), [_size_and_mark(part)[0] for part in rows]).without_empty()
+    futures = client.compute(read)
+    known = raised(client.gather(client.map(_size_and_mark, futures, pure=False)))
+    return DaskParts(client, futures, *zip(*known, strict=True)).without_empty()
 
 
-def _read_part(X, y, weights, *how):
-    return make_one(_read, Part((X, y, weights)), how)
+def _read_part(block, key, number, how):
+    """Return the validated `Rows` of a partition as a `MarkedPart`, or the failure."""
+    rows = do_one(_read, block, *how)
+    mark = do_one(mark_of, rows, key, number)
+    return mark if isinstance(mark, Failed) else MarkedPart(rows, mark)
 
 
 @says_why
@@ -185,8 +189,8 @@ def _read(block, labelled, validate, columns):
     return Rows(X, y, weights)
 
 
-def _size(part):
-    return part.target.X.shape[0]
+def _size_and_mark(part):
+    return part if isinstance(part, Failed) else (part.target.X.shape[0], part.mark)
 
 
 def _labels(rows):

@@ -73,7 +73,6 @@ def probability_column(values, name):
 
 def probability_table(values, name, n_classes):
     """Return probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
-    values = in_memory(values)
     if np.ndim(values) == 2 and np.shape(values)[1] > 1 and not sp.issparse(values):
         table = _in_unit_interval(_numbers(values, name), name)
     else:
@@ -162,7 +161,7 @@ def label_numbers(y, labels, name):
 
 
 def _column(values, name):
-    values = in_memory(values)
+    (values,) = in_memory(values)
     if sp.issparse(values):
         raise TypeError(f"{name} is sparse, but scores need dense columns: pass {name}.toarray().")
     if np.ndim(values) == 1 and len(values) == 0:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Real, validate_params
 
+from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
@@ -99,6 +100,7 @@ def dp_accuracy_score(
     >>> low < score < high, score.spent_epsilon
     (True, 1.0)
     """
+    y_true, y_pred = in_memory(y_true, y_pred)
     y_true, y_pred = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
     same_length(neighboring_relation, y_true=y_true, y_pred=y_pred)
     agree_in_kind(y_true, y_pred, ("y_true", "y_pred"))
@@ -238,6 +240,7 @@ def dp_log_loss(
     >>> abs(loss + np.log(0.8)) < 0.02
     True
     """
+    y_true, y_pred = in_memory(y_true, y_pred)
     columns = np.shape(y_pred)[1] if np.ndim(y_pred) == 2 else 1
     labels = public_labels(np.arange(max(columns, 2)) if labels is None else labels)
     numbers = label_numbers(y_true, labels, "y_true")
@@ -305,6 +308,7 @@ def dp_brier_score(
     >>> abs(score - 0.04) < 0.01
     True
     """
+    y_true, y_proba = in_memory(y_true, y_proba)
     positive = is_positive(y_true, pos_label)
     proba = probability_column(y_proba, "y_proba")
     same_length(neighboring_relation, y_true=positive, y_proba=proba)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.utils._param_validation import validate_params
 
+from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import COLUMN, COMMON, LABEL, PUBLIC_SIZE, is_positive, number_column, same_length
 from ._interval import inverted
@@ -85,6 +86,7 @@ def dp_roc_auc_score(
     >>> abs(score - 0.76) < 0.03
     True
     """
+    y_true, y_score = in_memory(y_true, y_score)
     positive = is_positive(y_true, pos_label)
     scores = number_column(y_score, "y_score")
     same_length(neighboring_relation, y_true=positive, y_score=scores)

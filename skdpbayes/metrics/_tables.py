@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
+from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
@@ -105,6 +106,7 @@ def dp_confusion_matrix(
     (2, 2)
     """
     labels = public_labels(labels)
+    y_true, y_pred = in_memory(y_true, y_pred)
     true, predicted = (
         label_numbers(y, labels, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
     )
@@ -196,6 +198,7 @@ def dp_calibration_curve(
     >>> bool(abs(prob_true - prob_pred).max() < 0.1)
     True
     """
+    y_true, y_prob = in_memory(y_true, y_prob)
     positive = is_positive(y_true, pos_label)
     proba = probability_column(y_prob, "y_prob")
     same_length(neighboring_relation, y_true=positive, y_prob=proba)

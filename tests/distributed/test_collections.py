@@ -34,7 +34,7 @@ distributed = pytest.importorskip("distributed")
 from dask.sizeof import sizeof  # noqa: E402
 
 from skdpbayes._dask import tables  # noqa: E402
-from skdpbayes._dask.parts import DaskParts, _name  # noqa: E402
+from skdpbayes._dask.parts import DaskParts, MarkedPart, _name  # noqa: E402
 from skdpbayes._dask.tables import blocks_of  # noqa: E402
 from skdpbayes._estimator.tables import Rows  # noqa: E402
 from skdpbayes.samplers._machinery import parts  # noqa: E402
@@ -313,8 +313,8 @@ def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sam
 
 
 def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
-    secret = client.scatter(Part(np.array([123456.789])))
-    secrets = DaskParts(client, [secret], [1])
+    secret = client.scatter(MarkedPart(np.array([123456.789]), b"mark"))
+    secrets = DaskParts(client, [secret], [1], [b"mark"])
     with pytest.raises(RuntimeError, match="ended with TypeError") as caught:
         secrets.each(dict.__getitem__, "123456.789")
     assert "123456.789" not in str(caught.value)
