@@ -23,7 +23,6 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.tables import read_table
 from ._estimator.validation import validate_table
 from ._estimator.weights import refuse_weights
-from ._silence import silently
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .random import public_generator
 from .samplers import Sampler
@@ -308,21 +307,21 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         """
         refuse_weights(self, others)
         self._validate_params()
-        table = read_table(self, X, y, groups=groups, accept_sparse=False)
-        classes, n_features = table.classes, table.n_features
-        plan = self._plan(table.n_samples, n_features, classes.size)
-        sizes = self._sizes(n_features, classes.size)
-        target = make_mlp(
-            table.rows.X,
-            table.rows.labels,
-            self._norm(n_features),
-            sizes,
-            self.activation,
-            float(self.clip_norm),
-            plan.bounds.prior_precision[0],
-            random_start(sizes, public_generator(self.random_state)),
-        )
-        self.posterior_samples_ = self._draw(target, plan)
+        with read_table(self, X, y, groups=groups, accept_sparse=False) as table:
+            classes, n_features = table.classes, table.n_features
+            plan = self._plan(table.n_samples, n_features, classes.size)
+            sizes = self._sizes(n_features, classes.size)
+            target = make_mlp(
+                table.rows.X,
+                table.rows.labels,
+                self._norm(n_features),
+                sizes,
+                self.activation,
+                float(self.clip_norm),
+                plan.bounds.prior_precision[0],
+                random_start(sizes, public_generator(self.random_state)),
+            )
+            self.posterior_samples_ = self._draw(target, plan)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
         self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
@@ -352,7 +351,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)
         return layers_of(draws, self.layer_sizes_)
 
-    @silently()
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)
