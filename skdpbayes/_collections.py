@@ -1,8 +1,8 @@
-"""Dask collections as tables, recognised without importing Dask.
+"""Methods of single rows, and Dask collections as tables, recognised without importing Dask.
 
     f(X) = (f(X_1), f(X_2), ...)
 
-Functions of single rows are applied to each partition of a collection, lazily.
+They are applied to a table silently, or lazily to each partition of a collection.
 """
 
 import sys
@@ -11,6 +11,9 @@ from functools import partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
+
+from ._inputs import plain
+from ._silence import silently
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -47,12 +50,14 @@ def example_of(X):
 
 
 def by_blocks(method: _Method) -> _Method:
-    """Make a method of one table also accept collections, for which it returns a collection."""
+    """Make a method of one table silent, and return a collection if it is given one."""
 
     @wraps(method)
     def either(self, X):
+        X = plain(X, "X")
         if not is_collection(X):
-            return method(self, X)
+            with silently():
+                return method(self, X)
         from ._dask.blocks import map_blocks
 
         return map_blocks(partial(method, self), X)

@@ -29,7 +29,6 @@ from ._estimator.predictive import log_probabilities
 from ._estimator.tables import logistic_of, read_table
 from ._estimator.validation import validate_table
 from ._estimator.weights import largest_weight
-from ._silence import silently
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Sampler
 from .targets import logistic_bounds, logistic_prior_precision
@@ -374,7 +373,6 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     # From the draws
 
-    @silently()
     @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""

@@ -23,7 +23,6 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.tables import read_table
 from ._estimator.validation import validate_table
 from ._estimator.weights import refuse_weights
-from ._silence import silently
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .random import public_generator
 from .samplers import Sampler
@@ -311,21 +310,21 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
-        table = self._read(X, y, groups, **others)
-        classes, n_features = table.classes, table.n_features
-        plan = self._plan(table.n_samples, n_features, classes.size)
-        sizes = self._sizes(n_features, classes.size)
-        target = make_mlp(
-            table.rows.X,
-            table.rows.labels,
-            self._norm(n_features),
-            sizes,
-            self.activation,
-            float(self.clip_norm),
-            plan.bounds.prior_precision[0],
-            random_start(sizes, public_generator(self.random_state)),
-        )
-        self.posterior_samples_ = self._draw(target, plan)
+        with self._read(X, y, groups, **others) as table:
+            classes, n_features = table.classes, table.n_features
+            plan = self._plan(table.n_samples, n_features, classes.size)
+            sizes = self._sizes(n_features, classes.size)
+            target = make_mlp(
+                table.rows.X,
+                table.rows.labels,
+                self._norm(n_features),
+                sizes,
+                self.activation,
+                float(self.clip_norm),
+                plan.bounds.prior_precision[0],
+                random_start(sizes, public_generator(self.random_state)),
+            )
+            self.posterior_samples_ = self._draw(target, plan)
         self.classes_ = classes
         self.data_norm_ = self._norm(n_features)
         self.row_norm_ = self.data_norm_ * self.released_.get("row_norm", 1.0)
@@ -355,7 +354,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         draws = self.posterior_samples_ if draws is None else np.asarray(draws)
         return layers_of(draws, self.layer_sizes_)
 
-    @silently()
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)

@@ -5,6 +5,7 @@ import dask.array as da
 import numpy as np
 
 from .._collections import example_of
+from .._silence import silently
 from .tables import blocks_of, in_whole_rows
 
 
@@ -32,7 +33,8 @@ def map_blocks(function, X):
 
 
 def _on_block(function, block, none):
-    return function(block) if block.shape[0] else none
+    with silently():
+        return function(block) if block.shape[0] else none
 
 
 def computed(columns):

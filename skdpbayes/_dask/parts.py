@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from dask.sizeof import sizeof
 
+from .._silence import silently
 from ..exceptions import ChangedRowsError
 from ..samplers._machinery.parts import Part, Parts, of_target
 
@@ -160,7 +161,8 @@ def do_one(function, part, *args):
     if isinstance(part, Failed):
         return part
     try:
-        return function(part, *args)
+        with silently():
+            return function(part, *args)
     except Exception as error:
         if getattr(function, "says_why", False):
             return Failed(error)

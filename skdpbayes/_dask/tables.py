@@ -19,7 +19,7 @@ from .._estimator.tables import (
     encoded,
     weighing,
 )
-from .._silence import silently
+from .._inputs import unless_harmless, unquoted
 from ..samplers._machinery.parts import PartsHere
 from .marks import mark_of
 from .parts import DaskParts, Failed, MarkedPart, do_one, raised, says_why
@@ -145,7 +145,9 @@ def _aligned(part, X, n_blocks, name):
         blocks = blocks_of(part)
         if len(blocks) == n_blocks:
             return blocks
-    elif np.shape(part)[:1] == (sum(chunks),):
+    elif unquoted(np.shape, part, told=unless_harmless(f"{name} must be a column."))[:1] == (
+        sum(chunks),
+    ):
         return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
     raise ValueError(
         f"{name} must have the partitions of X: pass a Dask collection that was made in the same way, e.g. a "
@@ -199,5 +201,4 @@ def _labels(rows):
 
 @says_why
 def _encoded(rows, *args):
-    with silently():
-        return encoded(rows, *args)
+    return encoded(rows, *args)

@@ -4,14 +4,18 @@ p(y | x, data) = mean over draws of p(y | x, theta)
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from .._checks import check_sizes
-from .._collections import by_blocks
+from .._collections import by_blocks, in_memory
+from .._inputs import plain, unless_harmless, unquoted
 from .._typing import MatrixLike
 from ..samplers import Plan
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
+from .weights import own_weights
 
 
 class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
@@ -110,3 +114,37 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         """
         log_proba = self._log_proba(X)
         return self.classes_[np.argmax(log_proba, axis=1)]
+
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on rows, without noise: if they are private, use `skdpbayes.metrics`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table, the labels or the weights are invalid.
+        """
+        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
+        if sample_weight is not None:
+            sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
+        told = unless_harmless(
+            "y must be a column of labels of the same kind as those in fit, one for each row."
+        )
+        return unquoted(
+            accuracy_score,
+            plain(y, "y"),
+            predicted,
+            sample_weight=sample_weight,
+            told=told,
+        )

@@ -3,6 +3,8 @@
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._inputs import unless_harmless, unquoted
+
 
 def label_set(classes):
     """Return the declared labels, sorted, or raise if they are invalid."""
@@ -37,7 +39,10 @@ def encode_labels(y, classes):
     """
     if classes is None:
         labels, codes = _numbered(y, "y")
-        check_classification_targets(y)
+        told = unless_harmless(
+            "y holds labels of a kind that is not known: use text or whole numbers."
+        )
+        unquoted(check_classification_targets, y, told=told)
         if labels.size < 2:
             raise ValueError(
                 "y holds only one class, and a classifier needs two: if others can occur, list all labels, "

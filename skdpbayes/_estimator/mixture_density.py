@@ -162,6 +162,6 @@ def _log_joint(points, mixtures):
     else:
         gaps = gaps @ factors
         log_det = np.log(np.diagonal(factors, axis1=2, axis2=3)).sum(axis=2)
-    with np.errstate(divide="ignore"):  # The weight of an empty component may underflow.
-        constants = np.log(weights) + log_det - 0.5 * n_features * math.log(2.0 * math.pi)
+    # The weight of an empty component may underflow.
+    constants = np.log(weights) + log_det - 0.5 * n_features * math.log(2.0 * math.pi)
     return constants[:, :, None] - 0.5 * np.einsum("sknj,sknj->skn", gaps, gaps)

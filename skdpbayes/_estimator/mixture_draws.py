@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._collections import by_blocks
-from .._silence import silently
 from .._typing import MatrixLike, RandomStateLike
 from ..targets.mixture import unpack_mixture
 from .intervals import interval_ends, interval_table
@@ -76,7 +75,6 @@ class MixtureDrawsMixin:
         return validate_table(self, X, reset=False, accept_sparse=False)
 
     @by_blocks
-    @silently()
     def score_samples(self, X: MatrixLike) -> np.ndarray:
         """Log of the density, averaged over the draws (the posterior predictive).
 
@@ -108,7 +106,6 @@ class MixtureDrawsMixin:
         return float(self.score_samples(X).mean())
 
     @by_blocks
-    @silently()
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the components, averaged over the draws.
 

@@ -8,6 +8,7 @@ The rows kept of a person are a uniformly random choice from that person's rows,
 import numpy as np
 from sklearn.utils._missing import is_pandas_na
 
+from .._inputs import plain, unless_harmless, unquoted
 from ..random import separate_generator
 
 
@@ -37,14 +38,16 @@ def check_groups(groups, max_rows, n_samples):
             f"max_rows_per_group={max_rows} needs to know the person of each row: pass "
             "fit(X, y, groups=...), with one label per row; or set max_rows_per_group=None."
         )
-    return _numbered(_column(groups, n_samples))
+    return _numbered(_column(plain(groups, "groups"), n_samples))
 
 
 def _column(groups, n_samples):
     if not (hasattr(groups, "dtype") or hasattr(groups, "columns")):
         # As objects, since a single string would turn all entries of a list into strings, NaN into "nan".
         groups = np.asarray(groups, dtype=object)
-    groups = np.asarray(groups)
+    groups = unquoted(
+        np.asarray, groups, told=unless_harmless("groups must be a column of labels.")
+    )
     if groups.shape not in ((n_samples,), (n_samples, 1)):
         raise ValueError(
             f"groups is of shape {groups.shape} and must be ({n_samples},): one label for each row."

@@ -14,10 +14,11 @@ from functools import partial
 import numpy as np
 from numba import get_num_threads
 from scipy.sparse import issparse
-from scipy.special import log_expit, log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp
 from sklearn.utils import gen_batches
 
 from .._compiled import compilable, compiled
+from .._silence import silently
 from ..targets._single_precision import PLAIN, exp, multiply
 
 # Means below this may have underflowed in all but a few draws.
@@ -130,6 +131,7 @@ def average_binary_rows(X, scale, draws):
     weights = np.ascontiguousarray(draws.T, dtype=np.float32)
     log_proba = np.empty((n_rows, 2))
 
+    @silently()  # A thread does not take over the error state.
     def fill(part):
         rows, factors = X[part], scale[part]
         mean = np.empty((len(rows), 2))
@@ -159,7 +161,8 @@ def average_binary(logits):
 
 
 def _log_binary(logits):
-    return np.stack([log_expit(-logits[0]), log_expit(logits[0])])
+    # Of scipy's functions, those that are compiled have an error state of their own.
+    return np.stack([-np.logaddexp(0.0, logits[0]), -np.logaddexp(0.0, -logits[0])])
 
 
 def average_softmax(logits):
@@ -174,9 +177,8 @@ def average_softmax(logits):
 
 def _on_log_scale(mean, n_draws, exact):
     """Return the logs of mean probabilities; ``exact(rows)`` returns each draw's log probabilities."""
-    with np.errstate(divide="ignore"):
-        # Python's sum over columns is several times faster than NumPy's along rows of a few entries.
-        log_mean = np.log(mean / sum(mean.T)[:, None])
+    # Python's sum over columns is several times faster than NumPy's along rows of a few entries.
+    log_mean = np.log(mean / sum(mean.T)[:, None])
     if n_draws == 1 or not (mean > _LEAST).all():
         tiny = ~(mean > _LEAST).all(axis=1) | (n_draws == 1)
         log_mean[tiny] = (logsumexp(exact(tiny), axis=2) - np.log(n_draws)).T

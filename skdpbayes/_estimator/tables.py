@@ -2,10 +2,12 @@
 
     validate, encode labels, weigh -> rows -> a target
 
-If a table is in parts, all of this happens where the parts are. Only the labels that occur, sizes and sums
-over records come back.
+Rows are handed out within a context in which no floating-point operation warns or raises. If a table is in
+parts, all of this happens where the parts are. Only the labels that occur, sizes and sums over records come
+back.
 """
 
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +15,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from .._collections import is_collection
+from .._inputs import plain
+from .._silence import silently
 from ..targets import make_logistic, make_mixture
 from .labels import encode_labels
 from .persons import check_groups, choose_rows
@@ -69,6 +73,7 @@ class Table:
         return make(self.rows, *args)
 
 
+@contextmanager
 def read_table(
     estimator,
     X,
@@ -79,7 +84,7 @@ def read_table(
     validate=validate_table,
     **options,
 ):
-    """Validate a table and return it.
+    """Validate a table, and hand it out within a context that hides what its numbers do.
 
     Parameters
     ----------
@@ -95,8 +100,8 @@ def read_table(
     **options
         Passed to ``validate``.
 
-    Returns
-    -------
+    Yields
+    ------
     table : Table
 
     Raises
@@ -104,21 +109,27 @@ def read_table(
     ValueError, TypeError
         If the table is invalid.
     """
+    columns = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    columns = [plain(values, name) for name, values in columns.items()]
+    validate = partial(validate, **options)
+    with silently(), _read(estimator, plain(X, "X"), *columns, client, validate) as table:
+        yield table
+
+
+def _read(estimator, X, y, sample_weight, groups, client, validate):
     if is_collection(X):
         from .._dask.tables import read_collection
 
-        return read_collection(
-            estimator, X, y, sample_weight, groups, client, partial(validate, **options)
-        )
+        return read_collection(estimator, X, y, sample_weight, groups, client, validate)
     if client is not None:
         raise ValueError(
             f"client is for collections of Dask, but X is of type {type(X).__name__}: leave client=None, or "
             "pass dask.array.from_array(X, chunks=(rows, -1))."
         )
     if isinstance(y, str) and y == UNLABELLED:
-        rows, classes = Rows(validate(estimator, X, reset=True, **options)), None
+        rows, classes = Rows(validate(estimator, X, reset=True)), None
     else:
-        X, y = validate(estimator, X, y, reset=True, **options)
+        X, y = validate(estimator, X, y, reset=True)
         classes = encode_labels(y, estimator.classes)[0]
         rows = encoded(Rows(X, y, sample_weight), classes, *weighing(estimator, sample_weight))
     n_samples = None

@@ -1,94 +1,129 @@
 """Validation of tables with scikit-learn, without quoting any cell in an error."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
+from .._inputs import holds_dates, plain, same_kind, unless_harmless, unquoted
 from .._silence import silently
+from ..targets._clipping import canonical
+
+_TEXT = ("str", "utf8", "category", "categorical", "enum")
+_DATES = ("date", "time", "duration", "period")
+# The beginning of a message of scikit-learn or NumPy, and what is said instead.
+_REMEDIES = {
+    ("could not convert string",): (
+        "X holds text where numbers are expected: encode categories with a public list of them, "
+        "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or with DPOneHotEncoder, which "
+        "finds them privately. To turn marks such as '?' in a column of numbers into NaN, use "
+        "pandas.to_numeric(column, errors='coerce')."
+    ),
+    ("float() argument must be", "must be real number", "cannot convert"): (
+        "X holds None or other objects, and every argument must be a string of digits or a real number: "
+        "use NaN for missing values."
+    ),
+    # scikit-learn's message recommends imputers, most of which learn from the rows.
+    ("Input X contains NaN", "Input contains NaN"): (
+        "Input X contains NaN: put skdpbayes.preprocessing.DPImputer() into the pipeline, after the "
+        "scaler. It fills in a public constant for free, or private medians with strategy='median'. "
+        "Without noise, means and medians would leak."
+    ),
+    ("Input X contains infinity",): (
+        "Input X contains infinity or a value too large for its type: replace it by NaN, which "
+        "skdpbayes.preprocessing.DPImputer fills in, or by a public bound of its column."
+    ),
+    ("Input y contains NaN", "boolean value of NA"): (
+        "Input y contains NaN: leave out rows without a label."
+    ),
+    ("Complex data not supported",): (
+        "Complex data not supported: X must hold real numbers, and y labels that are not complex."
+    ),
+    ("Expected 2D",): (
+        "Expected 2D array, got one of fewer dimensions instead. Reshape your data: "
+        "array.reshape(-1, 1) if there is a single feature, array.reshape(1, -1) if there is a "
+        "single sample."
+    ),
+    ("setting an array element with a sequence",): (
+        "X or y has rows of different lengths, or lists in its cells: every row of X needs one number for "
+        "each column, and y one label for each row."
+    ),
+}
+_UNKNOWN = (
+    "X or y could not be read: X must be a table of real numbers, such as an array of two dimensions, and y "
+    "a column of labels."
+)
 
 
+@silently()
 def validate_table(
-    estimator, X, y="no_validation", *, reset, accept_sparse="csr", ensure_all_finite=True
+    estimator,
+    X,
+    y="no_validation",
+    *,
+    reset,
+    accept_sparse="csr",
+    ensure_all_finite=True,
+    dtype=(np.float64, np.float32),
 ):
     """Validate a table with scikit-learn; no error quotes a cell, and no warning depends on one.
 
-    ``accept_sparse`` and ``ensure_all_finite`` are as in scikit-learn's `check_array`.
+    ``accept_sparse``, ``ensure_all_finite`` and ``dtype`` are as in scikit-learn's `check_array`. A sparse
+    matrix is returned with one entry in a place.
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If the table does not consist of finite numbers.
     """
-    _refuse_text_columns(X)
-    try:
-        with silently():
-            return validate_data(
-                estimator,
-                X,
-                y,
-                reset=reset,
-                accept_sparse=accept_sparse,
-                dtype=[np.float64, np.float32],
-                order="C",
-                ensure_all_finite=ensure_all_finite,
-            )
-    except (TypeError, ValueError) as error:
-        remedy = _without_cells(str(error))
-        if remedy is None:
-            raise
-        kind = type(error)
-    # Outside the handler, so that the message with the cells is not chained to this error.
-    raise kind(remedy)
+    X, y = plain(X, "X"), plain(y, "y")
+    _refuse_columns(X)
+    if unquoted(_holds_dates, X, told=without_cells):
+        raise ValueError(
+            "X holds dates or durations: turn them into numbers, e.g. days since a public date."
+        )
+    found = unquoted(
+        validate_data,
+        estimator,
+        X,
+        y,
+        reset=reset,
+        accept_sparse=accept_sparse,
+        dtype=list(dtype),
+        order="C",
+        ensure_all_finite=ensure_all_finite,
+        told=without_cells,
+    )
+    return (canonical(found[0]), found[1]) if isinstance(found, tuple) else canonical(found)
 
 
-def _without_cells(message):
-    """Return a replacement for messages of scikit-learn that quote the table or mislead, else None."""
-    if "could not convert string" in message:
-        return (
-            "X holds text where numbers are expected: encode categories with a public list of them, "
-            "e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or with DPOneHotEncoder, which "
-            "finds them privately. To turn marks such as '?' in a column of numbers into NaN, use "
-            "pandas.to_numeric(column, errors='coerce')."
-        )
-    if "argument must be a string or a real number" in message:
-        return (
-            "X holds None or other objects, and every argument must be a string of digits or a real number: "
-            "use NaN for missing values."
-        )
-    if message.startswith("Input X contains NaN"):
-        # scikit-learn's message recommends imputers, most of which learn from the rows.
-        return (
-            "Input X contains NaN: put skdpbayes.preprocessing.DPImputer() into the pipeline, after the "
-            "scaler. It fills in a public constant for free, or private medians with strategy='median'. "
-            "Without noise, means and medians would leak."
-        )
-    if message.startswith("Input X contains infinity"):
-        return (
-            "Input X contains infinity or a value too large for its type: replace it by NaN, which "
-            "skdpbayes.preprocessing.DPImputer fills in, or by a public bound of its column."
-        )
-    if message.startswith("Input y contains NaN") or "value of NA is ambiguous" in message:
-        return "Input y contains NaN: leave out rows without a label."
-    if "Complex data not supported" in message:
-        return "Complex data not supported: X must hold real numbers."
-    if "Reshape your data" in message:
-        return (
-            "Expected 2D array, got one of fewer dimensions instead. Reshape your data: "
-            "array.reshape(-1, 1) if there is a single feature, array.reshape(1, -1) if there is a "
-            "single sample."
-        )
-    return None
+def without_cells(error, unknown=_UNKNOWN):
+    """Return what is raised instead of an error that may hold a cell; ``unknown`` is said of other forms."""
+    for beginnings, remedy in _REMEDIES.items():
+        if str(error).startswith(beginnings):
+            return same_kind(error, remedy)
+    return unless_harmless(unknown)(error)
 
 
-def _refuse_text_columns(X):
-    if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
+def _holds_dates(X):
+    # Columns of other types were refused by name.
+    kinds = {str(kind).lower() for kind in X.dtypes} if _is_frame(X) else {"object"}
+    return not sp.issparse(X) and "object" in kinds and holds_dates(X)
+
+
+def _is_frame(X):
+    return hasattr(X, "dtypes") and hasattr(X, "columns")
+
+
+def _refuse_columns(X):
+    """Raise a ValueError if a data frame has columns of text or dates, whose names are public."""
+    if not _is_frame(X):
         return
-    kinds = (str(kind).lower() for kind in X.dtypes)
-    text = [
-        str(name)
-        for name, kind in zip(X.columns, kinds, strict=True)
-        if kind.startswith(("str", "utf8", "category", "categorical", "enum", "datetime", "date"))
-    ]
-    if text:
+    kinds = [(str(name), str(kind).lower()) for name, kind in zip(X.columns, X.dtypes, strict=True)]
+    if dates := [name for name, kind in kinds if kind.startswith(_DATES)]:
+        raise ValueError(
+            f"columns {dates} hold dates or durations: turn them into numbers, e.g. days since a public date."
+        )
+    if text := [name for name, kind in kinds if kind.startswith(_TEXT)]:
         raise ValueError(
             f"columns {text} are not numeric: encode categories in a ColumnTransformer, with a public list "
             "of them, e.g. OneHotEncoder(categories=[...], handle_unknown='ignore'), or with "

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
+from .._inputs import holds_dates, unless_harmless, unquoted
+
 
 def largest_weight(class_weight, n_classes, max_sample_weight):
     """Return the public maximum of a record's weight, or None if all weights are 1.
@@ -63,7 +65,7 @@ def record_weights(class_weight, classes, labels, sample_weight, max_sample_weig
     largest_weight(class_weight, len(classes), max_sample_weight)  # Refuses invalid weights.
     weights = np.ones(X.shape[0])
     if sample_weight is not None:
-        weights = np.minimum(_own_weights(sample_weight, X.shape[0]), max_sample_weight)
+        weights = np.minimum(own_weights(sample_weight, X.shape[0]), max_sample_weight)
     if class_weight is not None:
         unknown = [label for label in class_weight if label not in classes]
         if unknown:
@@ -75,22 +77,21 @@ def record_weights(class_weight, classes, labels, sample_weight, max_sample_weig
     return weights
 
 
-def _own_weights(weights, n_samples):
+def own_weights(weights, n_samples):
     """Return the records' own weights. All may be 0, because whether any is positive is private."""
     if isinstance(weights, Real):
         weights = np.full(n_samples, weights)
-    try:
-        weights = check_array(
-            weights, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
-        )
-    except (TypeError, ValueError) as error:
-        quoted = ("could not convert", "float() argument", "Complex data")
-        if not str(error).startswith(quoted):
-            raise
-        weights = None
-    # Outside the handler, so that an error that quotes a weight is not chained to this one.
-    if weights is None:
-        raise ValueError("sample_weight must hold real numbers, one for each row.")
+    told = unless_harmless("sample_weight must hold real numbers, one for each row.")
+    if unquoted(holds_dates, weights, told=told):
+        raise ValueError("sample_weight holds dates or durations: it must hold real numbers.")
+    weights = unquoted(
+        check_array,
+        weights,
+        dtype=np.float64,
+        ensure_2d=False,
+        input_name="sample_weight",
+        told=told,
+    )
     if weights.shape != (n_samples,):
         raise ValueError(
             f"sample_weight is of shape {weights.shape} and must be ({n_samples},): one for each row."

@@ -3,15 +3,18 @@
 Errors say what is wrong with the format, and none quotes an entry.
 """
 
+from functools import wraps
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 from sklearn.utils.validation import column_or_1d
 
 from .._collections import in_memory
+from .._inputs import holds_dates, plain, unless_harmless, unquoted
+from .._silence import silently
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {
@@ -26,9 +29,31 @@ LABEL = [None, Real, str, "boolean"]
 PUBLIC_SIZE = [None, Interval(Integral, 2, None, closed="left")]
 
 
+def score_function(**parameters):
+    """Declare a function a private score, with constraints of its own parameters.
+
+    What columns hold shows neither in warnings nor in errors of floating-point operations.
+    """
+
+    def declare(function):
+        constraints = {**parameters, **COMMON}
+        checked = validate_params(constraints, prefer_skip_nested_validation=True)(function)
+
+        @wraps(function)
+        def score(*args, **options):
+            with silently():
+                return checked(*args, **options)
+
+        return score
+
+    return declare
+
+
 def label_column(y, name):
     """Return labels as an array of one dimension."""
     y = _column(y, name)
+    if y.dtype.kind == "c":
+        raise ValueError(f"{name} holds complex numbers: labels are text or real numbers.")
     if y.dtype.kind == "O":
         missing = any(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in y)
         kinds = {str if isinstance(v, str) else Real if isinstance(v, Real) else None for v in y}
@@ -38,9 +63,9 @@ def label_column(y, name):
                 f"with [str(label) for label in {name}]."
             )
         if not missing:
-            y = y.astype(str if kinds == {str} else np.float64)
+            y = y.astype(str) if kinds == {str} else _numbers(y, name)
     else:
-        missing = y.dtype.kind == "f" and not np.isfinite(y).all()
+        missing = y.dtype.kind in "fmM" and not np.isfinite(y).all()
     if missing:
         raise ValueError(f"{name} holds missing labels: score only rows whose label is known.")
     return y
@@ -52,13 +77,12 @@ def number_column(values, name):
 
 
 def _numbers(values, name):
-    try:
-        values = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = None
-    # Outside the handler, so that an error that quotes an entry is not chained to this one.
-    if values is None:
-        raise ValueError(f"{name} must hold numbers.")
+    text = f"{name} must hold real numbers."
+    if values.dtype.kind == "c":
+        raise ValueError(text)
+    if holds_dates(values):
+        raise ValueError(f"{name} holds dates or durations, and must hold real numbers.")
+    values = unquoted(np.asarray, values, dtype=np.float64, told=unless_harmless(text))
     if not np.isfinite(values).all():
         raise ValueError(
             f"{name} contains NaN or infinity: scores need finite numbers, so leave out these rows."
@@ -71,19 +95,22 @@ def probability_column(values, name):
     return _in_unit_interval(number_column(values, name), name)
 
 
-def probability_table(values, name, n_classes):
+def probability_table(values, name):
     """Return probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
-    if np.ndim(values) == 2 and np.shape(values)[1] > 1 and not sp.issparse(values):
-        table = _in_unit_interval(_numbers(values, name), name)
-    else:
-        second = probability_column(values, name)
-        table = np.column_stack([1.0 - second, second])
+    values = _array(values, name)
+    if values.ndim == 2 and values.shape[1] > 1:
+        return _in_unit_interval(_numbers(values, name), name)
+    second = probability_column(values, name)
+    return np.column_stack([1.0 - second, second])
+
+
+def check_classes(table, n_classes, name):
+    """Raise a ValueError if a table of probabilities has another number of classes."""
     if table.shape[1] != n_classes:
         raise ValueError(
             f"{name} has probabilities of {table.shape[1]} classes, but there are {n_classes} labels: pass "
             "all labels that can occur, in the order of the columns."
         )
-    return table
 
 
 def _in_unit_interval(values, name):
@@ -152,21 +179,28 @@ def label_numbers(y, labels, name):
     if y.size == 0:
         return np.zeros(0, dtype=int)
     agree_in_kind(y, labels, (name, "labels"))
-    order = np.argsort(labels)
-    places = np.searchsorted(labels, y, sorter=order)
+    order, text = np.argsort(labels), f"{name} holds labels that are not in labels"
+    # Labels of kinds that cannot be compared, such as dates and numbers, differ.
+    places = unquoted(np.searchsorted, labels, y, sorter=order, told=unless_harmless(f"{text}."))
     numbers = order[np.minimum(places, len(labels) - 1)]
     if not np.array_equal(labels[numbers], y):
-        raise ValueError(f"{name} holds labels that are not in labels: list all that can occur.")
+        raise ValueError(f"{text}: list all that can occur.")
     return numbers
 
 
 def _column(values, name):
-    (values,) = in_memory(values)
+    values = _array(values, name)
+    if values.shape == (0,):
+        return np.empty(0)
+    return unquoted(column_or_1d, values, told=unless_harmless(f"{name} must be a column."))
+
+
+def _array(values, name):
+    (values,) = in_memory(plain(values, name))
     if sp.issparse(values):
         raise TypeError(f"{name} is sparse, but scores need dense columns: pass {name}.toarray().")
-    if np.ndim(values) == 1 and len(values) == 0:
-        return np.empty(0)
-    if not hasattr(values, "dtype"):
-        # As objects, since a single string or float would convert all entries of a list.
-        values = np.asarray(values, dtype=object)
-    return column_or_1d(values)
+    # As objects, since a single string or float would convert all entries of a list.
+    kind = None if hasattr(values, "dtype") else object
+    return unquoted(
+        np.asarray, values, dtype=kind, told=unless_harmless(f"{name} must be a column.")
+    )

@@ -13,15 +13,15 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, Real, validate_params
+from sklearn.utils._param_validation import Interval, Real
 
 from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
-    COMMON,
     LABEL,
     agree_in_kind,
+    check_classes,
     is_positive,
     label_column,
     label_numbers,
@@ -30,6 +30,7 @@ from ._inputs import (
     probability_table,
     public_labels,
     same_length,
+    score_function,
 )
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
@@ -44,7 +45,10 @@ def _levels(epsilon):
     return for_sum, epsilon - for_sum if math.isfinite(epsilon) else epsilon
 
 
-@validate_params({"y_true": COLUMN, "y_pred": COLUMN, **COMMON}, prefer_skip_nested_validation=True)
+@score_function(
+    y_true=COLUMN,
+    y_pred=COLUMN,
+)
 def dp_accuracy_score(
     y_true: ArrayLike,
     y_pred: ArrayLike,
@@ -109,13 +113,9 @@ def dp_accuracy_score(
     return _mean_of(np.asarray(y_true == y_pred, dtype=np.int64), 1, plan, generator)
 
 
-@validate_params(
-    {
-        "values": COLUMN,
-        "bounds": [tuple, list],
-        **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+@score_function(
+    values=COLUMN,
+    bounds=[tuple, list],
 )
 def dp_mean_score(
     values: ArrayLike,
@@ -176,15 +176,11 @@ def dp_mean_score(
     )
 
 
-@validate_params(
-    {
-        "y_true": COLUMN,
-        "y_pred": COLUMN,
-        "labels": ["array-like", None],
-        "smallest_probability": [Interval(Real, 0, 1, closed="neither")],
-        **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+@score_function(
+    y_true=COLUMN,
+    y_pred=COLUMN,
+    labels=["array-like", None],
+    smallest_probability=[Interval(Real, 0, 1, closed="neither")],
 )
 def dp_log_loss(
     y_true: ArrayLike,
@@ -241,10 +237,10 @@ def dp_log_loss(
     True
     """
     y_true, y_pred = in_memory(y_true, y_pred)
-    columns = np.shape(y_pred)[1] if np.ndim(y_pred) == 2 else 1
-    labels = public_labels(np.arange(max(columns, 2)) if labels is None else labels)
+    table = probability_table(y_pred, "y_pred")
+    labels = public_labels(np.arange(table.shape[1]) if labels is None else labels)
     numbers = label_numbers(y_true, labels, "y_true")
-    table = probability_table(y_pred, "y_pred", len(labels))
+    check_classes(table, len(labels), "y_pred")
     same_length(neighboring_relation, y_true=numbers, y_pred=table)
     largest = -math.log(smallest_probability)
     right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)
@@ -254,9 +250,10 @@ def dp_log_loss(
     )
 
 
-@validate_params(
-    {"y_true": COLUMN, "y_proba": COLUMN, "pos_label": LABEL, **COMMON},
-    prefer_skip_nested_validation=True,
+@score_function(
+    y_true=COLUMN,
+    y_proba=COLUMN,
+    pos_label=LABEL,
 )
 def dp_brier_score(
     y_true: ArrayLike,

@@ -120,5 +120,5 @@ def warn_if_drowned(name, noise, size):
             f"{name}: with this epsilon the noise is worth {noise:.3g} rows of {max(size, 0):.4g}, so the "
             "score says little: raise epsilon, or score more rows. See its interval.",
             PrivacyWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

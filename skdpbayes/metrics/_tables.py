@@ -13,19 +13,19 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
-    COMMON,
     LABEL,
     is_positive,
     label_numbers,
     probability_column,
     public_labels,
     same_length,
+    score_function,
 )
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
@@ -34,15 +34,11 @@ from ._result import PrivateArray, PrivateCurve
 _UNIT = 2**24
 
 
-@validate_params(
-    {
-        "y_true": COLUMN,
-        "y_pred": COLUMN,
-        "labels": ["array-like"],
-        "normalize": [StrOptions({"true", "pred", "all"}), None],
-        **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+@score_function(
+    y_true=COLUMN,
+    y_pred=COLUMN,
+    labels=["array-like"],
+    normalize=[StrOptions({"true", "pred", "all"}), None],
 )
 def dp_confusion_matrix(
     y_true: ArrayLike,
@@ -126,15 +122,11 @@ def dp_confusion_matrix(
     return PrivateArray.released(np.maximum(counts, 0) if normalize is None else shares, plan, at)
 
 
-@validate_params(
-    {
-        "y_true": COLUMN,
-        "y_prob": COLUMN,
-        "pos_label": LABEL,
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
-        **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+@score_function(
+    y_true=COLUMN,
+    y_prob=COLUMN,
+    pos_label=LABEL,
+    n_bins=[Interval(Integral, 1, None, closed="left")],
 )
 def dp_calibration_curve(
     y_true: ArrayLike,
@@ -245,8 +237,7 @@ def _wholes(counts, normalize, plan):
 
 
 def _shares(counts, wholes):
-    with np.errstate(all="ignore"):
-        return np.clip(np.where(wholes > 0, counts / np.maximum(wholes, 1e-300), 0.0), 0.0, 1.0)
+    return np.clip(np.where(wholes > 0, counts / np.maximum(wholes, 1e-300), 0.0), 0.0, 1.0)
 
 
 def _intervals(counts, wholes, n_part, n_whole, noise, size, level):

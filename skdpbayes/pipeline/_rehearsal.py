@@ -7,6 +7,7 @@ release, such as private lists of categories, only the number of rows and what b
 """
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from .._collections import in_memory, is_collection
-from .._estimator.validation import _without_cells
+from .._estimator.validation import without_cells
+from .._inputs import same_kind, unquoted
 from ._leaks import children, is_private, leaks
 
 
@@ -141,25 +143,28 @@ def _rehearse_rows(step, y, params):
     """Return the labels of an estimator that gets rows of unknown columns."""
     if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
         return None
-    y = in_memory(y)
+    (y,) = in_memory(y)
     return clone(step)._rehearse(np.zeros((_num_samples(y), 1)), y, planned=False, **params)
 
 
 def _transformed(step, X, y, params):
     """Return what a step that learns nothing makes of rows."""
-    try:
-        if hasattr(step, "fit_transform"):
-            return step.fit_transform(X, y, **params)
-        return step.fit(X, y, **params).transform(X)
-    except Exception as error:
-        kind = type(error) if isinstance(error, TypeError | ValueError) else ValueError
-        told = str(error) if type(step).__module__.startswith("skdpbayes.") else None
-        told = told or _without_cells(str(error))
-    # Outside the handler, so that an error that may quote a cell is not chained to this one.
-    raise kind(
-        told
-        or f"{type(step).__name__} refuses the rows that reach it. Its message is not shown, because it may "
-        "quote them: fit the step on made-up rows of the same columns and types."
+    return unquoted(_fit_transform, step, X, y, params, told=partial(_refusal, step))
+
+
+def _fit_transform(step, X, y, params):
+    if hasattr(step, "fit_transform"):
+        return step.fit_transform(X, y, **params)
+    return step.fit(X, y, **params).transform(X)
+
+
+def _refusal(step, error):
+    if type(step).__module__.startswith("skdpbayes."):
+        return same_kind(error, str(error))
+    return without_cells(
+        error,
+        f"{type(step).__name__} refuses the rows that reach it. Its message is not shown, because it may "
+        "quote them: fit the step on made-up rows of the same columns and types.",
     )
 
 

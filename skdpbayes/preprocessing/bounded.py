@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._collections import by_blocks, example_of
 from .._estimator.validation import validate_table
-from .._silence import silently
+from .._inputs import plain
 from .._typing import MatrixLike
-from ..targets._clipping import NORMS, canonical, clip_rows, scale_rows
+from ..targets._clipping import NORMS, clip_rows, scale_rows
 
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]
@@ -99,10 +99,9 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return scale_rows(*clip_rows(self._validate(X, reset=False), self.norm))
 
-    @silently()
     def _validate(self, X, reset):
-        precisions = [np.float64, np.float32] if self.norm >= _SHORTEST_SINGLE else np.float64
-        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=precisions)
+        precisions = (np.float64, np.float32)[: 1 if self.norm < _SHORTEST_SINGLE else 2]
+        return validate_table(self, X, reset=reset, dtype=precisions)
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "n_features_in_")
@@ -236,6 +235,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If the bounds are invalid, or do not match the columns.
         """
         self._validate_params()
+        X = plain(X, "X")
         lower, upper = self._bounds(getattr(X, "columns", None))
         scale, minimum = self._scale_and_min(lower, upper)
         X = self._validate(example_of(X), reset=True)
@@ -265,7 +265,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = self._validate(X, reset=False)
         lower, upper = self.lower_.astype(X.dtype), self.upper_.astype(X.dtype)
         if sp.issparse(X):
-            X = canonical(X).copy()
+            X = X.copy()
             columns = X.indices
             X.data = np.clip(X.data, lower[columns], upper[columns])
             X.data *= self.scale_[columns].astype(X.dtype)

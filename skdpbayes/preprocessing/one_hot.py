@@ -31,6 +31,7 @@ from sklearn.utils.validation import (
 
 from .._collections import by_blocks
 from .._estimator.tables import read_table
+from .._inputs import plain, unless_harmless, unquoted
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.cost import PrivacyCost, gaussian_mu
 from ..privacy.floating_point import lattice_spacing
@@ -43,6 +44,10 @@ _FAILURE_SHARE = 0.5
 # Stands for missing values: unlike NaN it equals itself, and no column can hold it.
 _MISSING = ("nan",)
 _INFREQUENT = "infrequent"
+_NO_CATEGORY = (
+    "X holds categories that are neither text nor numbers: every argument must be a string or a number. Turn "
+    "dates into text."
+)
 
 
 class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
@@ -274,18 +279,35 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
 
 def categories_of(estimator, X, reset):
     """Return a table of canonical categories, of shape (n_samples, n_features)."""
+    X = plain(X, "X")
     frame = hasattr(X, "columns") and hasattr(X, "shape")
+    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+        # As objects, dates in nanoseconds would be integers.
+        raise TypeError(_NO_CATEGORY)
     # As objects, since a single string would turn all numbers of a list into strings.
-    table = X if frame else check_array(X, dtype=object, ensure_all_finite=False)
+    table = (
+        X if frame else unquoted(check_array, X, dtype=object, ensure_all_finite=False, told=_told)
+    )
     _check_feature_names(estimator, X, reset=reset)
     _check_n_features(estimator, table, reset=reset)
     if _num_samples(table) < 1 or table.shape[1] < 1:
         raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
     found = np.empty(table.shape, dtype=object)
     for j in range(table.shape[1]):
-        column = np.asarray(_safe_indexing(table, j, axis=1), dtype=object)
+        column = unquoted(_safe_indexing, table, j, axis=1, told=_told)
+        column = unquoted(np.asarray, column, dtype=object, told=_told)
         found[:, j] = np.fromiter(map(_canonical, column), object, len(column))
     return found
+
+
+def _told(error):
+    text = "X must be a table, with one category in each cell."
+    if str(error).startswith("Expected 2D"):
+        text = (
+            "Expected 2D array, got one of fewer dimensions instead. Reshape your data: "
+            "array.reshape(-1, 1) if there is a single column."
+        )
+    return unless_harmless(text)(error)
 
 
 def _count(rows, column):
@@ -310,15 +332,21 @@ def _canonical(value):
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Real | np.bool_):
-        # Zeros of either sign are the same category.
-        return _MISSING if math.isnan(value) else float(value) + 0.0
+        return _number(value)
     if value is None or str(value) in ("<NA>", "NaT"):
         return _MISSING
     if isinstance(value, Complex):
         raise ValueError("Complex data not supported: categories are text or real numbers.")
-    raise TypeError(
-        "X holds categories that are neither text nor numbers: every argument must be a string or a number."
-    )
+    raise TypeError(_NO_CATEGORY)
+
+
+def _number(value):
+    try:
+        # Zeros of either sign are the same category.
+        return _MISSING if math.isnan(value) else float(value) + 0.0
+    except OverflowError:
+        pass
+    raise ValueError("X holds whole numbers beyond the largest double: turn them into text.")
 
 
 def _frequent(counts, details, generator):

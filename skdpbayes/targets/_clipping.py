@@ -13,6 +13,7 @@ in a copy. What counts is at most ``R (1 + (d + 8) u / 2)`` long, ``u`` being th
 import numpy as np
 import scipy.sparse as sp
 
+from .._inputs import unless_harmless, unquoted
 from .._silence import silently
 from .._typing import MatrixLike
 
@@ -66,7 +67,6 @@ def row_scales(X: MatrixLike, norm: float) -> np.ndarray:
     return np.where(scale < np.finfo(scale.dtype).tiny, 0.0, scale)
 
 
-@silently()
 def clip_rows(X, norm):
     """Return ``(X, scale)`` such that ``scale_i X_i`` has at most the norm, in finite arithmetic.
 
@@ -98,9 +98,18 @@ def canonical(X):
 
     Raises
     ------
+    TypeError
+        If a table holds anything but real numbers.
     ValueError
         If column numbers are out of range, or entries add up to infinity.
     """
+    X = (
+        X
+        if hasattr(X, "dtype")
+        else unquoted(np.asarray, X, told=unless_harmless("X must be an array."))
+    )
+    if X.dtype.kind not in "biuf":
+        raise TypeError(f"X must hold real numbers, but its type is {X.dtype}.")
     if not sp.issparse(X):
         return X
     # A new wrapper of the same arrays, so that no remembered flag is believed.
@@ -109,8 +118,7 @@ def canonical(X):
     if fresh.has_canonical_format:
         return fresh
     fresh = fresh.copy()
-    with silently():
-        fresh.sum_duplicates()
+    fresh.sum_duplicates()
     if np.isinf(fresh.data).any():
         raise ValueError("Input X contains infinity: duplicate entries add up to it.")
     return fresh
@@ -138,7 +146,6 @@ def row_norms(X):
     return norms
 
 
-@silently()
 def scale_rows(X, scale):
     """Return the rows times their factors, in a copy of their own precision."""
     # A factor that this precision does not have as a normal number is applied in two parts.

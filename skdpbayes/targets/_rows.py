@@ -18,6 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .._compiled import compilable, compiled_for
+from .._inputs import unless_harmless, unquoted
 from ._interface import implements, record
 
 _FAST = {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -54,6 +55,22 @@ def make_rows(X, scale):
     if sp.issparse(X):
         return SparseRows(*map(read_only, (X.data, X.indices, X.indptr, scale)))
     return DenseRows(read_only(X), read_only(scale))
+
+
+def class_numbers(labels, n_rows, n_classes):
+    """Return labels as an array of integers.
+
+    Raises
+    ------
+    ValueError
+        If they are not class numbers from 0, one for each row.
+    """
+    text = "labels must be one class number from 0 to n_classes - 1 for each row."
+    numbers = unquoted(np.ascontiguousarray, labels, dtype=np.int64, told=unless_harmless(text))
+    fits = numbers.shape == (n_rows,)
+    if not fits or (n_rows and not 0 <= numbers.min() <= numbers.max() < n_classes):
+        raise ValueError(text)
+    return numbers
 
 
 def read_only(array):

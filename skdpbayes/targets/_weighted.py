@@ -56,7 +56,6 @@ def reweighted(target, transform, norm):
     return target._replace(weights=read_only(weights))
 
 
-@silently()
 def weighted_sums(target, link, weights, theta, transform=None, *, curvature=True):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
 
@@ -111,7 +110,6 @@ def _moved(target, rows, transform):
     return moved + constant * transform[-1] if constant else moved
 
 
-@silently()
 def sum_of_losses(target, link, theta):
     """Return the sum of all records' losses at ``theta``. **It is not private.**
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._silence import silently
 from .._typing import MatrixLike
 from ._bounds import TargetBounds
 from ._clipping import NORMS, clip_rows
@@ -32,7 +33,15 @@ from ._interface import (
     record,
     selected_from,
 )
-from ._rows import SparseRows, add_weighted, make_rows, project, read_only, rows_of
+from ._rows import (
+    SparseRows,
+    add_weighted,
+    class_numbers,
+    make_rows,
+    project,
+    read_only,
+    rows_of,
+)
 from ._vector_math import log_sum_exp, softmax, subtract_from_sigmoid, subtract_losses
 
 # ``B = G^2 / 4`` for both models.
@@ -174,6 +183,7 @@ def logistic_bounds(
     ).checked()
 
 
+@silently()
 def make_logistic(
     X: MatrixLike,
     labels: np.ndarray,
@@ -213,11 +223,7 @@ def make_logistic(
     ValueError
         If labels are not class numbers, a weight is out of range, or a bound is not positive and finite.
     """
-    labels = np.asarray(labels, dtype=np.int64)
-    if labels.shape != (X.shape[0],) or (
-        labels.size and not 0 <= labels.min() <= labels.max() < n_classes
-    ):
-        raise ValueError("labels must be one class number from 0 to n_classes - 1 for each row.")
+    labels = class_numbers(labels, X.shape[0], n_classes)
     rows = make_rows(*clip_rows(X, data_norm))
     sparse = isinstance(rows, SparseRows)
     bounds = logistic_bounds(

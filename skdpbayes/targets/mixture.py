@@ -28,6 +28,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .._compiled import compilable
+from .._silence import silently
 from .._typing import MatrixLike
 from ._clipping import clip_rows
 from ._interface import (
@@ -132,6 +133,7 @@ class MixtureTarget(NamedTuple):
         return place_size(self), statistics_size(*shape, matrices)
 
 
+@silently()
 def make_mixture(X: MatrixLike, model: MixtureModel) -> Any:
     """Clip rows to the unit ball, in units of the model's ``data_norm``.
 

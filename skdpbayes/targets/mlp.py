@@ -46,7 +46,7 @@ from ._interface import (
     n_examples,
     record,
 )
-from ._rows import read_only
+from ._rows import class_numbers, read_only
 from ._single_precision import PLAIN, TRANSPOSED, exp, multiply
 from .layers import ROW_NORM, mlp_size
 
@@ -136,6 +136,7 @@ def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float)
     return TargetBounds(mlp_size(sizes), bound, bound, precisions, clipped=True).checked()
 
 
+@silently()
 def make_mlp(
     X: MatrixLike,
     labels: np.ndarray,
@@ -173,7 +174,7 @@ def make_mlp(
     bounds = mlp_bounds(sizes, clip_norm, prior_precision)
     return MLPTarget(
         read_only(scaled_rows(X, data_norm)),
-        read_only(np.ascontiguousarray(labels, dtype=np.int64)),
+        read_only(class_numbers(labels, len(X), sizes[-1])),
         read_only(np.asarray(sizes, dtype=np.int64)),
         ACTIVATIONS.index(activation),
         float(clip_norm),
@@ -183,7 +184,6 @@ def make_mlp(
     )
 
 
-@silently()
 def scaled_rows(X, data_norm):
     """Return rows as float32, divided by ``data_norm / ROW_NORM`` and of norm ``ROW_NORM`` at most."""
     X, scale = clip_rows(X, data_norm)

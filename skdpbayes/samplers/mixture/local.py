@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2, norm, qmc
 
-from ..._silence import silently
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 
 BLOCK_ROWS = 4096
@@ -144,7 +143,6 @@ def lower_entries(n_features):
     return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
-@silently()
 def local_sums(table, reference, scales):
     """Return ``S``, a vector. **It is not private.**"""
     total = 0.0

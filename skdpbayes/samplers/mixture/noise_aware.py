@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..._silence import silently
 from ...targets.mixture import Components, MixtureModel, pack_mixture
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_vector
@@ -37,7 +36,6 @@ _REPEATS, _LAST_REPEATS = 2, 4
 _MOST_STATISTICS = 1500
 
 
-@silently()
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
 def run_rounds(plan, table, generator, verbose):
     """Carry out a `RoundsPlan`."""

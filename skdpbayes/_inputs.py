@@ -1,0 +1,107 @@
+"""What is passed in, before it is known to be a table: read silently, and with errors that quote no cell.
+
+    plain -> unquoted(a function of scikit-learn's or NumPy's) -> an array, or an error in words of ours
+
+An error of another package may hold a cell, or a whole table: its message is passed on only if its form is
+known, and is replaced otherwise.
+"""
+
+import re
+
+import numpy as np
+from sklearn import config_context
+
+from ._silence import silently
+
+# Forms of messages that hold nothing but shapes, sizes, and names of columns and types.
+_HARMLESS = re.compile(
+    r"Found array with \d+ (sample|feature)\(s\) \(shape=\([\d, ]*\)\) while a minimum of \d+ is required"
+    r"[\w ]*\."
+    r"|Found array with dim \d+[\w .,]* <= 2[\w ]*\."
+    r"|X has \d+ features, but \w+ is expecting \d+ features as input\.?"
+    r"|(The feature names should match|Feature names are only supported)(?s:.*)"
+    r"|Sparse data was passed[\w ]*, but dense data is required\.[\w .'()]*"
+    r"|np\.matrix is not supported[\w .,:/-]*"
+    r"|Found input variables with inconsistent numbers of samples: \[[\d, ]*\]"
+    r"|Expected a 2-dimensional container but got <class '[\w.]*'> instead\.[\w .(),]*"
+    r"|Expected sequence or array-like, got <class '[\w.]*'>"
+    r"|y should be a 1d array, got an array of shape \([\d, ]*\) instead\."
+    r"|\w+ requires y to be passed, but the target y is None"
+    r"|Unknown label type: [\w-]+\.[\w ,.-]*"
+    r"|Negative values in data passed to \w+\.?"
+    r"|Input \w+ contains (NaN|infinity or a value too large for dtype\('\w+'\))\."
+)
+
+
+def plain(values, name):
+    """Return a table or column as it is, or what a narwhals frame wraps.
+
+    Raises
+    ------
+    TypeError
+        If it has not been computed yet, or is masked: NumPy would count what a mask hides.
+    """
+    if type(values).__module__.startswith("narwhals") and hasattr(values, "to_native"):
+        values = values.to_native()
+    if type(values).__name__ == "LazyFrame":
+        raise TypeError(f"{name} is a LazyFrame, which holds no rows yet: pass {name}.collect().")
+    parts = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be lost: fill in what is masked, e.g. with "
+            f"{name}.filled(np.nan) for missing values."
+        )
+    return values
+
+
+def unquoted(read, *args, told, **options):
+    """Return the result of a function of private values; its errors quote none, and it does not warn.
+
+    scikit-learn reads arrays of all libraries as NumPy's, and checks that numbers are finite, whatever its
+    configuration.
+
+    Parameters
+    ----------
+    read : callable
+    *args, **options
+        Its arguments.
+    told : callable
+        Maps an error to the one that is raised instead.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``read`` raises an error.
+    """
+    try:
+        with silently(), config_context(array_api_dispatch=False, assume_finite=False):
+            return read(*args, **options)
+    except MemoryError:
+        raise
+    except Exception as error:
+        instead = told(error)
+    # Outside the handler, so that the error with the cells is not chained to this one.
+    raise instead
+
+
+def same_kind(error, text):
+    """Return a TypeError or ValueError with a text."""
+    return (TypeError if isinstance(error, TypeError) else ValueError)(text)
+
+
+def unless_harmless(text):
+    """Return a function for `unquoted`: a ValueError with a text, unless a message can hold no cell."""
+
+    def told(error):
+        harmless = _HARMLESS.fullmatch(str(error))
+        return same_kind(error, str(error)) if harmless else ValueError(text)
+
+    return told
+
+
+def holds_dates(values):
+    """Tell whether an array or nested list holds dates or durations, which NumPy would turn into numbers."""
+    array = np.asarray(values)
+    if array.dtype != object:
+        return array.dtype.kind in "mM"
+    return any(isinstance(value, np.datetime64 | np.timedelta64) for value in array.flat)
