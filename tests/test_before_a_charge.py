@@ -248,7 +248,7 @@ REFUSED = {
 def test_what_is_refused_costs_nothing_and_quotes_nothing(name):
     call, message = REFUSED[name]
     relation = "replace_one_person" if "chosen" in name else "replace_one"
-    with PrivacyLedger(np.inf, 1e-5, relation) as ledger:
+    with PrivacyLedger(np.inf, 1e-5, relation, allow_seeds=True) as ledger:
         with pytest.raises((ValueError, TypeError), match=message) as caught:
             call()
         assert ledger.records() == []
@@ -318,7 +318,7 @@ def in_frames(call):
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_a_fit_takes_is_not_refused_before(name):
-    with PrivacyLedger(np.inf, 1e-5) as ledger:
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         fitted = TAKEN[name]()
     assert [one["status"] for one in ledger.records()] == ["completed"]
     assert ledger.spent_epsilon == pytest.approx(fitted.privacy_cost_.epsilon(1e-5))
@@ -394,7 +394,7 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 def test_a_budget_that_a_step_was_given_is_not_overwritten_in_silence(name):
     make, message = OWN[name]
-    with PrivacyLedger(np.inf, 1e-5) as ledger:
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         for call in (lambda: make().fit(X, y), lambda: make().privacy_plan(N, 3)):
             with pytest.raises(ValueError, match=f"{message}.*shares"):
                 call()
@@ -440,7 +440,7 @@ def test_only_methods_that_work_are_there(last, methods):
     "last, method", [(logistic(), "fit_transform"), (DPImputer(), "fit_predict")]
 )
 def test_a_method_that_the_last_step_lacks_costs_nothing(last, method):
-    with PrivacyLedger(np.inf, 1e-5) as ledger:
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
         with pytest.raises(AttributeError, match=method):
             getattr(scaled(last), method)(X, y)
         assert ledger.records() == []
@@ -530,7 +530,7 @@ def test_nobody_vouches_for_what_is_not_there_or_has_a_budget(names, message):
 
 def test_a_model_without_noise_at_the_end_still_needs_labels():
     pipe = scaled(LogisticRegression())
-    with PrivacyLedger(np.inf, 1e-5) as ledger, pytest.warns(PrivacyLeakWarning):
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger, pytest.warns(PrivacyLeakWarning):
         with pytest.raises(ValueError, match="requires y"):
             pipe.fit(X)
         assert ledger.records() == []

@@ -91,7 +91,7 @@ def chain(X, client):
 @pytest.mark.parametrize("fit", [logistic, chain, mixture])
 def test_a_partition_that_comes_back_with_other_rows_ends_the_fit(client, monkeypatch, fit):
     losing_a_worker(monkeypatch, client, at=5)
-    ledger = PrivacyLedger(epsilon=5.0, delta=1e-4)
+    ledger = PrivacyLedger(epsilon=5.0, delta=1e-4, allow_seeds=True)
     with ledger, pytest.warns(PrivacyWarning, match="whole plan is spent"):
         with pytest.raises(ChangedRowsError, match="have to be deterministic") as ended:
             fit(collection(drawn_anew), client)

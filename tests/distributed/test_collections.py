@@ -236,7 +236,7 @@ def test_bad_tables_are_refused(table, client, on_cluster, spoil, message):
     X, y = spoil(*table)
     X = da.from_array(X, chunks=(700, -1))
     y = y if y is None else da.from_array(y, chunks=700)
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, allow_seeds=True)
     clf = DPBayesianLogisticRegression(classes=["no", "yes"], random_state=0)
     with ledger, pytest.raises(ValueError, match=message):
         clf.fit(X, y, client=client if on_cluster else None)
@@ -303,7 +303,7 @@ def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sam
 
     target = parts.Parts if sampler == "auto" else parts
     monkeypatch.setattr(target, "each" if sampler == "auto" else "exact_sum", failing)
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, allow_seeds=True)
     clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
     with ledger, pytest.warns(PrivacyWarning, match="whole plan is spent"):
         with pytest.raises(RuntimeError, match="the network is down"):
@@ -387,7 +387,7 @@ def test_partitions_that_are_not_as_declared_are_refused(table, client, on_clust
     missing = [dask.delayed(halves[0]), dask.delayed(halves[1].iloc[:0])]
     missing = dd.from_delayed(missing, meta=halves[0].iloc[:0])
     clf = DPBayesianLogisticRegression(random_state=0)
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, allow_seeds=True)
     for bad, message in (
         (da.concatenate(wide), "has 4 features"),
         (swapped, "same order"),
@@ -466,13 +466,15 @@ def test_searches_on_a_cluster_are_charged(table, client, tmp_path):
     search = GridSearchCV(
         DPBayesianLogisticRegression(epsilon=0.25, delta=1e-6), {"prior_scale": [0.5, 1.0]}, cv=2
     )
-    ledger = PrivacyLedger(epsilon=4.0, delta=1e-4, path=tmp_path / "ledger.sqlite")
+    ledger = PrivacyLedger(
+        epsilon=4.0, delta=1e-4, path=tmp_path / "ledger.sqlite", allow_seeds=True
+    )
     with ledger, joblib.parallel_config("dask", client=client):
         search.fit(*table)
     assert len(ledger.history()) == 5
     # One that is in the memory of this process cannot be told.
     with (
-        PrivacyLedger(epsilon=4.0, delta=1e-4) as ledger,
+        PrivacyLedger(epsilon=4.0, delta=1e-4, allow_seeds=True) as ledger,
         joblib.parallel_config("dask", client=client),
     ):
         with pytest.raises(Exception, match="cannot be charged"):
