@@ -63,9 +63,8 @@ WEEK = [
 def ask(label, epsilon, columns):
     """Return a fit that was charged to the ledger."""
     with PrivacyLedger.open(path, label=label):
-        return DPBayesianLogisticRegression(
-            epsilon=epsilon, delta=1e-6, classes=[0, 1], random_state=0
-        ).fit(X[columns], vote)
+        model = DPBayesianLogisticRegression(epsilon=epsilon, delta=1e-6, classes=[0, 1])
+        return model.fit(X[columns], vote)
 
 
 totals, left = [], []

@@ -84,11 +84,12 @@ print(make_model(1.0).privacy_plan(len(train), len(NUMBERS + CATEGORIES)))
 # -------------
 # The ledger is a file. It is charged before a row is read, by this process and by every other one
 # that opens it. The accuracy is released with noise, and with an interval that includes both the
-# noise and the chance of the sample.
+# noise and the chance of the sample. The seeds make this page repeatable. A ledger refuses them unless it
+# is told that it is for experiments.
 
 features = table[NUMBERS + CATEGORIES]
 path = os.path.join(folder.name, "wages.ledger")
-with PrivacyLedger(epsilon=2.0, delta=1e-5, path=path) as ledger:
+with PrivacyLedger(epsilon=2.0, delta=1e-5, path=path, allow_seeds=True) as ledger:
     model = make_model(1.0).fit(features.iloc[train], y[train])
     score = dp_accuracy_score(
         y[test], model.predict(features.iloc[test]), epsilon=1.0, random_state=0

@@ -85,8 +85,8 @@ def total_privacy_cost(
     if not known or not hasattr(results, "best_estimator_"):
         raise ValueError(
             "total_privacy_cost needs a fitted GridSearchCV or RandomizedSearchCV with refit=True, the "
-            "result of cross_validate with return_estimator=True, or a fitted ensemble that it knows, such as "
-            "VotingClassifier: it does not know what others fitted."
+            "result of cross_validate with return_estimator=True, or a fitted ensemble that it knows, such "
+            "as VotingClassifier: it does not know what others fitted."
         )
     return _of_search(results)
 

@@ -70,7 +70,7 @@ _NO_WEIGHTS = (
     "use one estimator, with class_weight={label: number} by public numbers if you need it"
 )
 _ONE = "use one estimator with the whole budget"
-_CALIBRATED = "use its probabilities, which average over the posterior"
+_CALIBRATED = "use the estimator's own probabilities, which average over the posterior"
 _FEATURES = "choose columns by knowledge, or by DPRandomizedSearchCV over ColumnTransformers"
 
 TOOLS = (
@@ -192,6 +192,9 @@ TOOLS = (
 )
 
 
+_PACKAGES = {tool.module.partition(".")[0] for tool in TOOLS}
+
+
 def what_breaks_the_rule(tool):
     """Return what is wrong with a tool that breaks the rule, and what to do instead."""
     return (
@@ -251,7 +254,7 @@ def check_surroundings(plan, depth=1):
 def _tools_around(frame):
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        for tool in TOOLS:
+        for tool in TOOLS if module.partition(".")[0] in _PACKAGES else ():
             if _is_in(tool, module, frame.f_code.co_qualname):
                 local = frame.f_locals
                 if _applies(tool, local.get("self", local.get("ensemble"))):
