@@ -4,77 +4,206 @@ A process in whose ``with`` blocks ledgers are active leaves a mark: a file that
 and lists them. Processes that descend from it find it by their ancestors' numbers, if they were started
 before the block, and by an environment variable, if within. Numbers of processes are used again: a mark is
 also named after the time at which its process was started.
+
+Marks are in the folder of temporary files, which cleaners empty, and another process may have another one.
+Where there is /proc, a process therefore holds its mark open until it ends, and others read it there; it lists
+nothing when no block is active. Elsewhere the file itself stays, and is written again if it is missing.
+A process that was named and still runs has a mark in any case: if none can be read, nothing is charged.
 """
 
+import atexit
 import json
 import multiprocessing
 import os
 import tempfile
+import threading
 from pathlib import Path
+
+from ..exceptions import LedgerOutOfReachError
 
 # Marks of the processes in whose ``with`` blocks this one was started, and of its own.
 _MARKS = "SKDPBAYES_ACTIVE_LEDGERS"
+_PROCESSES = Path("/proc")
+_PREFIX = "skdpbayes-ledger-"
+
+
+class _Own:
+    """What this process announced, and its open file; nothing in a forked child."""
+
+    text, file = None, None
+    lock = threading.RLock()
+
+
+def _after_fork():
+    if _Own.file is not None:
+        _Own.file.close()
+    _Own.text, _Own.file, _Own.lock = None, None, threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def announce(ledgers):
-    """Leave a mark that lists the ledgers that are active in this process, or none if there are none.
+    """Leave a mark that lists the ledgers that are active in this process.
 
     Parameters
     ----------
     ledgers : list of dict
     """
     mark = _mark(os.getpid())
+    with _Own.lock:
+        if _Own.text is None:
+            atexit.register(_take_away, mark, os.getpid())
+        _Own.text = json.dumps(ledgers)
+        _write(mark)
+        if not _has_to_be_there():
+            mark.unlink(missing_ok=True)
     others = [path for path in _marks_around() if path != str(mark)]
-    if ledgers:
-        descriptor, draft = tempfile.mkstemp(prefix=f"{mark.name}-", dir=mark.parent)
-        with open(descriptor, "w") as file:
-            json.dump(ledgers, file)
-        os.replace(draft, mark)  # Never seen in part.
-        others.append(str(mark))
-    else:
-        mark.unlink(missing_ok=True)
-    os.environ[_MARKS] = os.pathsep.join(others)
+    os.environ[_MARKS] = os.pathsep.join([*others, str(mark)] if ledgers else others)
 
 
 def announced_by_ancestors():
-    """Return the ledgers that are active around this process, a list of what was announced."""
+    """Return the ledgers that are active around this process, a list of what was announced.
+
+    Raises
+    ------
+    LedgerOutOfReachError
+        If a process in whose block this one was started still runs, and its mark cannot be read.
+    """
+    _renew()
+    named = set(map(Path, _marks_around()))
+    marks = named | set(map(_mark, _ancestors()))
+    own = _mark(os.getpid()).name
     found = []
-    for mark in _marks_of_others():
-        try:
-            found += json.loads(mark.read_text())
-        except FileNotFoundError:
-            continue
+    for mark in sorted(mark for mark in marks if mark.name != own):
+        texts = _texts(mark)
+        if mark in named and not texts:
+            texts = _texts(mark)  # It may have been replaced between two looks.
+        if mark in named and not texts and _runs(mark):
+            pid, _ = _process_of(mark)
+            raise LedgerOutOfReachError(
+                out_of_reach(f"the mark of process {pid}, which has or had active ledgers, is gone")
+            )
+        found += [ledger for text in texts for ledger in json.loads(text)]
     return found
+
+
+def _write(mark):
+    """Write the mark of this process, never seen in part, and hold it open where others can see that."""
+    descriptor, draft = tempfile.mkstemp(prefix="skdpbayes-draft-", dir=mark.parent)
+    file = open(descriptor, "w")  # noqa: SIM115
+    file.write(_Own.text)
+    file.flush()
+    if not _PROCESSES.is_dir():  # Where an open file could not be replaced, either.
+        file.close()
+    os.replace(draft, mark)
+    before, _Own.file = _Own.file, None if file.closed else file
+    if before is not None:
+        before.close()
+
+
+def _has_to_be_there():
+    """Tell whether others may look for the file: where they cannot find it open, or in a block."""
+    return _Own.text is not None and (_Own.file is None or _Own.text != "[]")
+
+
+def _renew():
+    """Write the mark of this process again if a cleaner took it away."""
+    mark = _mark(os.getpid())
+    with _Own.lock:
+        if _has_to_be_there() and not mark.exists():
+            _write(mark)
+
+
+def _take_away(mark, pid):
+    if os.getpid() == pid:
+        mark.unlink(missing_ok=True)
+
+
+def _texts(mark):
+    """Return what a mark says: the file that its process holds open, or else that of its name."""
+    texts = _held_open(mark)
+    if not texts:
+        try:
+            texts = [mark.read_text()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise LedgerOutOfReachError(out_of_reach(f"{mark} cannot be read")) from error
+    return texts
+
+
+def _held_open(mark):
+    pid, started = _process_of(mark)
+    folder, texts = f"{_PROCESSES}/{pid}/fd", []
+    try:
+        numbers = os.listdir(folder) if _kin(pid)[1] == started else ()
+    except OSError:  # Of another user, or no longer there.
+        return texts
+    for number in numbers:
+        try:
+            target = os.readlink(f"{folder}/{number}")
+            if os.path.basename(target).removesuffix(" (deleted)") == mark.name:
+                texts.append(Path(folder, number).read_text())
+        except OSError:
+            continue
+    return texts
 
 
 def _marks_around():
     return [path for path in os.environ.get(_MARKS, "").split(os.pathsep) if path]
 
 
-def _marks_of_others():
-    """Return where the marks of the processes are from which this one descends, if they have any."""
+def _ancestors():
+    """Return the numbers of the processes from which this one descends, as far as they can be found."""
     parent = multiprocessing.parent_process()
-    pids = [os.getppid(), parent.pid] if parent else [os.getppid()]
-    marks = set(map(Path, _marks_around()))
+    pids, found = [os.getppid(), parent.pid] if parent else [os.getppid()], set()
     while pids:
         pid = pids.pop()
-        marks.add(_mark(pid))
-        if grandparent := _kin(pid)[0]:
-            pids.append(grandparent)
-    return sorted(mark for mark in marks if mark.name != _mark(os.getpid()).name)
+        if pid not in found:
+            found.add(pid)
+            if grandparent := _kin(pid)[0]:
+                pids.append(grandparent)
+    return found
 
 
 def _mark(pid):
-    return Path(tempfile.gettempdir(), f"skdpbayes-ledger-{pid}-{_kin(pid)[1]}")
+    # Where it is looked for by its name alone, the name must not depend on TMPDIR.
+    by_name = os.name == "posix" and not _PROCESSES.is_dir()
+    return Path("/tmp" if by_name else tempfile.gettempdir(), f"{_PREFIX}{pid}-{_kin(pid)[1]}")
+
+
+def _process_of(mark):
+    """Return the number of the process that left a mark, and when it was started."""
+    pid, _, started = mark.name.removeprefix(_PREFIX).partition("-")
+    return int(pid), started
+
+
+def _runs(mark):
+    """Tell whether the process that left a mark runs, or might."""
+    pid, started = _process_of(mark)
+    if started:
+        return _kin(pid)[1] == started
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _kin(pid):
     """Return a process's parent and when it started, or 0 and nothing where the system does not tell."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fields = (_PROCESSES / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return 0, ""
-    return int(fields[1]), fields[19].decode()
+    has_ended = fields[0] in (b"Z", b"X")
+    return (0, "") if has_ended else (int(fields[1]), fields[19].decode())
 
 
 def out_of_reach(what):
