@@ -21,9 +21,9 @@ def _numbered(labels, name):
     """Return the distinct labels, sorted, and the index of each entry among them."""
     try:
         return np.unique(labels, return_inverse=True)
-    except TypeError:
+    except Exception:  # Of NumPy's, or of labels of a class of their own.
         pass
-    # Outside the handler, because the caught error names types and would not help.
+    # Outside the handler, because the caught error may hold a label.
     raise ValueError(
         f"{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave "
         "out rows without a label, and make all labels one kind, e.g. by "
@@ -53,7 +53,7 @@ def encode_labels(y, classes):
     try:
         codes = np.minimum(np.searchsorted(labels, y), labels.size - 1)
         known = np.array_equal(labels[codes], y)
-    except TypeError:  # Labels of another kind, which cannot be compared.
+    except Exception:  # Labels of another kind, which cannot be compared.
         known = False
     if not known:
         raise ValueError(

@@ -62,7 +62,8 @@ def _is_missing(labels):
 
 
 def _numbered(groups):
-    if _is_missing(groups):
+    told = unless_harmless("groups must be a column of labels, which can be compared.")
+    if unquoted(_is_missing, groups, told=told):
         raise ValueError(
             "groups has missing values: give each row of an unknown person a group of its own, or leave them "
             "out."
@@ -72,9 +73,9 @@ def _numbered(groups):
         # If labels are only partially ordered, such as sets, sorting may not put equal ones side by side.
         if groups.dtype != object or len(set(labels)) == len(labels):
             return numbers
-    except TypeError:
+    except Exception:  # Of NumPy's, or of labels of a class of their own.
         pass
-    # Outside the handler, because the caught error names types and would not help.
+    # Outside the handler, because the caught error may hold a label.
     raise ValueError(
         "groups holds labels that have no order, such as both numbers and text: make them one kind, e.g. by "
         "groups = np.asarray(groups).astype(str)."

@@ -23,6 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .._checks import check_sizes, table_shape
+from .._inputs import plain, unless_harmless, unquoted
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
@@ -274,7 +275,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         RuntimeError
             If all candidates fail all the same; the plan is spent.
         """
-        X, y = indexable(X, y)
+        told = unless_harmless("X must be a table and y a column, with one label for each row.")
+        X, y = unquoted(indexable, plain(X, "X"), plain(y, "y"), told=told)
         table_shape(X)
         replaces = self.neighboring_relation == "replace_one"
         plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
