@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Literal, Self
 
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
-from .budget import Budget
+from .budget import Budget, check_ceiling
 from .cost import PrivacyCost
 from .ledger_file import LedgerFile, open_or_create
 from .ledger_memory import Charge, LedgerMemory, Reservations
@@ -355,6 +355,7 @@ def reserve(plan, estimator=None):
     reservations : Reservations
         Close them when the run has ended.
     """
+    check_ceiling(plan)
     ledgers = [] if _is_prepaid.get() else _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():
         if not ledger._allowed(ledger.spent + plan.cost)[0]:
