@@ -8,7 +8,10 @@ class PrivacyWarning(UserWarning):
 
 
 class BudgetExceededError(RuntimeError):
-    """A plan would spend more than the active :class:`~skdpbayes.privacy.PrivacyLedger` allows."""
+    """A plan would spend more than the active :class:`~skdpbayes.privacy.PrivacyLedger` allows.
+
+    Or more than it was made for, by a sampler that plans wrongly. Nothing is charged or read.
+    """
 
 
 class LedgerOutOfReachError(RuntimeError):

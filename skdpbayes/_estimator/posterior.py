@@ -126,7 +126,7 @@ class PrivatePosteriorMixin(VoucherHolder):
     def _make_plan(self, bounds, n_samples):
         """Return the sampler's plan for a target's public numbers."""
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
-        budget = Budget(float(self.epsilon), delta, self.neighboring_relation)
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         for text in too_large_delta(budget, n_samples):
             warnings.warn(text, PrivacyWarning, stacklevel=4)
         make_plan = self._plan_of_budget(bounds, n_samples)

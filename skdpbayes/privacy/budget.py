@@ -8,7 +8,9 @@ Everything that is planned keeps to one, from public quantities alone.
 import math
 from typing import Any, NamedTuple, Self
 
+from ..exceptions import BudgetExceededError
 from .cost import check_relation, gaussian_epsilon, gaussian_mu, records_moved
+from .deltas import check_delta
 
 
 class Budget(NamedTuple):
@@ -19,7 +21,7 @@ class Budget(NamedTuple):
     epsilon : float
         Positive; ``inf`` means no limit.
     delta : float
-        In [0, 1).
+        0, or at least 1e-300 and below 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         Which tables are neighbours; for ledgers also "replace_one_person" or "add_or_remove_one_person".
     """
@@ -51,10 +53,7 @@ class Budget(NamedTuple):
         """Return self, or raise a ValueError that names what is wrong; ``persons`` allows their relations."""
         if not self.epsilon > 0:
             raise ValueError(f"epsilon must be positive (or inf), got {self.epsilon}.")
-        if not 0 <= self.delta < 1:
-            raise ValueError(
-                f"delta must be in [0, 1), got {self.delta}: choose it well below 1 / n_samples."
-            )
+        check_delta(self.delta)
         check_relation(self.neighboring_relation, persons=persons)
         return self
 
@@ -71,6 +70,29 @@ class Budget(NamedTuple):
     def allows(self, cost: Any) -> bool:
         """Tell whether a cost stays within the budget."""
         return not self.is_private or cost.epsilon(self.delta) <= self.epsilon
+
+
+def check_ceiling(plan):
+    """Raise a BudgetExceededError if a plan costs more than what it was made for, or something else.
+
+    Parameters
+    ----------
+    plan : object
+        With a ``cost`` and, if it was made for one, a `Budget`: ``asked`` or ``budget``.
+    """
+    asked = getattr(plan, "asked", getattr(plan, "budget", None))
+    if asked is None:
+        return
+    if plan.cost.neighboring_relation != asked.neighboring_relation:
+        raise BudgetExceededError(
+            f"the plan was made for neighboring_relation={asked.neighboring_relation!r}, but its cost is "
+            f"one under {plan.cost.neighboring_relation!r}: correct what planned it. Nothing was read."
+        )
+    if not asked.allows(plan.cost):
+        raise BudgetExceededError(
+            f"the plan costs epsilon = {plan.cost.epsilon(asked.delta):.10g} at delta = {asked.delta:g}, "
+            f"and was made for at most {asked.epsilon:.10g}: correct what planned it. Nothing was read."
+        )
 
 
 def default_delta(n_samples: int) -> float:

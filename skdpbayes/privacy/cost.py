@@ -31,6 +31,7 @@ import dp_accounting
 import numpy as np
 from scipy.special import log_ndtr
 
+from .deltas import SMALLEST_DELTA, rounded_down, rounded_up
 from .events import published_event
 from .loss_distributions import (
     PERSON_RELATIONS,
@@ -81,7 +82,7 @@ def gaussian_delta(mu, epsilon):
     mu = max(mu, SMALLEST_MU)
     accept = log_ndtr(-epsilon / mu + mu / 2)
     reject = epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    return float(-math.exp(accept) * math.expm1(min(reject - accept, 0.0)))
+    return rounded_up(float(-math.exp(accept) * math.expm1(min(reject - accept, 0.0))))
 
 
 def gaussian_epsilon(mu, delta):
@@ -238,7 +239,7 @@ class PrivacyCost:
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
         if self.failure > 0:
-            left = delta - self.failure
+            left = rounded_down(delta - self.failure)
             return replace(self, failure=0.0).epsilon(left) if left > 0 else math.inf
         if self.is_nothing:
             return math.inf
@@ -254,7 +255,8 @@ class PrivacyCost:
             forms.append(rest._exact_epsilon(delta))
         elif math.isinf(self.concentrated):
             forms.extend(
-                zcdp_epsilon(self.rho, share * delta) + rest._exact_epsilon((1 - share) * delta)
+                zcdp_epsilon(self.rho, rounded_down(share * delta))
+                + rest._exact_epsilon(rounded_down((1 - share) * delta))
                 for share in _SPLITS
             )
         return min(forms)
@@ -269,6 +271,7 @@ class PrivacyCost:
         Returns
         -------
         delta : float
+            0 for what is pure, and otherwise at least 1e-300, smaller ones being rounded up.
 
         Raises
         ------
@@ -295,7 +298,7 @@ class PrivacyCost:
 
     def _smallest_delta(self, epsilon):
         """Return the smallest delta whose epsilon is at most this one, to a thousandth, from above."""
-        low, high = math.log(1e-300), 0.0
+        low, high = math.log(SMALLEST_DELTA), 0.0
         while high - low > 1e-3:
             middle = 0.5 * (low + high)
             if self.epsilon(math.exp(middle)) <= epsilon:

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, Literal, Self
 
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
-from .budget import Budget
+from .budget import Budget, check_ceiling
 from .cost import PrivacyCost
 from .ledger_file import LedgerFile, open_or_create
 from .ledger_memory import Charge, LedgerMemory, Reservations
@@ -370,6 +370,7 @@ def reserve(plan, estimator=None):
     reservations : Reservations
         Close them when the run has ended.
     """
+    check_ceiling(plan)
     reservations = Reservations()
     if (voucher := take_voucher(estimator)) is not None:
         voucher.redeem(plan)

@@ -3,16 +3,18 @@
     delta(epsilon) = max_j delta_j(epsilon)
 
 A record lies in one part, and what is computed of the others does not depend on it. That holds if which part
-a record belongs to does not depend on any other record, nor, under ``replace_one``, on the record itself.
+a record belongs to does not depend on any other record, nor, under ``replace_one``, on the record itself. Of
+persons it holds where each has all of their records in one part.
 """
 
 from typing import Any
 
 from .cost import PrivacyCost
+from .loss_distributions import PERSON_RELATIONS
 from .profiles import SelectedRun
 
 
-def in_parallel(*costs: Any) -> PrivacyCost:
+def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:
     """Return the cost of releases from disjoint parts of a table.
 
     The parts must be fixed beforehand: under ``replace_one`` by the place of a row (its number, or a draw
@@ -23,6 +25,10 @@ def in_parallel(*costs: Any) -> PrivacyCost:
     ----------
     *costs : PrivacyCost
         Costs of the parts: at least one, all under the same neighbouring relation.
+    one_part_per_person : bool, default=False
+        Your promise, for costs that protect persons: all rows of a person are in one part, chosen by the
+        place of the person or, under ``add_or_remove_one_person``, by the person alone. A person whose rows
+        are in several parts pays in each of them: then add the costs up.
 
     Returns
     -------
@@ -32,7 +38,8 @@ def in_parallel(*costs: Any) -> PrivacyCost:
     Raises
     ------
     ValueError
-        If there are none, or if they are under different relations.
+        If there are none, if they are under different relations, or if they protect persons and the promise
+        is missing.
 
     Examples
     --------
@@ -50,6 +57,11 @@ def in_parallel(*costs: Any) -> PrivacyCost:
         raise ValueError(
             "in_parallel needs at least one cost, and all under one neighbouring relation, got "
             f"{sorted(relations)}."
+        )
+    if relations <= set(PERSON_RELATIONS) and not one_part_per_person:
+        raise ValueError(
+            "a person with several rows can be in every part, and then pays the sum of the costs: add them "
+            "up. If all rows of each person are in one part, say so with one_part_per_person=True."
         )
     gaussian = [cost for cost in costs if cost.is_gaussian]
     largest = [max(gaussian, key=lambda cost: cost.mu)] if gaussian else []

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from .deltas import rounded_down
 from .loss_distributions import _from_curve
 from .root_finding import boundary
 
@@ -143,7 +144,7 @@ class SelectedRun:
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of one selection; ``inf`` where there is none."""
-        share = delta / self.mean_runs
+        share = rounded_down(delta / self.mean_runs)
         return max(
             shift + cost.epsilon(share) for cost, shift in zip(self.costs, self.shifts, strict=True)
         )

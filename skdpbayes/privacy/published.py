@@ -116,4 +116,4 @@ def ryffel_epsilon_not_a_guarantee(
     forgotten = -math.expm1(-curvature * step_size * n_steps / 2.0)
     slope = sensitivity**2 / (curvature * temperature) * forgotten
     # min over alpha of alpha slope + log(1 / delta) / (alpha - 1).
-    return slope + 2.0 * math.sqrt(slope * math.log(1.0 / delta))
+    return slope + 2.0 * math.sqrt(slope * -math.log(delta))

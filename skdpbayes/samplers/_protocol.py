@@ -27,10 +27,9 @@ from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.ledger import reserve
 from ..random import private_generator
-from ..targets._links import link_of
 from ._machinery.execution import compiler_announced
-from ._machinery.linking import count_examples
 from ._machinery.parts import raise_failure
+from ._made_for import check_made_for
 from ._plan import Plan
 from ._public_numbers import check_public
 
@@ -286,51 +285,6 @@ def resolved_batch_size(batch_size, bounds, n_samples):
             "batch_size=None takes the full table."
         )
     return int(batch_size)
-
-
-def _check_rows(bounds, target):
-    """Raise a ValueError if a logistic target's rows are longer, or its classes others, than bounds say."""
-    if bounds.row_norm is None or not hasattr(target, "intercept_scaling"):
-        return
-    n_blocks = getattr(target, "n_classes", 1)
-    if n_blocks != bounds.n_blocks:
-        raise ValueError(
-            f"the plan is for n_blocks={bounds.n_blocks}, but the target has {n_blocks}."
-        )
-    norm = target.gradient_bound / link_of(max(n_blocks, 2)).residual_bound
-    norm /= bounds.max_weight or 1.0
-    if norm > bounds.row_norm * (1.0 + 1e-12):
-        raise ValueError(
-            f"the plan assumes row_norm={bounds.row_norm:g}, but the target's rows have norms of up to "
-            f"{norm:g}: make the plan from the target's own bounds."
-        )
-
-
-def check_made_for(plan, target):
-    """Raise a ValueError if a plan was not made for a target."""
-    bounds = plan.bounds
-    if not target.gradient_bound <= bounds.gradient_bound:
-        raise ValueError(
-            f"the plan assumes gradient_bound={bounds.gradient_bound:g}, but the target's is "
-            f"{target.gradient_bound:g}: make the plan from the target's own bounds."
-        )
-    precision = getattr(target, "prior_precision", None)
-    if precision is not None:
-        low, high = bounds.prior_precision
-        if np.shape(precision) != (bounds.n_parameters,):
-            raise ValueError(
-                f"the plan is for {bounds.n_parameters} parameters, but the target's "
-                f"prior_precision has shape {np.shape(precision)}."
-            )
-        if not (low <= precision.min() and precision.max() <= high):
-            raise ValueError(f"the plan assumes prior precisions between {low:g} and {high:g}.")
-    _check_rows(bounds, target)
-    # The number of records is public under replace_one only; nothing is said of it otherwise.
-    replaced = plan.budget.neighboring_relation == "replace_one"
-    if replaced and count_examples(target) != plan.n_samples:
-        raise ValueError(
-            f"the plan is for {plan.n_samples} records, but the target has {count_examples(target)}."
-        )
 
 
 def sample(

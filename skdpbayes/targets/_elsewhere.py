@@ -5,7 +5,6 @@
 Compiled code asks a function at an address, which is Python's: see `skdpbayes.samplers._machinery.parts`.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from numba import types
 from .._compiled import call_address, compiled_for
 from ._interface import add_gradient, implements, n_examples
 from ._mixture_model import STATISTICS_NORM
-from .logistic import SMOOTHNESS, logistic_bounds
+from .logistic import BOUNDS, public_numbers
 
 
 class LogisticElsewhere(NamedTuple):
@@ -25,9 +24,11 @@ class LogisticElsewhere(NamedTuple):
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
+    row_norm: float
+    max_weight: float
     n_classes: int
 
-    smoothness = SMOOTHNESS
+    bounds = BOUNDS
     # Whom it asks cuts the sum into parts of its own.
     n_parts = 1
 
@@ -38,6 +39,8 @@ class MixtureTableElsewhere(NamedTuple):
     address: int
     count: int
     gradient_bound: float
+    n_features: int
+    data_norm: float
 
     n_parts = 1
 
@@ -74,14 +77,12 @@ for _target in (LogisticElsewhere, MixtureTableElsewhere):
 
 def logistic_elsewhere(address, count, norm, n_classes, constant, prior_precision, max_weight):
     """Return what stands for the targets that `make_logistic` makes of rows elsewhere."""
-    bounds = logistic_bounds(
-        math.hypot(norm, constant), n_classes, prior_precision, max_weight=max_weight
-    )
-    return LogisticElsewhere(
-        address, count, float(constant), prior_precision, bounds.gradient_bound, bounds.n_blocks
-    )
+    numbers = public_numbers(norm, n_classes, constant, prior_precision, max_weight)
+    return LogisticElsewhere(address, count, *numbers, 1 if n_classes == 2 else n_classes)
 
 
 def mixture_elsewhere(address, count, model):
     """Return what stands for a mixture's rows elsewhere."""
-    return MixtureTableElsewhere(address, count, STATISTICS_NORM)
+    return MixtureTableElsewhere(
+        address, count, STATISTICS_NORM, model.n_features, float(model.data_norm)
+    )

@@ -52,6 +52,12 @@ class MixtureTable(NamedTuple):
     values: np.ndarray
     scale: np.ndarray
     gradient_bound: float
+    data_norm: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.values.shape[1]
 
 
 @compilable

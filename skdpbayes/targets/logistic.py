@@ -12,7 +12,8 @@ so that ``G = ||x||`` and ``B = ||x||^2 / 4``. Softmax, ``theta`` one block per 
 
 ``G = sqrt(2) ||x||`` (two probability vectors are at most that far apart) and ``B = ||x||^2 / 2``
 (the largest eigenvalue of ``diag(p) - p p^T`` is at most 1/2). The prior is Gaussian, independent. Gradients
-of records are multiplied by their weights, all 1 unless given, or set by a sampler; losses are not.
+of records are multiplied by their weights, all 1 unless given, or set by a sampler; losses are not. A target
+knows ``||x||``, the largest weight and ``b`` one by one, since their product says too little of a plan.
 """
 
 import math
@@ -44,8 +45,19 @@ from ._rows import (
 )
 from ._vector_math import log_sum_exp, softmax, subtract_from_sigmoid, subtract_losses
 
-# ``B = G^2 / 4`` for both models.
-SMOOTHNESS = property(lambda target: target.gradient_bound**2 / 4.0)
+
+def _bounds(target):
+    """The public bounds of the target, by what it was made with."""
+    return logistic_bounds(
+        target.row_norm,
+        max(getattr(target, "n_classes", 1), 2),
+        target.prior_precision,
+        target.intercept_scaling,
+        target.max_weight,
+    )
+
+
+BOUNDS = property(_bounds)
 
 
 class DenseBinaryLogistic(NamedTuple):
@@ -58,8 +70,10 @@ class DenseBinaryLogistic(NamedTuple):
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
+    row_norm: float
+    max_weight: float
 
-    smoothness = SMOOTHNESS
+    bounds = BOUNDS
 
 
 class SparseBinaryLogistic(NamedTuple):
@@ -74,8 +88,10 @@ class SparseBinaryLogistic(NamedTuple):
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
+    row_norm: float
+    max_weight: float
 
-    smoothness = SMOOTHNESS
+    bounds = BOUNDS
 
 
 class DenseSoftmaxLogistic(NamedTuple):
@@ -88,9 +104,11 @@ class DenseSoftmaxLogistic(NamedTuple):
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
+    row_norm: float
+    max_weight: float
     n_classes: int
 
-    smoothness = SMOOTHNESS
+    bounds = BOUNDS
 
 
 class SparseSoftmaxLogistic(NamedTuple):
@@ -105,9 +123,11 @@ class SparseSoftmaxLogistic(NamedTuple):
     intercept_scaling: float
     prior_precision: np.ndarray
     gradient_bound: float
+    row_norm: float
+    max_weight: float
     n_classes: int
 
-    smoothness = SMOOTHNESS
+    bounds = BOUNDS
 
 
 def logistic_prior_precision(
@@ -226,19 +246,23 @@ def make_logistic(
     labels = class_numbers(labels, X.shape[0], n_classes)
     rows = make_rows(*clip_rows(X, data_norm))
     sparse = isinstance(rows, SparseRows)
-    bounds = logistic_bounds(
-        math.hypot(data_norm, intercept_scaling), n_classes, prior_precision, max_weight=max_weight
-    )
-    parameters = (float(intercept_scaling), prior_precision, bounds.gradient_bound)
     fields = (
         *rows,
         read_only(labels),
         read_only(_checked(weights, labels, max_weight)),
-        *parameters,
+        *public_numbers(data_norm, n_classes, intercept_scaling, prior_precision, max_weight),
     )
     if n_classes == 2:
         return (SparseBinaryLogistic if sparse else DenseBinaryLogistic)(*fields)
     return (SparseSoftmaxLogistic if sparse else DenseSoftmaxLogistic)(*fields, n_classes)
+
+
+def public_numbers(data_norm, n_classes, intercept_scaling, prior_precision, max_weight):
+    """Return the public fields that all these targets have, in their order."""
+    norm = math.hypot(data_norm, intercept_scaling)
+    bounds = logistic_bounds(norm, n_classes, prior_precision, max_weight=max_weight)
+    largest = 1.0 if max_weight is None else float(max_weight)
+    return float(intercept_scaling), prior_precision, bounds.gradient_bound, norm, largest
 
 
 def _checked(weights, labels, max_weight):

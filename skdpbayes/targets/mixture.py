@@ -148,7 +148,8 @@ def make_mixture(X: MatrixLike, model: MixtureModel) -> Any:
     table : MixtureTable
     """
     X, scale = clip_rows(X, model.data_norm)
-    return MixtureTable(read_only(X), read_only(scale / model.data_norm), STATISTICS_NORM)
+    scale = read_only(scale / model.data_norm)
+    return MixtureTable(read_only(X), scale, STATISTICS_NORM, float(model.data_norm))
 
 
 def mixture_target(

@@ -96,6 +96,13 @@ class MLPTarget(NamedTuple):
     prior_precision: np.ndarray
     start: np.ndarray
 
+    @property
+    def bounds(self) -> TargetBounds:
+        """The public bounds of the target, by what it was made with."""
+        low, high = float(self.prior_precision.min()), float(self.prior_precision.max())
+        own = mlp_bounds(tuple(self.sizes), self.clip_norm, low)
+        return own._replace(prior_precision=(low, high))
+
 
 def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float) -> TargetBounds:
     """Return the public bounds of a network's target.

@@ -194,6 +194,20 @@ def test_disjoint_parts_cost_the_largest():
             in_parallel(*wrong)
 
 
+@pytest.mark.parametrize("relation", ["replace_one_person", "add_or_remove_one_person"])
+def test_a_person_in_every_part_pays_for_every_part_unless_it_is_promised_that_none_is(relation):
+    fits = [PrivacyCost(relation, mu=mu) for mu in (0.3, 0.4)]
+    with pytest.raises(ValueError, match="one_part_per_person=True"):
+        in_parallel(*fits)
+    with pytest.raises(ValueError, match="add them up"):
+        in_parallel(fits[0])
+    assert in_parallel(*fits, one_part_per_person=True) == fits[1]
+    assert sum(fits[1:], fits[0]).mu == pytest.approx(0.5)
+    scored = PrivacyCost(relation, pure=(PureMechanism(0.5),))
+    both = in_parallel(*fits, scored, one_part_per_person=True)
+    assert both.epsilon(DELTA) == fits[1].epsilon(DELTA)
+
+
 def test_parts_of_a_table_by_brute_force():
     # Counts of two parts, each with its own noise: a replaced row moves one of them.
     levels, ratio = (0.3, 0.8), np.exp(-np.array([0.3, 0.8]))

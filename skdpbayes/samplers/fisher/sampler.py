@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._protocol import CONSTRAINTS, Sampler, check_made_for, given, options, resolved_batch_size
+from .._made_for import check_made_for
+from .._protocol import CONSTRAINTS, Sampler, given, options, resolved_batch_size
 from ..langevin import SGHMC
 from .plan import nominal_temperatures, plan_fisher
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...targets import clips_each_example
-from .._protocol import Released, Sampler, check_made_for, given, resolved_batch_size
+from .._made_for import check_made_for
+from .._protocol import Released, Sampler, given, resolved_batch_size
 from .all_iterates import AllIterates
 from .at_noise import schedule_at_noise
 from .clipped import BURN_IN as CLIPPED_BURN_IN
@@ -285,16 +286,10 @@ def _check_hidden(sampler, budget):
 
 
 def _check_contraction(plan, target):
-    bounds = plan.bounds.checked_convex()
+    plan.bounds.checked_convex()
     if clips_each_example(target):
         raise ValueError(
             f"{type(target).__name__} clips each example's gradient, and clipping can undo the "
             "contraction on which hidden iterates rely: implement add_gradient with a gradient "
             "that is bounded without clipping (clip the rows), or release all iterates."
-        )
-    smoothness = getattr(target, "smoothness", bounds.smoothness)
-    if not smoothness <= bounds.smoothness * (1 + 1e-12):  # They may be computed in other orders.
-        raise ValueError(
-            f"the plan assumes smoothness={bounds.smoothness:g}, but the target's is {smoothness:g}: "
-            "make the plan from the target's own bounds."
         )

@@ -28,11 +28,11 @@ from ...targets import has_losses
 from .._machinery.linking import count_examples
 from .._machinery.losses import potential_at
 from .._machinery.parts import check_in_memory
+from .._made_for import check_made_for
 from .._protocol import (
     AUTO,
     CONSTRAINTS,
     Sampler,
-    check_made_for,
     given,
     options,
     resolved_batch_size,

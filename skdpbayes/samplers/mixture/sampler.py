@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from ..._typing import RandomStateLike
 from .._machinery.parts import check_in_memory
-from .._protocol import Sampler, check_made_for, of_plan, resolved_batch_size
+from .._made_for import check_made_for
+from .._protocol import Sampler, of_plan, resolved_batch_size
 from .._public_numbers import check_public
 from ..auto import Auto
 from ..fisher import SGFS
@@ -112,6 +113,13 @@ class MixtureSampler(Sampler):
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another table."""
         check_made_for(plan, target)
+        for name in ("n_features", "data_norm"):
+            planned, own = getattr(plan.model, name), getattr(target, name, None)
+            if own != planned:
+                raise ValueError(
+                    f"the plan is for {name}={planned:g}, but the target's is {own}: make a table of the "
+                    "plan's model, skdpbayes.targets.make_mixture(X, plan.model)."
+                )
         if isinstance(self.path, RandomWalk):
             check_in_memory(self.path, target)
 

@@ -59,7 +59,9 @@ class NetworkSampler(Sampler):
         return plan_network(made_by, plan_path, n_samples, budget, self.share)
 
     def check(self, plan: Any, target: Any) -> None:
-        """Raise a ValueError if a plan was made for another target."""
+        """Raise a ValueError if a plan was made for another target, or this one is no network."""
+        if not hasattr(target, "clip_norm"):
+            raise ValueError(f"the plan is for a network, and {type(target).__name__} is none.")
         plan.path.sampler.check(plan.path, target)
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..._typing import RandomStateLike
-from .._protocol import Sampler, check_made_for, options
+from .._made_for import check_made_for
+from .._protocol import Sampler, options
 from ..fisher import SGFS
 from ..langevin import SGHMC
 from .plan import link_for, plan_noise_aware
@@ -110,11 +111,6 @@ class NoiseAware(Sampler):
             raise ValueError(
                 f"sampler={self.name!r} needs one of the package's own logistic targets, and "
                 f"{type(target).__name__} is not one: plan another sampler."
-            )
-        if target.intercept_scaling != plan.bounds.constant:
-            raise ValueError(
-                f"the plan assumes a constant of {plan.bounds.constant:g}, but the target's is "
-                f"{target.intercept_scaling:g}: make the plan from the target's own bounds."
             )
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:

@@ -13,11 +13,11 @@ from sklearn.utils._param_validation import Interval
 
 from ..._typing import RandomStateLike
 from ...targets import has_own_prior
+from .._made_for import check_made_for
 from .._protocol import (
     AUTO,
     CONSTRAINTS,
     Sampler,
-    check_made_for,
     given,
     options,
     resolved_batch_size,
