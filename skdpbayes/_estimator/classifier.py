@@ -12,6 +12,7 @@ from .._typing import MatrixLike
 from ..samplers import Plan
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
+from .predictive import normalized
 
 
 class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
@@ -78,7 +79,8 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         log_proba : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return self._log_proba(X)
+        # A mean over draws may be rounded to more than one.
+        return np.minimum(self._log_proba(X), 0.0)
 
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -94,7 +96,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         proba : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return np.exp(self._log_proba(X))
+        return normalized(np.exp(self._log_proba(X)))
 
     @by_blocks
     def predict(self, X: MatrixLike) -> np.ndarray:

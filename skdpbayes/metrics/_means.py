@@ -13,8 +13,9 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, Real, validate_params
+from sklearn.utils._param_validation import Real
 
+from .._checks import Interval, is_number
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
@@ -29,6 +30,7 @@ from ._inputs import (
     probability_table,
     public_labels,
     same_length,
+    score_of,
 )
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
@@ -43,7 +45,7 @@ def _levels(epsilon):
     return for_sum, epsilon - for_sum if math.isfinite(epsilon) else epsilon
 
 
-@validate_params({"y_true": COLUMN, "y_pred": COLUMN, **COMMON}, prefer_skip_nested_validation=True)
+@score_of({"y_true": COLUMN, "y_pred": COLUMN, **COMMON})
 def dp_accuracy_score(
     y_true: ArrayLike,
     y_pred: ArrayLike,
@@ -107,13 +109,12 @@ def dp_accuracy_score(
     return _mean_of(np.asarray(y_true == y_pred, dtype=np.int64), 1, plan, generator)
 
 
-@validate_params(
+@score_of(
     {
         "values": COLUMN,
         "bounds": [tuple, list],
         **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def dp_mean_score(
     values: ArrayLike,
@@ -174,15 +175,14 @@ def dp_mean_score(
     )
 
 
-@validate_params(
+@score_of(
     {
         "y_true": COLUMN,
         "y_pred": COLUMN,
         "labels": ["array-like", None],
         "smallest_probability": [Interval(Real, 0, 1, closed="neither")],
         **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def dp_log_loss(
     y_true: ArrayLike,
@@ -251,10 +251,7 @@ def dp_log_loss(
     )
 
 
-@validate_params(
-    {"y_true": COLUMN, "y_proba": COLUMN, "pos_label": LABEL, **COMMON},
-    prefer_skip_nested_validation=True,
-)
+@score_of({"y_true": COLUMN, "y_proba": COLUMN, "pos_label": LABEL, **COMMON})
 def dp_brier_score(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -315,7 +312,7 @@ def dp_brier_score(
 
 
 def _checked_bounds(bounds):
-    if len(bounds) != 2 or not all(isinstance(b, Real) and math.isfinite(b) for b in bounds):
+    if len(bounds) != 2 or not all(is_number(b) and math.isfinite(b) for b in bounds):
         raise ValueError(f"bounds must be two finite numbers, got {bounds!r}.")
     low, high = map(float, bounds)
     if math.isinf(high - low):

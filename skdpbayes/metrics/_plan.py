@@ -64,7 +64,7 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     -------
     plan : ScorePlan
     """
-    budget = Budget(float(epsilon), float(delta or 0.0), neighboring_relation).checked()
+    budget = Budget(epsilon, 0.0 if delta is None else delta, neighboring_relation).checked()
     if budget.is_private:
         pure = (
             PrivacyCost(neighboring_relation, pure=(PureMechanism(level),))
@@ -103,5 +103,5 @@ def warn_if_drowned(name, noise, size):
             f"{name}: with this epsilon the noise is worth {noise:.3g} rows of {max(size, 0):.4g}, so the "
             "score says little: raise epsilon, or score more rows. See its interval.",
             PrivacyWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

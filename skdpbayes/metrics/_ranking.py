@@ -14,18 +14,25 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.utils._param_validation import validate_params
 
 from .._typing import Label, RandomStateLike, Relation
-from ._inputs import COLUMN, COMMON, LABEL, PUBLIC_SIZE, is_positive, number_column, same_length
+from ._inputs import (
+    COLUMN,
+    COMMON,
+    LABEL,
+    PUBLIC_SIZE,
+    is_positive,
+    number_column,
+    same_length,
+    score_of,
+)
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
 from ._result import PrivateScore
 
 
-@validate_params(
-    {"y_true": COLUMN, "y_score": COLUMN, "pos_label": LABEL, "public_size": PUBLIC_SIZE, **COMMON},
-    prefer_skip_nested_validation=True,
+@score_of(
+    {"y_true": COLUMN, "y_score": COLUMN, "pos_label": LABEL, "public_size": PUBLIC_SIZE, **COMMON}
 )
 def dp_roc_auc_score(
     y_true: ArrayLike,

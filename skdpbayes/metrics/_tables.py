@@ -13,8 +13,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import StrOptions
 
+from .._checks import Interval
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,
@@ -25,6 +26,7 @@ from ._inputs import (
     probability_column,
     public_labels,
     same_length,
+    score_of,
 )
 from ._interval import inverted
 from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
@@ -33,15 +35,14 @@ from ._result import PrivateArray, PrivateCurve
 _UNIT = 2**24
 
 
-@validate_params(
+@score_of(
     {
         "y_true": COLUMN,
         "y_pred": COLUMN,
         "labels": ["array-like"],
         "normalize": [StrOptions({"true", "pred", "all"}), None],
         **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def dp_confusion_matrix(
     y_true: ArrayLike,
@@ -124,15 +125,14 @@ def dp_confusion_matrix(
     return PrivateArray.released(np.maximum(counts, 0) if normalize is None else shares, plan, at)
 
 
-@validate_params(
+@score_of(
     {
         "y_true": COLUMN,
         "y_prob": COLUMN,
         "pos_label": LABEL,
         "n_bins": [Interval(Integral, 1, None, closed="left")],
         **COMMON,
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def dp_calibration_curve(
     y_true: ArrayLike,
