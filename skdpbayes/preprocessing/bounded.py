@@ -118,8 +118,9 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     lower, upper : float, array-like of shape (n_features,), dict or Series
-        Public bounds of the columns, which only you can know: there is no default. A dict, or a pandas Series whose index holds column names, is matched
-        by name in any order and must name every column. Anything else is matched by position.
+        Public bounds of the columns. There is no default, because they follow from what the columns mean. A
+        dict, or a pandas Series whose index holds column names, is matched by name in any order and must name
+        every column. Anything else is matched by position.
     feature_range : tuple of (float, float), default=(-1.0, 1.0)
         What ``lower`` and ``upper`` are mapped to.
 

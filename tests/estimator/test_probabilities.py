@@ -50,7 +50,7 @@ def test_no_probability_exceeds_one(make, n_classes, n_draws, scale):
     for container in (np.asarray, collection):
         proba = np.asarray(model.predict_proba(container(FAR)))
         log_proba = np.asarray(model.predict_log_proba(container(FAR)))
-        assert 0 <= proba.min() and proba.max() <= 1 and log_proba.max() <= 0
+        assert proba.min() >= 0 and proba.max() <= 1 and log_proba.max() <= 0
         assert np.abs(proba.sum(axis=1) - 1).max() < 1e-15
         np.testing.assert_allclose(np.exp(log_proba), proba, rtol=1e-12, atol=1e-300)
         log_loss(model.predict(FAR), proba, labels=model.classes_)
@@ -69,5 +69,5 @@ def test_no_component_is_more_than_certain(kind):
         ).fit(X)
     for container in (np.asarray, collection):
         proba = np.asarray(mixture.predict_proba(container(FAR)))
-        assert 0 <= proba.min() and proba.max() <= 1
+        assert proba.min() >= 0 and proba.max() <= 1
         assert np.abs(proba.sum(axis=1) - 1).max() < 1e-15
