@@ -1,15 +1,45 @@
 """Checks of public arguments that every part of the package shares."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import Interval as ScikitLearnInterval
 from sklearn.utils.validation import _num_samples, check_scalar
+
+
+class Interval(ScikitLearnInterval):
+    """scikit-learn's constraint on a number, which refuses booleans: ``True`` is no epsilon of 1."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Tell whether a value is a number of the interval."""
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
+
+
+# As scikit-learn's, and generators, but no booleans.
+RANDOM_STATE = [
+    None,
+    Interval(Integral, 0, 2**32 - 1, closed="both"),
+    np.random.RandomState,
+    np.random.Generator,
+]
+
+
+def is_number(value):
+    """Tell whether a value is a real number, and no boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_number(name, value):
+    """Raise a TypeError unless a value is a real number, and no boolean."""
+    if not is_number(value):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
 
 
 def check_sizes(least=1, **sizes):
     """Raise a TypeError or a ValueError unless all sizes are integers of at least ``least``."""
     for name, value in sizes.items():
-        if np.ndim(value) or value is None:
+        if np.ndim(value) or value is None or isinstance(value, bool):
             raise TypeError(
                 f"{name} must be an instance of int, not {type(value).__name__}: a plan takes sizes and no "
                 "data, as in privacy_plan(*X.shape)."

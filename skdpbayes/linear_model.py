@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from ._checks import Interval
 from ._collections import by_blocks
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
-from ._estimator.diagnostics import narrowness, shortness
+from ._estimator.diagnostics import narrowness, shortness, unscaled
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import log_probabilities
@@ -137,8 +138,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         Temperature of the draws.
     released_ : Bunch
         What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
-        over clipped rows extended by a constant (half of ``data_norm`` without an intercept), and
-        ``posterior``, from which draws are made. With "sgfs" only ``second_moment``, with the constant of an
+        over clipped rows extended by a constant (half of ``data_norm`` without an intercept),
+        ``share_of_a_direction``, how much of its largest trace lies along one direction, and ``posterior``,
+        from which draws are made. With "sgfs" only ``second_moment``, with the constant of an
         intercept. With "bbb" ``variational_mean`` and ``variational_scale``, the mean and deviation of every
         coefficient, of shape (1 or n_classes, n_features + fit_intercept). With random walks
         ``acceptance_rate`` and ``n_iter``, the number of proposals.
@@ -155,8 +157,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
-        If the plan has warnings, if draws without privacy have a small effective sample size, or if
-        coefficients are improbably far from 0 under the prior.
+        If the plan has warnings, if draws without privacy have a small effective sample size, if coefficients
+        are improbably far from 0 under the prior, or if columns are probably not scaled.
 
     See Also
     --------
@@ -355,7 +357,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
                 draws = self._draw(target, plan, in_blocks)
         mean, scale = draws.mean(axis=0), model._scales(n_features)[0]
         told = shortness(draws, self.plan_) + narrowness(mean[:, :n_features], scale, self.plan_)
-        for text in told:
+        for text in told + unscaled(self.released_):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
         self.data_norm_ = model._norm(n_features)

@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from ._checks import check_sizes
+from ._checks import Interval, check_sizes
 from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.norm import released_norm

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ._checks import Interval
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.tables import read_table

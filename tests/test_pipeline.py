@@ -89,7 +89,9 @@ def test_a_frame_with_missing_values_end_to_end(frame):
 
 
 def test_the_last_step_gets_all_where_nothing_else_spends():
-    pipe = make_private_pipeline(BoundedScaler(), DPImputer(), Cheap(), epsilon=0.5, delta=1e-5)
+    pipe = make_private_pipeline(
+        BoundedScaler(-1, 1), DPImputer(), Cheap(), epsilon=0.5, delta=1e-5
+    )
     plan = pipe.privacy_plan(N, 4)
     assert list(plan.steps) == ["cheap"]
     assert plan.epsilon == pytest.approx(0.5, rel=1e-3) and plan.epsilon <= 0.5
@@ -389,7 +391,13 @@ def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame
 def test_steps_that_learn_nothing_pass():
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     constant = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
-    steps = (FunctionTransformer(np.abs), Normalizer(), BoundedScaler(), constant, "passthrough")
+    steps = (
+        FunctionTransformer(np.abs),
+        Normalizer(),
+        BoundedScaler(-1, 1),
+        constant,
+        "passthrough",
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         make_private_pipeline(*steps[:4], Cheap(), strict=True).fit(X, y)

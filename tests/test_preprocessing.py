@@ -71,7 +71,7 @@ def test_missing_values_are_passed_through():
     scaled = BoundedScaler(0, 10).fit_transform([[5.0, np.nan], [np.nan, 99.0]])
     np.testing.assert_allclose(scaled, [[0.0, np.nan], [np.nan, 1.0]])
     with pytest.raises(ValueError, match="infinity"):
-        BoundedScaler().fit([[np.inf]])
+        BoundedScaler(-1, 1).fit([[np.inf]])
 
 
 def test_what_is_fitted_does_not_depend_on_the_rows():
@@ -158,7 +158,7 @@ def test_norms_of_extreme_rows():
 )
 def test_bounds_that_are_none(options, named):
     with pytest.raises(ValueError, match=named):
-        BoundedScaler(**options).fit(X)
+        BoundedScaler(**{"lower": -1.0, "upper": 1.0, **options}).fit(X)
 
 
 @pytest.mark.parametrize("norm", [0.0, -1.0, np.nan, np.inf, "one"])

@@ -25,7 +25,7 @@ ESTIMATORS = [
     DPGaussianMixturePosterior(n_steps=50, n_draws=10, epsilon=np.inf),
     DPBayesianMLPClassifier((8,), n_steps=20, n_draws=5),
     DPBayesianMLPClassifier((8,), n_steps=300, n_draws=20, epsilon=np.inf),
-    BoundedScaler(),
+    BoundedScaler(-1.0, 1.0),
     BoundedScaler(lower=0.0, upper=3.0, feature_range=(0, 1)),
     RowNormClipper(),
     DPImputer(),

@@ -15,6 +15,7 @@ from .._typing import MatrixLike
 from ..samplers import Plan
 from .labels import label_set
 from .posterior import PrivatePosteriorMixin
+from .predictive import normalized
 from .weights import own_weights
 
 
@@ -82,7 +83,8 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         log_proba : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return self._log_proba(X)
+        # A mean over draws may be rounded to more than one.
+        return np.minimum(self._log_proba(X), 0.0)
 
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -98,7 +100,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         proba : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return np.exp(self._log_proba(X))
+        return normalized(np.exp(self._log_proba(X)))
 
     @by_blocks
     def predict(self, X: MatrixLike) -> np.ndarray:

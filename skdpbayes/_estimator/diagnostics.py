@@ -20,6 +20,8 @@ _WANTED_SIZE = 400
 _COLUMNS = 64
 # Largest probability of a warning if the prior is right.
 _SURPRISE = 0.01
+# Share of the largest possible second moment that lies along one direction.
+_DOMINATED = 0.94
 
 
 def effective_size(draws):
@@ -88,6 +90,28 @@ def narrowness(coefficients, prior_scale, plan):
         f"coefficients are {scales / math.sqrt(coefficients.size):.1f} prior deviations from zero (root mean "
         f"square): prior_scale={prior_scale:.3g} shrinks them, and intervals may be far too narrow. Set a "
         "larger prior_scale before the fit if you expect large effects; fitting again spends budget again.",
+    )
+
+
+def unscaled(released):
+    """Return a tuple with a warning if all rows lie along a single direction, else an empty one.
+
+    The check uses only what was released. Rows that are scaled to ``data_norm`` on purpose differ in their
+    directions; those of columns that are not scaled, which are clipped to it, hardly do.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    """
+    share = released.get("share_of_a_direction", 0.0)
+    if share < _DOMINATED:
+        return ()
+    return (
+        f"by the released second moment, {share:.0%} of what rows within data_norm can be lies along a "
+        "single direction, so the model hardly sees what else they hold: columns are probably not "
+        "scaled. Scale them by BoundedScaler with public bounds, or by DPQuantileScaler, which learns bounds "
+        "privately; if all are of one unit, data_norm='auto' will do. Fitting again spends budget again.",
     )
 
 

@@ -1,13 +1,25 @@
 """Class labels: which labels can occur is public, which of them do occur is private."""
 
+import warnings
+
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._inputs import unless_harmless, unquoted
 
+_OF_SEVERAL_KINDS = (
+    "{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave out "
+    "rows without a label, and make all labels one kind, e.g. by {name} = np.asarray({name}).astype(str)."
+)
+# More labels, most of them consecutive integers, are rather counts or measurements.
+_MANY = 30
+_FEW = 10
+
 
 def label_set(classes):
     """Return the declared labels, sorted, or raise if they are invalid."""
+    if np.ndim(classes) == 1 and len({isinstance(one, str) for one in classes}) > 1:
+        raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
     labels = np.asarray(classes)
     unique = _numbered(labels, "classes")[0]
     if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
@@ -23,12 +35,19 @@ def _numbered(labels, name):
         return np.unique(labels, return_inverse=True)
     except Exception:  # Of NumPy's, or of labels of a class of their own.
         pass
-    # Outside the handler, because the caught error may hold a label.
-    raise ValueError(
-        f"{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave "
-        "out rows without a label, and make all labels one kind, e.g. by "
-        f"{name} = np.asarray({name}).astype(str)."
-    )
+    # Outside the handler, because the caught error names types and would not help.
+    raise ValueError(_OF_SEVERAL_KINDS.format(name=name))
+
+
+def looks_like_numbers(labels):
+    """Tell whether sorted labels are many, and most of them consecutive integers."""
+    if labels.size <= _MANY or labels.dtype.kind not in "iuf":
+        return False
+    return bool(np.mean(np.diff(labels) == 1) > 0.5)
+
+
+def _numbers(n_classes):
+    return list(range(n_classes)) if n_classes <= _FEW else f"range({n_classes})"
 
 
 def encode_labels(y, classes):
@@ -48,6 +67,16 @@ def encode_labels(y, classes):
                 "y holds only one class, and a classifier needs two: if others can occur, list all labels, "
                 "e.g. classes=[0, 1]."
             )
+        if looks_like_numbers(labels):
+            warnings.warn(
+                f"y has {labels.size} different labels, most of them consecutive whole numbers, as counts "
+                "have: a classifier learns each one by itself, and knows no order. To predict a number, "
+                "split its range into a few classes by public limits, e.g. y > 10 or "
+                "np.digitize(y, [5, 10, 20]), or use another package, as this one has no regression. If "
+                "these are labels, list them in classes.",
+                UserWarning,
+                stacklevel=4,
+            )
         return labels, codes
     labels = label_set(classes)
     try:
@@ -58,6 +87,7 @@ def encode_labels(y, classes):
     if not known:
         raise ValueError(
             "y holds labels that are not in classes: list all labels that can occur, and leave out rows "
-            "without a label."
+            "without a label. Where another tool numbers the labels first, as VotingClassifier does, the "
+            f"numbers are the labels: classes={_numbers(labels.size)}."
         )
     return labels, codes

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from .predictive import normalized
 from .relabelling import relabel, reorder
 
 _BLOCK_ENTRIES = 2**18
@@ -112,11 +113,10 @@ def log_density(X, mixtures):
 
 def mean_responsibilities(X, mixtures):
     """Return the probabilities of the components, averaged over the draws, of shape (n, K)."""
-    n_draws, n_components = mixtures.weights.shape
-    sums = np.zeros((X.shape[0], n_components))
+    sums = np.zeros((X.shape[0], mixtures.weights.shape[1]))
     for rows, block in _log_joint_blocks(X, mixtures):
         sums[rows] += softmax(block, axis=1).sum(axis=0).T
-    return sums / n_draws
+    return normalized(sums)
 
 
 def sample_mixtures(n_samples, mixtures, rng):

@@ -15,9 +15,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch, check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import RANDOM_STATE, Interval
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
@@ -42,7 +43,7 @@ POSTERIOR_CONSTRAINTS = {
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "public_size": [None, Interval(Integral, 1, None, closed="left")],
     "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state", np.random.Generator],
+    "random_state": RANDOM_STATE,
     "verbose": ["verbose"],
 }
 

@@ -81,6 +81,11 @@ def _average_of_rows(X, scale, weights, mean):
         _average(logits[:size], mean[first : first + size])
 
 
+def normalized(shares):
+    """Return rows of shares divided by their sums, so that none exceeds one by a rounding error."""
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
 def log_probabilities(X, scale, draws, data_norm):
     """Return the log of the classes' mean probabilities over draws.
 

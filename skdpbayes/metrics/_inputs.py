@@ -3,15 +3,17 @@
 Errors say what is wrong with the format, and none quotes an entry.
 """
 
+import inspect
 from functools import wraps
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import StrOptions, validate_params
 from sklearn.utils.validation import column_or_1d
 
+from .._checks import RANDOM_STATE, Interval
 from .._collections import in_memory
 from .._inputs import holds_dates, plain, unless_harmless, unquoted
 from .._silence import silently
@@ -21,7 +23,7 @@ COMMON = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
     "delta": [None, Interval(Real, 0, 1, closed="left")],
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
-    "random_state": ["random_state", np.random.Generator],
+    "random_state": RANDOM_STATE,
 }
 # Not validated by scikit-learn, whose errors would quote entries.
 COLUMN = "no_validation"
@@ -38,9 +40,17 @@ def score_function(**parameters):
     def declare(function):
         constraints = {**parameters, **COMMON}
         checked = validate_params(constraints, prefer_skip_nested_validation=True)(function)
+        own = inspect.signature(function).parameters.values()
+        columns = [one.name for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
 
         @wraps(function)
         def score(*args, **options):
+            if len(args) > len(columns):
+                name = function.__name__
+                raise TypeError(
+                    f"{name} takes {' and '.join(columns)} by position, and the rest by name: write "
+                    f"{name}({', '.join(columns)}, epsilon=1.0)."
+                )
             with silently():
                 return checked(*args, **options)
 

@@ -13,8 +13,9 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, Real
+from sklearn.utils._param_validation import Real
 
+from .._checks import Interval, is_number
 from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
@@ -316,7 +317,7 @@ def dp_brier_score(
 
 
 def _checked_bounds(bounds):
-    if len(bounds) != 2 or not all(isinstance(b, Real) and math.isfinite(b) for b in bounds):
+    if len(bounds) != 2 or not all(is_number(b) and math.isfinite(b) for b in bounds):
         raise ValueError(f"bounds must be two finite numbers, got {bounds!r}.")
     low, high = map(float, bounds)
     if math.isinf(high - low):

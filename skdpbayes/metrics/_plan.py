@@ -66,7 +66,7 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     -------
     plan : ScorePlan
     """
-    budget = Budget(float(epsilon), float(delta or 0.0), neighboring_relation).checked()
+    budget = Budget(epsilon, 0.0 if delta is None else delta, neighboring_relation).checked()
     if budget.is_private:
         pure = (
             PrivacyCost(neighboring_relation, pure=(PureMechanism(level),))

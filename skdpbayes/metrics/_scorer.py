@@ -245,7 +245,7 @@ def make_private_scorer(
             f"{score_func.__name__} does not accept {', '.join(unknown)}: leave it out."
         )
     relation = options.get("neighboring_relation", "replace_one")
-    Budget(float(epsilon), float(delta or 0.0), relation).checked()
+    Budget(epsilon, 0.0 if delta is None else delta, relation).checked()
     if isinstance(options.get("random_state"), int | np.integer):
         options["random_state"] = check_random_state(options["random_state"])
     return PrivateScorer(score_func, epsilon, delta, response_method, greater_is_better, options)

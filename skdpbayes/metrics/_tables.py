@@ -13,8 +13,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from .._checks import Interval
 from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (

@@ -18,11 +18,11 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import _safe_indexing, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from .._checks import check_sizes, table_shape
+from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
 from .._inputs import plain, unless_harmless, unquoted
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
@@ -169,7 +169,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         "scoring": [StrOptions(set(NAMED)), PrivateScorer, None],
         "test_size": [Interval(Real, 0, 1, closed="neither")],
         "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
-        "random_state": ["random_state", np.random.Generator],
+        "random_state": RANDOM_STATE,
     }
 
     def __init__(

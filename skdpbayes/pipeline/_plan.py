@@ -117,8 +117,8 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     _check_limits(pipeline, found)
     _check_own_budgets(found)
     n_samples = public_size(found[-1][1], n_samples)
-    delta = default_delta(n_samples) if pipeline.delta is None else float(pipeline.delta)
-    budget = Budget(float(pipeline.epsilon), delta, found[-1][1].neighboring_relation).checked()
+    delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
+    budget = Budget(pipeline.epsilon, delta, found[-1][1].neighboring_relation).checked()
     told = _norm_warnings(pipeline, *found[-1][1:], n_columns, table)
     plan = partial(_split, pipeline.shares, found, n_samples, told)
     if pipeline.max_rows_per_group is None:

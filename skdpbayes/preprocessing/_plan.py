@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from .._checks import check_sizes
+from .._checks import RANDOM_STATE, Interval, check_sizes
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
@@ -25,7 +24,7 @@ CONSTRAINTS = {
     "delta": [None, Interval(Real, 0, 1, closed="left")],
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "public_size": [None, Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state", np.random.Generator],
+    "random_state": RANDOM_STATE,
 }
 
 

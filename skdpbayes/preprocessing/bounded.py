@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import Interval
 from .._collections import by_blocks, example_of
 from .._estimator.validation import validate_table
 from .._inputs import plain
@@ -116,9 +116,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    lower, upper : float, array-like of shape (n_features,), dict or Series, default=-1.0, 1.0
-        Public bounds of the columns. A dict, or a pandas Series whose index holds column names, is matched
-        by name in any order and must name every column. Anything else is matched by position.
+    lower, upper : float, array-like of shape (n_features,), dict or Series
+        Public bounds of the columns. There is no default, because they follow from what the columns mean. A
+        dict, or a pandas Series whose index holds column names, is matched by name in any order and must name
+        every column. Anything else is matched by position.
     feature_range : tuple of (float, float), default=(-1.0, 1.0)
         What ``lower`` and ``upper`` are mapped to.
 
@@ -151,8 +152,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        lower: Bound = -1.0,
-        upper: Bound = 1.0,
+        lower: Bound,
+        upper: Bound,
         *,
         feature_range: tuple[float, float] = (-1.0, 1.0),
     ):

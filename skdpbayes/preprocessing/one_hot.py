@@ -270,9 +270,9 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         out = [
-            f"{name}_{_shown(category)}"
+            f"{name}_{shown}"
             for name, kept in zip(names, self.categories_, strict=True)
-            for category in (*kept, _INFREQUENT)
+            for shown in (*_distinct(kept), _INFREQUENT)
         ]
         return np.asarray(out, dtype=object)
 
@@ -368,7 +368,13 @@ def _order(value):
     return kind, 0 if value == _MISSING else value
 
 
+def _distinct(categories):
+    """Return a name for each category; text is quoted where a number or an indicator has the same name."""
+    others = {_INFREQUENT, *(_shown(one) for one in categories if not isinstance(one, str))}
+    return [repr(one) if one in others else _shown(one) for one in categories]
+
+
 def _shown(category):
     if category == _MISSING:
         return _MISSING[0]
-    return f"{category:g}" if isinstance(category, float) else category
+    return repr(category).removesuffix(".0") if isinstance(category, float) else category

@@ -6,7 +6,6 @@ and then `BoundedScaler`: the bounds are those of a uniform distribution with th
 `_quantiles`.
 """
 
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import is_number
 from .._collections import by_blocks, example_of
 from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
@@ -162,7 +162,7 @@ class DPQuantileScaler(
             lowest = float(np.clip(_SAFE / (n_samples * level / 2.0), 0.01, 0.25))
             return lowest, 1.0 - lowest
         quantiles = tuple(self.quantiles)
-        numbers = len(quantiles) == 2 and all(isinstance(q, Real) for q in quantiles)
+        numbers = len(quantiles) == 2 and all(is_number(q) for q in quantiles)
         if not (numbers and 0.001 <= quantiles[0] < quantiles[1] <= 0.999):
             raise ValueError(
                 f"quantiles must be 'auto' or (low, high) with 0.001 <= low < high <= 0.999, got {quantiles}."

@@ -8,8 +8,17 @@ Everything that is planned keeps to one, from public quantities alone.
 import math
 from typing import Any, NamedTuple, Self
 
+from .._checks import check_number
 from ..exceptions import BudgetExceededError
-from .cost import check_relation, gaussian_epsilon, gaussian_mu, records_moved
+from .cost import (
+    LARGEST_EPSILON,
+    LEAST_EPSILON,
+    TooSmallBudget,
+    check_relation,
+    gaussian_epsilon,
+    gaussian_mu,
+    records_moved,
+)
 from .deltas import check_delta
 
 
@@ -46,16 +55,50 @@ class Budget(NamedTuple):
         return records_moved(self.neighboring_relation)
 
     def with_mu(self, mu: float) -> Self:
-        """Return the budget that a ``mu``-GDP release uses up, at the same delta."""
-        return self._replace(epsilon=gaussian_epsilon(mu, self.delta))
+        """Return the budget that a ``mu``-GDP release uses up, at the same delta.
+
+        Raises
+        ------
+        TooSmallBudget
+            If delta alone covers the release, so that its epsilon is 0.
+        """
+        epsilon = gaussian_epsilon(mu, self.delta)
+        if epsilon == 0 and mu > 0:
+            raise TooSmallBudget(
+                f"epsilon={self.epsilon:g} is so small beside delta={self.delta:g} that a part of this "
+                "budget has no epsilon at all: raise epsilon, or lower delta."
+            )
+        return self._replace(epsilon=epsilon)
 
     def checked(self, *, persons: bool = False) -> Self:
-        """Return self, or raise a ValueError that names what is wrong; ``persons`` allows their relations."""
+        """Return self with plain floats, or raise an error that names what is wrong.
+
+        Parameters
+        ----------
+        persons : bool, default=False
+            Whether relations between persons are allowed.
+
+        Raises
+        ------
+        ValueError, TypeError
+        """
+        check_number("epsilon", self.epsilon)
+        check_number("delta", self.delta)
         if not self.epsilon > 0:
             raise ValueError(f"epsilon must be positive (or inf), got {self.epsilon}.")
+        if self.epsilon < LEAST_EPSILON:
+            raise TooSmallBudget(
+                f"epsilon={self.epsilon:g} is below {LEAST_EPSILON:g}, where the noise outweighs a "
+                "billion rows: raise epsilon; few tables say anything below 0.01."
+            )
+        if self.is_private and self.epsilon > LARGEST_EPSILON:
+            raise ValueError(
+                f"epsilon={self.epsilon:g} is above {LARGEST_EPSILON:g}, which protects nobody: lower it, or "
+                "take epsilon=inf, which claims nothing."
+            )
         check_delta(self.delta)
         check_relation(self.neighboring_relation, persons=persons)
-        return self
+        return self._replace(epsilon=float(self.epsilon), delta=float(self.delta))
 
     def checked_gaussian(self, name: str) -> Self:
         """Return self, or raise a ValueError where delta is 0, which Gaussian noise cannot give."""

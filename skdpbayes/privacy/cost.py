@@ -39,6 +39,7 @@ from .loss_distributions import (
     PoissonGaussian,
     SampledGaussian,
     compose_losses,
+    has_grid,
     records_moved,
 )
 from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
@@ -48,11 +49,17 @@ from .zcdp import zcdp_delta, zcdp_epsilon
 # The two terms of a Gaussian's delta cancel to within mu. Below this value too few digits
 # would remain, so a smaller mu is rounded up to it.
 SMALLEST_MU = 1e-7
+# Conversions are exact to some 1e-12, and at this epsilon noise counts for as much as a billion rows.
+LEAST_EPSILON = 1e-9
 # Beyond this the search for mu may not end, and the noise makes no difference to privacy.
 LARGEST_EPSILON = 1e9
 _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
+
+
+class TooSmallBudget(ValueError):
+    """A budget is too small for noise to be accounted for."""
 
 
 def check_relation(relation, *, persons=False):
@@ -101,7 +108,7 @@ def gaussian_mu(epsilon, delta):
 
     Raises
     ------
-    ValueError
+    TooSmallBudget
         If mu would be below `SMALLEST_MU`.
     """
     if math.isinf(epsilon):
@@ -110,7 +117,7 @@ def gaussian_mu(epsilon, delta):
         return 0.0
     epsilon = min(epsilon, LARGEST_EPSILON)
     if gaussian_epsilon(2.0 * SMALLEST_MU, delta) > epsilon:
-        raise ValueError(
+        raise TooSmallBudget(
             f"epsilon={epsilon:g} at delta={delta:g} is too small for Gaussian noise to be accounted for: "
             "raise epsilon or delta."
         )
@@ -316,11 +323,17 @@ class PrivacyCost:
         part = self._parts[0] if len(self._parts) == 1 and self.mu == self.rho == 0 else None
         return part if isinstance(part, SelectedRun | PureMechanism) and part.count == 1 else None
 
+    @property
+    def _has_curve(self):
+        return all(part.has_curve for part in self.bits) and has_grid(
+            self._parts, self.mu, self.neighboring_relation
+        )
+
     def _exact_epsilon(self, delta):
         if not self._parts:
             return gaussian_epsilon(self.mu, delta)
         resolved = delta - self._roundoff()
-        if resolved <= 0 or not all(part.has_curve for part in self.bits):
+        if resolved <= 0 or not self._has_curve:
             return math.inf
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
         return float(losses.get_epsilon_for_delta(resolved))
@@ -328,7 +341,7 @@ class PrivacyCost:
     def _exact_delta(self, epsilon):
         if not self._parts:
             return gaussian_delta(self.mu, epsilon)
-        if not all(part.has_curve for part in self.bits):
+        if not self._has_curve:
             return 1.0
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
         computed = float(losses.get_delta_for_epsilon(epsilon))

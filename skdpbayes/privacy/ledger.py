@@ -88,7 +88,7 @@ class PrivacyLedger:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If the budget is out of range, or differs from the file's.
     LedgerFileError
         If the file cannot be created or used.
@@ -214,8 +214,15 @@ class PrivacyLedger:
             If this is a forked copy of a ledger in memory.
         ValueError
             If the cost has another neighbouring relation.
+        TypeError
+            If it is not a `PrivacyCost`.
         """
         _check_label(label)
+        if not isinstance(cost, PrivacyCost):
+            raise TypeError(
+                f"cost must be a PrivacyCost, got {cost!r}: an epsilon alone does not add up. Take the "
+                "cost of a plan, ledger.reserve(plan.cost), or e.g. PrivacyCost('replace_one', mu=0.1)."
+            )
         self._charge(Charge(cost, label=label or self.label))
 
     def history(self) -> Any:

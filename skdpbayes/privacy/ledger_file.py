@@ -109,6 +109,11 @@ class LedgerFile:
         if not 0 < timeout <= _LONGEST:
             raise ValueError(f"timeout must be positive and at most {_LONGEST:g}, got {timeout}.")
         self.path = os.path.realpath(path)
+        if os.path.isdir(self.path):
+            raise LedgerFileError(
+                f"{self.path} is a folder, and a ledger is a file: name one in it, e.g. "
+                f"{os.path.join(self.path, 'budget.ledger')}."
+            )
         self.timeout = float(timeout)
         self.ledger = ledger
         self.budget = None

@@ -44,6 +44,8 @@ _UNLIKELY = 1e-22
 _FEWEST_CUTS = 4001
 _CURVE_WORK = 300_000
 _LARGEST_RATE = 100.0
+# Intervals of a grid; ten million take a tenth of a gigabyte.
+_LARGEST_GRID = 1e7
 _LARGEST_LOSS = 300.0
 
 
@@ -246,6 +248,11 @@ def _interval(parts, relation):
     wanted = min(max(math.sqrt(squares / total) / 6.0, 1e-5), 1e-3)
     decade = 10.0 ** math.floor(math.log10(wanted) + 1e-9)
     return decade * max(m for m in (1.0, 2.0, 5.0) if m * decade <= wanted * (1 + 1e-9))
+
+
+def has_grid(parts, mu, relation):
+    """Tell whether the losses of some parts and of a ``mu``-GDP mechanism, of up to ``mu^2``, fit a grid."""
+    return mu**2 <= _LARGEST_GRID * _interval(parts, relation)
 
 
 @lru_cache(maxsize=64)

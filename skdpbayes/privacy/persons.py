@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .budget import Budget
-from .cost import PrivacyCost
+from .cost import PrivacyCost, TooSmallBudget
 
 # By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
 _LITTLE, _MUCH, _TRIES = 0.995, 0.8, 60
@@ -132,15 +132,17 @@ def plan_for_persons(make_plan, budget, max_rows):
     asked = budget._replace(neighboring_relation=f"{budget.neighboring_relation}_person")
     share = 1.0
     for _ in range(_TRIES):
-        plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
+        try:
+            plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
+        except TooSmallBudget:
+            break
         cost = cost_for_persons(plan.cost, budget.neighboring_relation, steps)
         if asked.allows(cost):
             return replace(plan, cost=cost, persons=Persons(asked, max_rows, plan.cost))
         share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
     raise ValueError(
-        f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to {max_rows} rows: "
-        "raise epsilon, "
-        "or lower max_rows_per_group."
+        f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to max_rows_per_group={max_rows} "
+        "rows: too little is left for a row. Lower max_rows_per_group, or raise epsilon."
     )
 
 

@@ -63,6 +63,8 @@ class PureMechanism:
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of one of them."""
+        if delta >= self.delta(0.0):
+            return 0.0
         return max(0.0, self.level + math.log1p(-delta * (1.0 + math.exp(-self.level))))
 
     def moves(self, relation: str) -> tuple[float, float]:

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from .._checks import Interval
 from .._silence import silently
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning

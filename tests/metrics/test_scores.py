@@ -176,7 +176,7 @@ BAD = {
     "epsilon": (dict(epsilon=0.0), "epsilon"),
     "delta": (dict(delta=1.0), "delta"),
     "relation": (dict(neighboring_relation="swap"), "neighboring_relation"),
-    "tiny epsilon": (dict(epsilon=1e-15), "too small"),
+    "tiny epsilon": (dict(epsilon=1e-15), "epsilon=1e-15 is below"),
     "public size": (dict(public_size=10), "public_size"),
     "no public size": (dict(neighboring_relation=ADD), "public_size"),
 }

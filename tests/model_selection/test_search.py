@@ -226,7 +226,7 @@ def test_of_searches_on_growing_parts_no_total_is_claimed():
 
 
 def test_a_private_pipeline_is_charged_its_own_budget():
-    pipeline = make_private_pipeline(BoundedScaler(), Cheap(), delta=DELTA, epsilon=3.0)
+    pipeline = make_private_pipeline(BoundedScaler(-1, 1), Cheap(), delta=DELTA, epsilon=3.0)
     with pytest.raises(ValueError, match="private pipeline"):
         search_of(pipeline, {"cheap__cut": [0.0]}).fit(X, y)
     scorer = make_private_scorer("accuracy", epsilon=0.1)
@@ -266,7 +266,7 @@ def test_where_selection_does_not_pay_it_says_so():
             ),
             "not Gaussian",
         ),
-        (dict(estimator=BoundedScaler()), "private estimator"),
+        (dict(estimator=BoundedScaler(-1, 1)), "private estimator"),
         (dict(estimator=Cheap(factor=1.01)), "not Gaussian, or exceeds"),
         (
             dict(
@@ -296,7 +296,7 @@ def test_bad_input_is_refused_and_nothing_is_spent(options, message):
 
 
 @pytest.mark.parametrize(
-    "estimator", [BoundedScaler(), make_private_pipeline(Cheap(), epsilon=1.0)]
+    "estimator", [BoundedScaler(-1, 1), make_private_pipeline(Cheap(), epsilon=1.0)]
 )
 def test_a_plan_refuses_what_a_search_would_refuse(estimator):
     with pytest.raises(ValueError, match="private estimator|private pipeline"):

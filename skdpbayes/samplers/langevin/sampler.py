@@ -10,8 +10,9 @@ These are their options; `base` makes plans of them, and the chains are in `over
 import math
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from ..._checks import Interval
 from .._protocol import AUTO, CONSTRAINTS, given, options
 from .base import LangevinSampler
 from .dynamics import Thermostat, Underdamped, thermostat_gain

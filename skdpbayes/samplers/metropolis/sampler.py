@@ -21,8 +21,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from ..._checks import Interval
 from ...privacy.accept_bits import LARGEST_BATCH_RATIO
 from ...targets import has_losses
 from .._machinery.linking import count_examples

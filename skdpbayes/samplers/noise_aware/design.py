@@ -92,6 +92,38 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     return Design(mean, covariance, uncertainty), share * of_mean**2
 
 
+def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples):
+    """Return how much of ``n data_norm^2``, the largest trace, lies along one direction, from below.
+
+    Long rows of columns that are not scaled are clipped to nearly one vector, or its opposite. A single
+    column has only one direction: there it is the squared mean that counts. Two deviations of the noise are
+    taken off, and what noise adds to a largest eigenvalue ``l``, ``length noise^2 / (2 l)``.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm
+        As for `estimate_design`.
+    n_samples : int or None
+        None if it is private: it is then estimated from ``moment``, from above.
+
+    Returns
+    -------
+    share : float
+        In [0, 1].
+    """
+    if n_samples is None:
+        n_samples = max(1.0, (moment[-1, -1] + 2.0 * noise_scale) / constant**2)
+    length, whole = len(moment) - 1, n_samples * data_norm**2
+    if length == 1:
+        most = abs(moment[0, 1]) - math.sqrt(2.0) * noise_scale
+        share = max(0.0, most / (n_samples * constant * data_norm)) ** 2
+    else:
+        largest = max(float(np.linalg.eigvalsh(moment[:-1, :-1])[-1]), 1e-300)
+        added = 0.5 * length * (noise_scale / whole) ** 2 / (largest / whole)
+        share = (largest - 2.0 * noise_scale) / whole - added
+    return min(max(share, 0.0), 1.0)
+
+
 def with_constant(design, mean_variance, constant):
     """Return a `Design` with the constant column of an intercept at its end."""
     grown = [np.pad(part, (0, 1)) for part in (design.covariance, design.uncertainty)]

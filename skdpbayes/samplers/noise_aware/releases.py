@@ -22,7 +22,12 @@ from ..fisher.plan import moment_noise
 from ..langevin.at_noise import free_shift
 from .coordinates import whiten
 from .curvature import curvature_of
-from .design import estimate_design, number_of_records, with_constant
+from .design import (
+    estimate_design,
+    number_of_records,
+    share_of_a_direction,
+    with_constant,
+)
 from .draws import find_mode
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, deviations_in_common
@@ -37,7 +42,11 @@ def run_noise_aware(plan, target, generator, verbose):
         released.look_around()
         posterior = released.posterior()
     draws = posterior.draw(plan.n_draws, generator)
-    other = {"second_moment": released.moment, "posterior": posterior}
+    other = {
+        "second_moment": released.moment,
+        "share_of_a_direction": released.share_of_a_direction,
+        "posterior": posterior,
+    }
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 
@@ -99,9 +108,17 @@ class Releases:
         self.moment = release_moment(moment, self.moment_noise, self.generator)
         self.advance()
         n_records = plan.n_samples
+        size_is_private = plan.budget.neighboring_relation == "add_or_remove_one"
+        self.share_of_a_direction = share_of_a_direction(
+            self.moment,
+            self.moment_noise,
+            constant,
+            norm,
+            None if self.is_weighted or size_is_private else n_records,
+        )
         if self.is_weighted:  # Records are as many as they count.
             n_records *= 0.5 * self.largest
-        if self.is_weighted or plan.budget.neighboring_relation == "add_or_remove_one":
+        if self.is_weighted or size_is_private:
             n_records = number_of_records(self.moment, self.moment_noise, constant, n_records)
         design, of_mean = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
         if bounds.constant:

@@ -9,8 +9,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from ..._checks import Interval
 from ..._typing import RandomStateLike
 from ...targets import has_own_prior
 from .._made_for import check_made_for
