@@ -78,7 +78,7 @@ def listed(*steps):
 REFUSED = {
     "NaN behind a scaler": (lambda: scaled(logistic()).fit(with_cell(np.nan), y), "DPImputer"),
     "NaN behind two": (
-        lambda: scaled(BoundedScaler(), logistic()).fit(with_cell(np.nan), y),
+        lambda: scaled(BoundedScaler(-1, 1), logistic()).fit(with_cell(np.nan), y),
         "DPImputer",
     ),
     "NaN in one branch": (
@@ -272,7 +272,7 @@ TAKEN = {
         with_cell(np.nan), y
     ),
     "a median behind a free imputer": lambda: make_private_pipeline(
-        BoundedScaler(), DPImputer("median"), logistic()
+        BoundedScaler(-1, 1), DPImputer("median"), logistic()
     ).fit(with_cell(np.nan), y),
     "columns by name behind a frame": lambda: make_private_pipeline(
         by_name, make_column_transformer((DPImputer(), ["b", "a"])), logistic()
@@ -281,11 +281,11 @@ TAKEN = {
         lambda: scaled(DPImputer(), logistic()).fit(FRAME[list("abc")], y)
     ),
     "a union": lambda: make_private_pipeline(
-        united(DPQuantileScaler(), make_pipeline(BoundedScaler(), PolynomialFeatures(2))),
+        united(DPQuantileScaler(), make_pipeline(BoundedScaler(-1, 1), PolynomialFeatures(2))),
         logistic(),
     ).fit(X, y),
     "steps behind columns that are learnt": lambda: make_private_pipeline(
-        DPOneHotEncoder(), RowNormClipper(), BoundedScaler(), logistic()
+        DPOneHotEncoder(), RowNormClipper(), BoundedScaler(-1, 1), logistic()
     ).fit(FRAME[["region"]], y),
     "public lists by name": lambda: make_private_pipeline(
         DPOneHotEncoder(categories={"region": ["north", "south"]}), logistic()
@@ -368,9 +368,11 @@ def test_a_rehearsal_learns_nothing_from_rows():
 
 def test_a_rehearsal_stays_in_its_process():
     """In another one, a branch could not tell that its columns are unknown."""
-    columns = make_column_transformer((DPOneHotEncoder(), [0]), (BoundedScaler(), [1, 2]), n_jobs=2)
+    columns = make_column_transformer(
+        (DPOneHotEncoder(), [0]), (BoundedScaler(-1, 1), [1, 2]), n_jobs=2
+    )
     assert rehearse(columns, X).output is None
-    columns = make_column_transformer((DPImputer(), [0]), (BoundedScaler(), [1, 2]), n_jobs=2)
+    columns = make_column_transformer((DPImputer(), [0]), (BoundedScaler(-1, 1), [1, 2]), n_jobs=2)
     assert rehearse(columns, X).output.shape == X.shape
 
 

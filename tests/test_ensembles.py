@@ -170,13 +170,13 @@ def test_ensembles_that_select_repeat_or_weight_rows_are_refused(name):
     }.get(name, y)
     ensemble = SELECTING[name]
     with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
-        members = [model(), make_private_pipeline(BoundedScaler(), model())]
+        members = [model(), make_private_pipeline(BoundedScaler(-1, 1), model())]
         for one in members[: 1 if name == "AdaBoostClassifier" else 2]:  # It needs weights.
             with pytest.raises(ValueError, match=f"{name}.*rows must not be selected, repeated or"):
                 ensemble(one).fit(X, labels)
     assert ledger.records() == []
     with pytest.raises(ValueError, match=f"{name}.*Nothing was read"):
-        make_private_pipeline(BoundedScaler(), ensemble(model())).fit(X, labels)
+        make_private_pipeline(BoundedScaler(-1, 1), ensemble(model())).fit(X, labels)
     with pytest.raises(ValueError, match=f"there is no total: {name}"):
         total_privacy_cost(ensemble(model()))
 
@@ -207,7 +207,7 @@ def test_ensembles_that_learn_from_rows_themselves_are_named(name):
     with pytest.raises(ValueError, match=f"there is no total: {name}"):
         total_privacy_cost(LEARNING[name](model()))
     with pytest.raises(ValueError, match=name):
-        make_private_pipeline(BoundedScaler(), LEARNING[name](model()), strict=True).fit(X, y)
+        make_private_pipeline(BoundedScaler(-1, 1), LEARNING[name](model()), strict=True).fit(X, y)
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
@@ -302,7 +302,7 @@ def test_resampling_pipelines_are_refused_and_those_without_samplers_are_not(mon
         make_private_pipeline(make_pipeline(sampler), model()).fit(X, y)
     assert ledger.records() == []
     with PrivacyLedger(np.inf, DELTA) as ledger:
-        imblearn.Pipeline([("a", BoundedScaler()), ("b", model())]).fit(X, y)
+        imblearn.Pipeline([("a", BoundedScaler(-1, 1)), ("b", model())]).fit(X, y)
     assert len(ledger.records()) == 1
 
 

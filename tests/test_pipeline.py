@@ -199,9 +199,9 @@ class WatchingUnion(FeatureUnion):
 @pytest.mark.parametrize(
     "step",
     [
-        Watching([("a", BoundedScaler())]),
-        WatchingColumns([("a", BoundedScaler(), [0])]),
-        WatchingUnion([("a", BoundedScaler())]),
+        Watching([("a", BoundedScaler(-1, 1))]),
+        WatchingColumns([("a", BoundedScaler(-1, 1), [0])]),
+        WatchingUnion([("a", BoundedScaler(-1, 1))]),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -85,7 +85,7 @@ REFUSED = {
     ),
     "probabilities that a pipeline does not have": (
         lambda: search(
-            make_pipeline(BoundedScaler(), Cheap()), {"cheap__cut": [0.0]}, scoring="roc_auc"
+            make_pipeline(BoundedScaler(-1, 1), Cheap()), {"cheap__cut": [0.0]}, scoring="roc_auc"
         ).fit(X, y),
         "none of decision_function, predict_proba",
     ),
