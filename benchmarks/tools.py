@@ -82,7 +82,9 @@ def main():
     os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///runs.db"
     os.chdir(tempfile.mkdtemp())  # Some tools leave files.
     logging.disable()
-    rows, used = [("Tool", "With a private estimator", "Charged (fits and scores, epsilon)", "Guarantee", "Instead")], {}
+    charged = "Charged (fits and scores, epsilon)"
+    rows = [("Tool", "With a private estimator", charged, "Guarantee", "Instead")]
+    used = {}
     for package, module, name, run, holds, instead in [*SKLEARN, *ECOSYSTEM]:
         try:
             importlib.import_module(module)

@@ -247,7 +247,6 @@ def test_the_total_of_an_ensemble_is_what_a_ledger_counted(name):
         (VotingClassifier([("a", DummyClassifier())]), y, "VotingClassifier"),
         (OneVsRestClassifier(DummyClassifier()), three, "is not private"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_counted_is_refused_with_the_reason(ensemble, labels, reason):
     with pytest.raises(ValueError, match=reason):
@@ -326,7 +325,7 @@ def test_names_alone_do_not_make_a_tool():
 
 
 @pytest.mark.parametrize(
-    "tool", [one for one in TOOLS if one.module.startswith("sklearn")], ids=str
+    "tool", [one for one in TOOLS if one.module.startswith("sklearn")], ids=lambda one: one.name
 )
 def test_the_code_of_a_listed_tool_is_where_the_list_says(tool):
     """If scikit-learn moves or renames it, this fails before anything goes unnoticed."""

@@ -229,7 +229,6 @@ REMEMBERS = np.frompyfunc(lambda entry: SEEN.append(entry) or entry, 1, 1)
         ({"func": np.modf}, False),
         ({"func": np.vecdot if hasattr(np, "vecdot") else np.matmul}, False),
     ],
-    ids=str,
 )
 def test_functions_are_known_by_what_they_are(options, safe):
     assert (leaks(FunctionTransformer(**options)) == []) is safe
