@@ -92,28 +92,34 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     return Design(mean, covariance, uncertainty), share * of_mean**2
 
 
-def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples):
+def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
     """Return how much of ``n data_norm^2``, the largest trace, lies along one direction, from below.
 
     Long rows of columns that are not scaled are clipped to nearly one vector, or its opposite. A single
     column has only one direction: there it is the squared mean that counts. Two deviations of the noise are
-    taken off, and what noise adds to a largest eigenvalue ``l``, ``length noise^2 / (2 l)``.
+    taken off, and what noise adds to a largest eigenvalue ``l``, ``length noise^2 / (2 l)``. It is 0 where
+    noise alone may have a large eigenvalue.
 
     Parameters
     ----------
     moment, noise_scale, constant, data_norm
         As for `estimate_design`.
-    n_samples : int or None
-        None if it is private: it is then estimated from ``moment``, from above.
+    n_samples : int
+        Public size.
+    is_exact : bool
+        Whether it is the size; otherwise that is estimated from ``moment``, from above.
 
     Returns
     -------
     share : float
         In [0, 1].
     """
-    if n_samples is None:
-        n_samples = max(1.0, (moment[-1, -1] + 2.0 * noise_scale) / constant**2)
+    if not is_exact:
+        deviation = min(n_samples / 2.0, noise_scale / constant**2)
+        n_samples = number_of_records(moment, noise_scale, constant, n_samples) + 2.0 * deviation
     length, whole = len(moment) - 1, n_samples * data_norm**2
+    if noise_scale * (2.0 + math.sqrt(2.0 * length)) > whole / 2.0:
+        return 0.0  # The largest eigenvalue may be that of the noise.
     if length == 1:
         most = abs(moment[0, 1]) - math.sqrt(2.0) * noise_scale
         share = max(0.0, most / (n_samples * constant * data_norm)) ** 2

@@ -108,18 +108,13 @@ class Releases:
         self.moment = release_moment(moment, self.moment_noise, self.generator)
         self.advance()
         n_records = plan.n_samples
-        size_is_private = plan.budget.neighboring_relation == "add_or_remove_one"
-        self.share_of_a_direction = share_of_a_direction(
-            self.moment,
-            self.moment_noise,
-            constant,
-            norm,
-            None if self.is_weighted or size_is_private else n_records,
-        )
         if self.is_weighted:  # Records are as many as they count.
             n_records *= 0.5 * self.largest
-        if self.is_weighted or size_is_private:
-            n_records = number_of_records(self.moment, self.moment_noise, constant, n_records)
+        is_exact = not self.is_weighted and plan.budget.neighboring_relation == "replace_one"
+        known = self.moment, self.moment_noise, constant
+        self.share_of_a_direction = share_of_a_direction(*known, norm, n_records, is_exact)
+        if not is_exact:
+            n_records = number_of_records(*known, n_records)
         design, of_mean = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
         if bounds.constant:
             design = with_constant(design, of_mean, constant)
