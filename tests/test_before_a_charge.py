@@ -378,8 +378,14 @@ def test_a_rehearsal_stays_in_its_process():
 
 
 OWN = {
-    "epsilon of a scaler": (lambda: make_private_pipeline(DPQuantileScaler(epsilon=0.1), Cheap()), "dpquantilescaler__epsilon=0.1"),
-    "delta of a scaler": (lambda: make_private_pipeline(DPQuantileScaler(delta=1e-7), Cheap()), "dpquantilescaler__delta=1e-07"),
+    "epsilon of a scaler": (
+        lambda: make_private_pipeline(DPQuantileScaler(epsilon=0.1), Cheap()),
+        "dpquantilescaler__epsilon=0.1",
+    ),
+    "delta of a scaler": (
+        lambda: make_private_pipeline(DPQuantileScaler(delta=1e-7), Cheap()),
+        "dpquantilescaler__delta=1e-07",
+    ),
     "of the last step": (lambda: scaled(Cheap(epsilon=0.5)), "cheap__epsilon=0.5"),
     "without privacy": (lambda: scaled(logistic(epsilon=np.inf)), "epsilon=inf"),
     "inside columns": (
@@ -388,7 +394,7 @@ OWN = {
         ),
         "columntransformer__dpquantilescaler__epsilon=0.1",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -505,6 +511,17 @@ def test_what_the_user_vouches_for_passes_and_nothing_else(step):
         make_private_pipeline(
             step, StandardScaler(), logistic(), learns_nothing=[name], **options
         ).fit(X, y)
+
+
+def test_a_frozen_private_step_is_not_fitted_again_and_not_charged_again():
+    frozen = FrozenEstimator(DPQuantileScaler().fit(X))
+    pipe = make_private_pipeline(
+        frozen, logistic(), strict=True, learns_nothing=["frozenestimator"], delta=1e-5
+    )
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        lower = pipe.fit(X, y)[0].lower_
+    np.testing.assert_array_equal(lower, frozen.estimator.lower_)
+    assert ledger.spent == pipe.privacy_cost_ and len(ledger.records()) == 1
 
 
 def test_a_step_with_a_known_remedy_is_not_offered_a_voucher():

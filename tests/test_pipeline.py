@@ -285,9 +285,7 @@ def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame
         pipe.fit(X[["region"]], y)
     assert "take fewer columns, or a chain by sampler='auto'" in str(caught.value)
     plan = pipe.privacy_plan(N, 1)
-    note = (
-        f"whichever step failed: epsilon = {plan.epsilon:.4g} at delta = 1e-05"
-    )
+    note = f"whichever step failed: epsilon = {plan.epsilon:.4g} at delta = 1e-05"
     assert note in caught.value.__notes__[0]
     assert ledger.spent_epsilon == pytest.approx(plan.cost.epsilon(1e-4))
 
