@@ -1,12 +1,15 @@
-"""scikit-learn's own checks, with no expected failures but of what weights cannot be."""
+"""scikit-learn's own checks: what fails is what weights cannot be, and what fails for its own Pipeline."""
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.neural_network import DPBayesianMLPClassifier
+from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -32,6 +35,11 @@ ESTIMATORS = [
     DPImputer(strategy="median"),
     DPOneHotEncoder(),
     DPQuantileScaler(),
+    make_private_pipeline(BoundedScaler(-1, 1), DPBayesianLogisticRegression(random_state=0)),
+    make_private_pipeline(
+        DPQuantileScaler(random_state=0), DPImputer(), DPBayesianLogisticRegression(random_state=0)
+    ),
+    make_private_pipeline(DPQuantileScaler(random_state=0), DPImputer()),
 ]
 OTHER_SAMPLERS = [
     DPBayesianLogisticRegression(sampler="ops"),
@@ -56,7 +64,20 @@ NO_WEIGHTS = {
 } | {"check_class_weight_classifiers": "this sampler refuses weights."}
 
 
+# Of scikit-learn's own Pipeline, too.
+FITS_ITS_STEPS = {
+    name: "a pipeline fits the steps that it was given, as scikit-learn's does."
+    for name in ("check_estimators_overwrite_params", "check_dont_overwrite_parameters")
+}
+TAKES_NAN = {
+    "check_estimators_nan_inf": "it imputes, and scikit-learn's pipelines have no tag for it."
+}
+
+
 def expected_failures(estimator):
+    if isinstance(estimator, PrivatePipeline):
+        imputes = any(isinstance(step, DPImputer) for step in estimator)
+        return FITS_ITS_STEPS | (TAKES_NAN if imputes else {})
     if not isinstance(estimator, DPBayesianLogisticRegression):
         return {}
     takes_weights = resolve_sampler(estimator.sampler).takes_weights
@@ -80,3 +101,13 @@ def test_poor_scores_are_tagged_at_finite_epsilon_only():
     for epsilon, poor in ((1.0, True), (np.inf, False)):
         tags = DPBayesianLogisticRegression(epsilon=epsilon).__sklearn_tags__()
         assert tags.classifier_tags.poor_score is poor
+
+
+@pytest.mark.parametrize(
+    "steps", [(BoundedScaler(-1, 1), LogisticRegression()), (BoundedScaler(-1, 1), DPImputer())]
+)
+def test_private_pipelines_fail_no_check_that_other_pipelines_pass(steps):
+    results = check_estimator(make_pipeline(*steps), on_fail=None, on_skip=None)
+    failed = {one["check_name"] for one in results if one["status"] == "failed"}
+    private = make_private_pipeline(*steps)
+    assert set(expected_failures(private)) <= failed

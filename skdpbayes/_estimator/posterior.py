@@ -151,8 +151,8 @@ class PrivatePosteriorMixin(VoucherHolder):
     def _rehearse(self, X, y=None, planned=True, **params):
         """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.
 
-        The estimator has ``_read``, which validates what `fit` is given and returns a `Table`. No plan is made
-        unless ``planned``, for rows whose number of columns is made up.
+        The estimator has ``_read``, which validates what `fit` is given and returns a `Table`. No plan is
+        made unless ``planned``, for rows whose number of columns is made up.
         """
         with self._read(X, y, **params) as table:
             if planned:

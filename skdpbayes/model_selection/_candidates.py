@@ -43,7 +43,7 @@ def draw_candidate(search, plan, generator):
 
 
 def check_candidate(candidate, plan, scorer, X, y, parts):
-    """Raise what a fit or a score of a candidate would raise, or a ValueError if the plan does not cover them.
+    """Raise what a fit or a score of a candidate would raise, or a ValueError if the plan does not cover it.
 
     Parameters
     ----------

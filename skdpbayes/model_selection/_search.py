@@ -302,9 +302,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         reservations.close("failed" if failed else "completed")
         if failed:
             raise RuntimeError(
-                "every candidate failed, and the plan is spent, although parameters, rows, labels and scoring "
-                "were found valid. The reason is not shown, because an error may quote rows: to find it, fit "
-                "the estimator on synthetic rows."
+                "every candidate failed, and the plan is spent, although parameters, rows, labels and "
+                "scoring were found valid. The reason is not shown, because an error may quote rows: to find "
+                "it, fit the estimator on synthetic rows."
             )
         return self._keep(best, scorer, plan)
 

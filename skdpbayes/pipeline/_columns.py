@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils._indexing import _get_column_indices
@@ -94,6 +95,8 @@ def refuse_hidden(step):
     A plan knows how often the steps of scikit-learn's own pipelines are fitted. It does not know how often a
     meta-estimator fits what it holds, or on which rows.
     """
+    if type(step) is FrozenEstimator:
+        return  # It never fits what it holds.
     if type(step) in _COMPOSED or is_private(step):
         for _, one in (children(step) or ()) if type(step) in _COMPOSED else ():
             refuse_hidden(one)

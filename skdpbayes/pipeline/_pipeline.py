@@ -1,6 +1,6 @@
 """A Pipeline whose private steps share one budget, with warnings about steps that may leak.
 
-plan (public numbers) -> rehearse, which refuses -> reserve the whole budget -> fit the steps, each with its part
+plan (public numbers) -> rehearse -> reserve the whole budget -> fit the steps, each with its part
 """
 
 import warnings
@@ -40,14 +40,15 @@ class PrivatePipeline(Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
     During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
-    inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and the
-    last one gets the rest.
+    inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and
+    the last one gets the rest. What a step would refuse is refused before anything is charged, as far as it
+    is known without a release.
 
     Parameters
     ----------
     steps : list of (str, estimator)
-        As for scikit-learn's Pipeline. Spending steps keep the default ``epsilon`` and ``delta``; one that is
-        set in a step is refused.
+        As for scikit-learn's Pipeline. Leave ``epsilon`` and ``delta`` of steps at their defaults; others
+        are refused.
     epsilon : float, default=1.0
         Upper limit of the privacy loss of all steps together.
     delta : float, default=None

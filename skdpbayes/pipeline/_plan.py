@@ -138,9 +138,9 @@ def _check_own_budgets(found):
                 own.append(f"{path}__{name}={value!r}")
     if own:
         raise ValueError(
-            f"{', '.join(sorted(own))}: a private pipeline splits its own epsilon and delta over its steps, and "
-            "would ignore those of a step. Leave them at their defaults, and set those of the pipeline; its "
-            f"shares decide who gets how much, e.g. shares={{{found[0][0]!r}: 0.1}}."
+            f"{', '.join(sorted(own))}: a private pipeline splits its own epsilon and delta over its steps, "
+            "and would ignore those of a step. Leave them at their defaults, and set those of the pipeline. "
+            f"Its shares decide who gets how much, e.g. shares={{{found[0][0]!r}: 0.1}}."
         )
 
 
