@@ -17,6 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from .._checks import check_sizes
 from .._estimator.persons import check_groups, choose_rows
+from .._silence import silently
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import prepaid, reserve
@@ -162,7 +163,7 @@ class PrivatePipeline(Pipeline):
             self.set_params(**{f"{path}__epsilon": epsilon, f"{path}__delta": delta})
         reservations = reserve(plan, type(self).__name__)
         try:
-            with prepaid():
+            with prepaid(), silently():
                 super().fit(X, y, **params)
             self._check_charge(plan)
         except BaseException as error:
