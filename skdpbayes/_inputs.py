@@ -26,7 +26,7 @@ _HARMLESS = re.compile(
     r"|Expected a 2-dimensional container but got <class '[\w.]*'> instead\.[\w .(),]*"
     r"|Expected sequence or array-like, got <class '[\w.]*'>"
     r"|y should be a 1d array, got an array of shape \([\d, ]*\) instead\."
-    r"|\w+ requires y to be passed, but the target y is None"
+    r"|(This )?\w+ (estimator )?requires y to be passed, but the target y is None\.?"
     r"|Unknown label type: [\w-]+\.[\w ,.-]*"
     r"|Negative values in data passed to \w+\.?"
     r"|Input \w+ contains (NaN|infinity or a value too large for dtype\('\w+'\))\."
@@ -55,7 +55,7 @@ def plain(values, name):
 
 
 def unquoted(read, *args, told, **options):
-    """Return the result of a function of private values; its errors quote none, and it does not warn.
+    """Return the result of a function of private values, silently; an error that might quote one is replaced.
 
     scikit-learn reads arrays of all libraries as NumPy's, and checks that numbers are finite, whatever its
     configuration.

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import special
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 import skdpbayes
@@ -297,3 +298,19 @@ def test_predictions_do_not_depend_on_the_error_state_of_scipy(n_draws):
     clf.posterior_samples_ *= 1e50
     with special.errstate(all="raise"):
         assert outcome(lambda: clf.predict_proba(with_rows(LARGE))) == (None, [])
+
+
+def halved(table):
+    return 0.5 * table
+
+
+def test_other_steps_of_a_private_pipeline_are_silent_in_its_fit():
+    """Their numbers are records, too: half of the least number is none."""
+    halving = FunctionTransformer(halved)
+
+    def act(table):
+        pipeline = make_private_pipeline(halving, logistic(n_draws=3), epsilon=1.0)
+        return outcome(lambda: pipeline.fit(table, Y))
+
+    act(TAME)
+    assert act(with_rows(SMALL)) == act(TAME)

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .._checks import check_sizes, table_shape
 from .._estimator.persons import check_groups, choose_rows
+from .._silence import silently
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.ledger import check_seeds_are_allowed, reserve
@@ -280,7 +281,7 @@ class PrivatePipeline(Pipeline):
             check_seeds_are_allowed()
         reservations = reserve(plan, self)
         try:
-            with vouchers(self._paid_steps(plan)):
+            with vouchers(self._paid_steps(plan)), silently():
                 super().fit(X, y, **params)
         except BaseException as error:
             reservations.close("failed")
