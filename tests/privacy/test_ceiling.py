@@ -1,0 +1,120 @@
+"""A plan that costs more than it was made for is refused before a ledger is charged, whoever made it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._estimator import norm
+from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.metrics import _means, dp_accuracy_score
+from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.pipeline import _pipeline, make_private_pipeline
+from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
+from skdpbayes.privacy.ledger import reserve
+from skdpbayes.samplers import SGLD, NoiseAware, sample
+from skdpbayes.samplers.noise_aware import plan as noise_aware
+from skdpbayes.targets import logistic_bounds, make_logistic
+
+N = 613  # Plans are cached: this one is nobody else's.
+ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))
+LABELS = np.arange(N) % 2
+BUDGET = Budget(1.0, 1e-6)
+
+
+def refused(release, what="was made for at most 1:"):
+    with PrivacyLedger(np.inf, 1e-6) as ledger:
+        with pytest.raises(BudgetExceededError, match=what):
+            release()
+    assert ledger.records() == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "more", "estimator"),
+    [
+        (noise_aware, "GRADIENT_SHARE", 0.6, DPBayesianLogisticRegression(sampler="noise_aware")),
+        (noise_aware, "MOMENT_SHARE", 0.2, DPBayesianLogisticRegression(sampler="noise_aware")),
+        (norm, "_ROOM", 1.1, DPBayesianLogisticRegression(data_norm="auto")),
+    ],
+)
+def test_one_share_that_is_raised_is_refused(monkeypatch, module, name, more, estimator):
+    estimator.set_params(epsilon=1.0, delta=1.7e-6)
+    monkeypatch.setattr(module, name, more)
+    refused(lambda: estimator.fit(ROWS[:-1], LABELS[:-1]))
+
+
+class Dear(SGLD):
+    """Somebody's own, which does not look at the budget."""
+
+    def plan(self, bounds, n_samples, budget, **options):
+        dear = budget._replace(epsilon=1.2 * budget.epsilon)
+        return replace(super().plan(bounds, n_samples, dear, **options), budget=budget)
+
+
+class Elsewhere(SGLD):
+    """Somebody's own, whose cost is one of other neighbours."""
+
+    def plan(self, bounds, n_samples, budget, **options):
+        plan = super().plan(bounds, n_samples, budget, **options)
+        return replace(plan, cost=PrivacyCost("add_or_remove_one", mu=plan.cost.mu / 2))
+
+
+def target():
+    return make_logistic(ROWS, LABELS, 1.0, 2, 0.0, np.ones(3))
+
+
+BOUNDS = logistic_bounds(1.0, 2, np.ones(3))
+
+
+def test_a_sampler_of_ones_own_is_refused():
+    plan = Dear().plan(BOUNDS, N, BUDGET)
+    refused(lambda: sample(target(), plan))
+    model = DPBayesianLogisticRegression(sampler=Dear(), delta=1e-6)
+    refused(lambda: model.fit(ROWS, LABELS))
+    plan = Elsewhere().plan(BOUNDS, N, BUDGET)
+    refused(lambda: sample(target(), plan), "add_or_remove_one")
+
+
+def test_so_is_a_plan_that_costs_persons_more_than_they_were_promised():
+    model = DPBayesianLogisticRegression(delta=1e-6, max_rows_per_group=2)
+    plan = model.privacy_plan(N, 3)
+    dearer = replace(plan, cost=replace(plan.cost, mu=1.2 * plan.cost.mu))
+    assert plan.cost.epsilon(1e-6) <= 1 < dearer.cost.epsilon(1e-6)
+    refused(lambda: reserve(dearer))
+    rows = replace(plan, cost=plan.persons.cost_of_rows)
+    refused(
+        lambda: reserve(rows), "'replace_one_person', but its cost is one under 'add_or_remove_one'"
+    )
+
+
+def test_a_plan_without_a_ceiling_is_carried_out():
+    plan = NoiseAware().plan(BOUNDS, N, Budget(np.inf, 1e-6), n_draws=2, n_steps=10)
+    assert sample(target(), plan, random_state=0).shape == (2, 3)
+
+
+def twice(made):
+    def dear(*args, **options):
+        plan = made(*args, **options)
+        cost = {"cost": plan.cost + plan.cost}
+        return plan._replace(**cost) if hasattr(plan, "_replace") else replace(plan, **cost)
+
+    return dear
+
+
+def test_so_are_scores_searches_pipelines_and_preprocessing(monkeypatch):
+    monkeypatch.setattr(_means, "plan_score", twice(_means.plan_score))
+    refused(lambda: dp_accuracy_score(LABELS, LABELS, epsilon=1.0))
+    for kind in (DPQuantileScaler, DPImputer, DPOneHotEncoder):
+        options = {"strategy": "median"} if kind is DPImputer else {}
+        made = kind(epsilon=1.0, delta=1e-6, **options)
+        monkeypatch.setattr(made, "privacy_plan", twice(made.privacy_plan))
+        refused(lambda made=made: made.fit(ROWS))
+    monkeypatch.setattr(_pipeline, "plan_pipeline", twice(_pipeline.plan_pipeline))
+    steps = DPQuantileScaler(), DPBayesianLogisticRegression(classes=[0, 1])
+    refused(lambda: make_private_pipeline(*steps, epsilon=1.0, delta=1e-6).fit(ROWS, LABELS))
+    model = DPBayesianLogisticRegression(classes=[0, 1])
+    search = DPRandomizedSearchCV(model, {"prior_scale": [1.0, 2.0]}, epsilon=1.0, delta=1e-6)
+    monkeypatch.setattr(search, "privacy_plan", twice(search.privacy_plan))
+    refused(lambda: search.fit(ROWS, LABELS))
