@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from .budget import Budget
 from .cost import PrivacyCost
-from .ledger_file import LedgerFile, open_or_create
+from .ledger_file import LedgerFile, open_or_create, remember
 from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
@@ -383,7 +383,9 @@ def _charged():
 
 
 def _open_announced(announcement):
-    book = _open_file(**announcement["file"])
+    address = dict(announcement["file"])
+    remember(address["path"], address["ledger"], address.pop("seen", None))
+    book = _open_file(**address)
     return PrivacyLedger._of(book, announcement["label"])
 
 
