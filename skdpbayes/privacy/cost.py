@@ -265,6 +265,13 @@ class PrivacyCost:
             )
         return min(forms)
 
+    def quick_epsilon(self, delta):
+        """Return an epsilon that holds with ``delta``, by a closed form if there is one."""
+        if delta == 0 or self.is_gaussian or self.failure > 0:
+            return self.epsilon(delta)
+        closed = min(self.pure_epsilon, zcdp_epsilon(self.concentrated, delta))
+        return self.epsilon(delta) if math.isinf(closed) else closed
+
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta that holds with ``epsilon``.
 
