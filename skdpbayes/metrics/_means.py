@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Real
 from .._checks import Interval, is_number
 from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
+from ..privacy.written import as_written, most_below
 from ._inputs import (
     COLUMN,
     LABEL,
@@ -41,9 +42,12 @@ _UNIT = 2**24
 
 
 def _levels(epsilon):
-    """Split epsilon exactly into a part for the sum and one for the sum of squares."""
-    for_sum = 0.9 * epsilon
-    return for_sum, epsilon - for_sum if math.isfinite(epsilon) else epsilon
+    """Split epsilon into a part for the sum and one for the sum of squares, exactly as they are written."""
+    if math.isinf(epsilon):
+        return epsilon, epsilon
+    whole = as_written(epsilon)
+    for_sum = most_below(whole * 9 / 10)
+    return for_sum, most_below(whole - as_written(for_sum))
 
 
 @score_function(

@@ -12,6 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from ..privacy.written import as_written
+
 # Limit of the numerator of a scale, so that uniform integers fit into 64 bits.
 _LARGEST_NUMERATOR = 2**51
 _PRECISION_BITS = 30
@@ -36,7 +38,7 @@ def laplace_scale(sensitivity, epsilon):
     ValueError
         If epsilon is too small.
     """
-    exact = Fraction(sensitivity) / Fraction(epsilon)
+    exact = Fraction(sensitivity) / min(Fraction(epsilon), as_written(epsilon))
     bits = max(0, _PRECISION_BITS - math.floor(math.log2(exact)))
     scale = Fraction(math.ceil(exact * 2**bits), 2**bits)
     if scale.numerator >= _LARGEST_NUMERATOR:

@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import StrOptions
 from .._checks import Interval
 from .._collections import in_memory
 from .._typing import Label, RandomStateLike, Relation
+from ..privacy.written import as_written, most_below
 from ._inputs import (
     COLUMN,
     LABEL,
@@ -218,7 +219,8 @@ def dp_calibration_curve(
 
 def _plan_table(name, epsilon, delta, relation, n_samples):
     """Return the plan of a table; increasing and decreasing a count are two mechanisms."""
-    levels = [epsilon / 2.0] * 2 if relation == "replace_one" else [epsilon]
+    half = epsilon if math.isinf(epsilon) else most_below(as_written(epsilon) / 2)
+    levels = [half] * 2 if relation == "replace_one" else [epsilon]
     return plan_score(name, epsilon, delta, relation, n_samples, levels)
 
 

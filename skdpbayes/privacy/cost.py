@@ -23,6 +23,7 @@ Every form that can express a whole cost gives a bound, and the smallest bound i
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -44,6 +45,7 @@ from .loss_distributions import (
 )
 from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
 from .profiles import PureMechanism, SelectedRun
+from .written import as_written, least_above
 from .zcdp import zcdp_delta, zcdp_epsilon
 
 # The two terms of a Gaussian's delta cancel to within mu. Below this value too few digits
@@ -209,8 +211,12 @@ class PrivacyCost:
         """Epsilon at delta 0, or ``inf``."""
         if self.mu > 0 or self.rho > 0 or self.failure > 0 or self.sampled or self.counted:
             return math.inf
-        bits = [part.log_odds_range * part.count for part in self.bits]
-        return math.fsum(bits + [part.pure_epsilon for part in self.pure + self.selected])
+        numbers = [part.log_odds_range * part.count for part in self.bits]
+        numbers += [part.pure_epsilon for part in self.selected]
+        if math.inf in numbers:
+            return math.inf
+        pure = (as_written(part.level) * part.count for part in self.pure)
+        return least_above(sum(map(as_written, numbers), sum(pure, Fraction(0))))
 
     @property
     def concentrated(self) -> float:
@@ -267,6 +273,13 @@ class PrivacyCost:
                 for share in _SPLITS
             )
         return min(forms)
+
+    def quick_epsilon(self, delta):
+        """Return an epsilon that holds with ``delta``, by a closed form if there is one."""
+        if delta == 0 or self.is_gaussian or self.failure > 0:
+            return self.epsilon(delta)
+        closed = min(self.pure_epsilon, zcdp_epsilon(self.concentrated, delta))
+        return self.epsilon(delta) if math.isinf(closed) else closed
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta that holds with ``epsilon``.

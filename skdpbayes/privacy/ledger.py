@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from .budget import Budget, check_ceiling
 from .cost import PrivacyCost
-from .ledger_file import LedgerFile, open_or_create
+from .ledger_file import LedgerFile, open_or_create, remember
 from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
@@ -233,7 +233,9 @@ class PrivacyLedger:
         table : pandas.DataFrame, or list of dict without pandas
             ``time`` (UTC), ``estimator``, ``sampler``, ``label``, ``status`` ("reserved", "completed" or
             "failed"), ``cost``, its own ``epsilon`` and the running ``total_epsilon``, both at the
-            ledger's delta. A killed run stays "reserved". The cost is spent whatever the status.
+            ledger's delta. A killed run stays "reserved". The cost is spent whatever the status. Without a
+            ceiling and with more than a hundred charges, running totals before the last are bounds in closed
+            form where there is one, and may exceed the last.
 
         Examples
         --------
@@ -256,13 +258,13 @@ class PrivacyLedger:
 
     def records(self) -> list[dict[str, Any]]:
         """Return the `history` as a list of dict, with times in ISO 8601."""
-        rows, total = [], PrivacyCost(self.budget.neighboring_relation)
-        for charge in self._book.charges():
-            values = charge._asdict()
-            if not self.budget.is_private:  # Without a ceiling, charging computes no totals.
-                total = total + charge.cost
-                values["total_epsilon"] = total.epsilon(self.budget.delta)
-            rows.append({name: values[name] for name in _COLUMNS})
+        charges, total = self._book.charges(), PrivacyCost(self.budget.neighboring_relation)
+        rows = [{name: getattr(charge, name) for name in _COLUMNS} for charge in charges]
+        for row in () if self.budget.is_private else rows:  # Then charging computes no totals.
+            total = total + row["cost"]
+            is_exact = row is rows[-1] or len(rows) <= _EXACT_TOTALS
+            epsilon = total.epsilon if is_exact else total.quick_epsilon
+            row["total_epsilon"] = epsilon(self.budget.delta)
         return rows
 
     def _charge(self, charge):
@@ -356,6 +358,8 @@ def _check_label(label):
 
 _SEEDS_ALLOWED = "(seeds allowed)"
 _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon", "total_epsilon"]
+# A ledger without a ceiling lists so many totals by distributions of losses, of which each takes a while.
+_EXACT_TOTALS = 100
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
 
 
@@ -425,7 +429,9 @@ def _charged():
 
 
 def _open_announced(announcement):
-    book = _open_file(**announcement["file"])
+    address = dict(announcement["file"])
+    remember(address["path"], address["ledger"], address.pop("seen", None))
+    book = _open_file(**address)
     return PrivacyLedger._of(book, announcement["label"], announcement["allow_seeds"])
 
 

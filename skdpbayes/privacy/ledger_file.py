@@ -5,8 +5,13 @@
 is one transaction of SQLite, and ends when the row is on the disk: of two processes one sees the other's
 row, and a process that is killed later has spent. Costs are kept as they compose, every float to the last
 bit. Rows are numbered without gaps and carry digests, so that what is lost or damaged is noticed; only
-their status may change. Each operation opens the file and closes it: no connection is carried into a forked
-process.
+their status may change. A digest covers a random number and the digest before it,
+
+    digest_k = (r_k, H(row_k, digest_{k-1}, r_k)),
+
+and a process remembers the last that it saw: a copy that was charged elsewhere has another one, though it may
+have as many rows. Format 1 had H(row_k) alone; its files are read, and continued with chained digests. Each
+operation opens the file and closes it: no connection is carried into a forked process.
 
 The journal is a rollback journal. A write-ahead log would keep part of what was spent in a second file.
 """
@@ -14,6 +19,7 @@ The journal is a rollback journal. A write-ahead log would keep part of what was
 import hashlib
 import json
 import os
+import secrets
 import sqlite3
 import threading
 import uuid
@@ -27,7 +33,8 @@ from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian, com
 from .ledger_memory import Charge, now
 from .profiles import PureMechanism, SelectedRun
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, FORMAT)
 _APPLICATION = int.from_bytes(b"skdp", "big")
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -54,6 +61,9 @@ _KINDS = {
 # A run that has ended does not wait longer to say so.
 _PATIENCE = 5.0
 _LONGEST = 1e6
+
+# (number, digest) of the last charge that this process saw in a ledger, by (path, ledger).
+_seen: dict = {}
 
 # Held while this process uses SQLite. Forks wait: its own locks would stay locked in a child.
 _using_sqlite = threading.RLock()
@@ -117,7 +127,7 @@ class LedgerFile:
         self.timeout = float(timeout)
         self.ledger = ledger
         self.budget = None
-        self._known = 0
+        self._known, self._last = 0, None
         self._spent = None
         self.spent()
 
@@ -156,8 +166,9 @@ class LedgerFile:
         return cls(path, timeout)
 
     def address(self):
-        """Return what another process needs to open the same file."""
-        return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger}
+        """Return what another process needs to open the same file, and to know it for the same."""
+        seen = _seen.get((self.path, self.ledger))
+        return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger, "seen": seen}
 
     def spent(self, patience=None):
         """Return the composition of all charges."""
@@ -203,12 +214,14 @@ class LedgerFile:
                 charge.epsilon,
                 epsilon,
             )
+            digest = _next_digest(row, self._last or self.ledger)
             connection.execute(
-                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved')",
-                (*row, _digest(row)),
+                "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved')", (*row, digest)
             )
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
             connection.execute("COMMIT")
-            self._spent, self._known = total, number
+            self._spent, self._known, self._last = total, number, digest
+            remember(self.path, self.ledger, (number, digest))
         return number
 
     def close(self, number, status):
@@ -243,10 +256,10 @@ class LedgerFile:
                 f"{self.path} is not a privacy ledger, or is damaged beyond reading: restore it, or choose "
                 "another path."
             )
-        if version != FORMAT:
+        if version not in _READABLE:
             raise LedgerFileError(
-                f"the ledger {self.path} has format {version}, and this version of skdpbayes knows format "
-                f"{FORMAT}: update skdpbayes."
+                f"the ledger {self.path} has format {version}, and this version of skdpbayes knows formats "
+                f"up to {FORMAT}: update skdpbayes."
             )
         try:
             self._check_length(connection)
@@ -258,6 +271,7 @@ class LedgerFile:
             ).fetchall()
             last = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
             self._add(new, dict(last).get("charges", 0))
+            self._check_seen(connection)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LedgerFileError(self._damaged(error)) from error
 
@@ -285,13 +299,28 @@ class LedgerFile:
         known = self._known + len(rows)
         if last != known or [row[0] for row in rows] != list(range(self._known + 1, known + 1)):
             raise ValueError("charges are missing")
+        before = self._last or self.ledger
         for *row, digest in rows:
-            if digest != _digest(row):
-                raise ValueError(f"charge {row[0]} has changed")
+            if not _follows(digest, row, before):
+                raise ValueError(f"charge {row[0]}, or one before it, has changed")
+            before = digest
         costs = [cost_from_text(row[5]) for row in rows]
         if costs:
             self._spent = composed([self._spent, *costs])
-        self._known = known
+        self._known, self._last = known, before
+
+    def _check_seen(self, connection):
+        """Compare the last charge that this process saw with what the file has in its place."""
+        number, digest = _seen.get((self.path, self.ledger), (0, None))
+        if number and connection.execute(
+            "SELECT digest FROM charges WHERE number = ?", (number,)
+        ).fetchone() != (digest,):
+            raise LedgerFileError(
+                f"{self.path} was replaced by a copy that lacks charges which this process has seen: stop, "
+                "and restore the original, or count its whole budget as spent."
+            )
+        if self._known:
+            remember(self.path, self.ledger, (self._known, self._last))
 
     def _damaged(self, error):
         return (
@@ -329,6 +358,12 @@ def open_or_create(path, budget, timeout):
     return book
 
 
+def remember(path, ledger, seen):
+    """Note the number and the digest of a charge that a ledger has, if it is later than what is known."""
+    if seen and seen[0] > _seen.get((path, ledger), (0, None))[0]:
+        _seen[path, ledger] = tuple(seen)
+
+
 def _connect(uri, timeout):
     connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
     # As FULL, and the folder is synced, too: a journal that came back after a power cut would undo a charge.
@@ -338,6 +373,19 @@ def _connect(uri, timeout):
 
 def _digest(fields):
     return hashlib.blake2b(json.dumps(list(fields)).encode(), digest_size=16).hexdigest()
+
+
+def _next_digest(row, before):
+    """Return the digest of a new charge after that of the one before."""
+    number = secrets.token_hex(16)
+    return number + _digest([*row, before, number])
+
+
+def _follows(digest, row, before):
+    """Tell whether a charge has its digest, after that of the one before."""
+    if len(digest) == 32 >= len(before):  # Of format 1, in which no chained ones come before.
+        return digest == _digest(row)
+    return digest == digest[:32] + _digest([*row, before, digest[:32]])
 
 
 def _sync(folder):

@@ -6,8 +6,8 @@ before the block, and by an environment variable, if within. Numbers of processe
 also named after the time at which its process was started.
 
 Marks are in the folder of temporary files, which cleaners empty, and another process may have another one.
-Where there is /proc, a process therefore holds its mark open until it ends, and others read it there; it lists
-nothing when no block is active. Elsewhere the file itself stays, and is written again if it is missing.
+Where there is /proc, a process therefore holds its mark open until it ends, and others read it there; it
+lists nothing when no block is active. Elsewhere the file itself stays, and is written again if it is missing.
 A process that was named and still runs has a mark in any case: if none can be read, nothing is charged.
 """
 

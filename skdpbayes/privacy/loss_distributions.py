@@ -46,6 +46,7 @@ _CURVE_WORK = 300_000
 _LARGEST_RATE = 100.0
 # Intervals of a grid; ten million take a tenth of a gigabyte.
 _LARGEST_GRID = 1e7
+_MOST_POINTS = 2e6
 _LARGEST_LOSS = 300.0
 
 
@@ -227,6 +228,23 @@ def _from_curve(epsilons, deltas, interval):
     return PrivacyLossDistribution(_pmf_of_curve(epsilons, deltas, interval))
 
 
+def _from_atoms(losses, masses, infinite, interval):
+    """Build the distribution of a symmetric pair from the losses that it takes.
+
+    Each is replaced by the two points of the grid around it, with the same probability under either law, as
+    the straight line between these does to a curve.
+    """
+    places = np.floor(losses / interval).astype(np.int64)
+    first, above = int(places[0]), losses - places * interval
+    upper = masses * np.clip(np.expm1(-above) / np.expm1(-interval), 0.0, 1.0)
+    probabilities = np.zeros(int(places[-1]) - first + 2)
+    np.add.at(probabilities, places - first, masses - upper)
+    np.add.at(probabilities, places - first + 1, upper)
+    return PrivacyLossDistribution(
+        pld_pmf.DensePLDPmf(interval, first, probabilities, float(infinite), True)
+    )
+
+
 def _pmf_of_curve(epsilons, deltas, interval):
     """Return losses on a grid whose curve is above the one that is drawn straight between the points."""
     first, last = math.floor(epsilons[0] / interval) - 1, math.ceil(epsilons[-1] / interval) + 1
@@ -271,11 +289,21 @@ def compose_losses(parts, mu, relation):
     distribution : dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
     """
     interval = _interval(parts, relation)
+    # Losses of a Gaussian spread so far; a grid of more points takes minutes, and is no use at this width.
+    while (mu + 20.0) * mu > _MOST_POINTS * interval:
+        interval *= 10.0
+    total = _of_parts(parts, relation, interval)
+    if mu > 0:
+        gaussian = from_gaussian_mechanism(1.0 / mu, value_discretization_interval=interval)
+        total = total.compose(gaussian)
+    return total
+
+
+@lru_cache(maxsize=16)
+def _of_parts(parts, relation, interval):
+    """Return the distribution of parts alone: searches for what is left compose it with many others."""
     total = None
     for part in parts:
         losses = part.composed(relation, interval)
         total = losses if total is None else total.compose(losses)
-    if mu > 0:
-        gaussian = from_gaussian_mechanism(1.0 / mu, value_discretization_interval=interval)
-        total = total.compose(gaussian)
     return total

@@ -22,10 +22,13 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import binom
 
 from .deltas import rounded_down
-from .loss_distributions import _from_curve
+from .loss_distributions import _from_atoms, _from_curve
 from .root_finding import boundary
+from .written import as_written, least_above
 
 # No curve is followed farther; what is left there counts as an infinite loss.
 _FARTHEST = 500.0
@@ -55,7 +58,7 @@ class PureMechanism:
     @property
     def pure_epsilon(self) -> float:
         """Epsilon of all of them at delta 0."""
-        return self.level * self.count
+        return least_above(as_written(self.level) * self.count)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of one of them."""
@@ -73,9 +76,22 @@ class PureMechanism:
 
     def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
+        if self.count > 1:
+            return self._of_binomial(interval)
         ends = np.array([-self.level, self.level])
-        one = _from_curve(ends, np.array([-math.expm1(-self.level), 0.0]), interval)
-        return one.self_compose(self.count)
+        return _from_curve(ends, np.array([-math.expm1(-self.level), 0.0]), interval)
+
+    def _of_binomial(self, interval):
+        """Return the losses of all answers of randomised response at once: a binomial number is honest."""
+        honest = binom(self.count, expit(self.level))
+        # Beyond, losses count as infinite; below, as the least that is kept.
+        least, most = int(honest.ppf(_NEGLIGIBLE)), int(honest.isf(_NEGLIGIBLE))
+        numbers = np.arange(least, most + 1)
+        masses = honest.pmf(numbers)
+        masses[0] += honest.cdf(least - 1)
+        return _from_atoms(
+            self.level * (2.0 * numbers - self.count), masses, honest.sf(most), interval
+        )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from decimal import ROUND_FLOOR, Context
 
 from .cost import PrivacyCost, gaussian_epsilon
 from .root_finding import boundary
+from .written import as_written, most_below
 
 _RESOLUTION = 0.01
 _LEAST = 1e-4
@@ -36,7 +37,8 @@ def largest_epsilon(budget, spent):
     if not budget.allows(spent):
         return 0.0
     if budget.delta == 0:
-        left = budget.epsilon - spent.pure_epsilon
+        left = as_written(budget.epsilon) - as_written(spent.pure_epsilon)
+        return most_below(left) if left > _LEAST * budget.epsilon else 0.0
     elif spent.is_gaussian:
         left = gaussian_epsilon(math.sqrt(max(0.0, budget.mu**2 - spent.mu**2)), budget.delta)
     else:
