@@ -22,6 +22,7 @@ PLANNING = {
     "_plan.py",
     "plan.py",
     "schedule.py",
+    "sensitivity.py",
     "dynamics.py",
     "geometry.py",
     "all_iterates.py",

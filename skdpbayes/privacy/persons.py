@@ -6,8 +6,14 @@
 A person who comes or goes brings up to ``k`` rows, ``j = k``. One who is replaced takes up to ``k`` rows away
 and brings up to ``k`` others, ``j = 2 k`` tables of different sizes: how many rows there are is private then,
 how many persons is public. With ``k = 1`` it is a row that is replaced. See Proposition 60.
+
+Such a person is also ``k`` rows, each of which takes the place of another, of none, or leaves it empty.
+What one of these does to Gaussian releases, ``m``, is at most ``2 mu``, and only ``sqrt(2) mu`` for sums to
+which no two rows add vectors at an obtuse angle: ``mu -> k m``. See Proposition 72.
 """
 
+import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -58,7 +64,7 @@ def chain_of_rows(neighboring_relation, max_rows):
     return neighboring_relation, max_rows
 
 
-def cost_for_persons(cost, neighboring_relation, steps):
+def cost_for_persons(cost, neighboring_relation, steps, mu=None):
     """Return what a release costs for persons.
 
     Parameters
@@ -69,6 +75,8 @@ def cost_for_persons(cost, neighboring_relation, steps):
         Of persons.
     steps : int
         Of `chain_of_rows`.
+    mu : float or None, default=None
+        Of all Gaussian releases; None is ``steps`` times a row's.
 
     Returns
     -------
@@ -100,7 +108,7 @@ def cost_for_persons(cost, neighboring_relation, steps):
         )
     return PrivacyCost(
         f"{neighboring_relation}_person",
-        mu=steps * cost.mu,
+        mu=steps * cost.mu if mu is None else mu,
         rho=steps**2 * cost.rho,
         bits=tuple(replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.bits),
         pure=tuple(replace(p, level=steps * p.level) for p in cost.pure),
@@ -113,7 +121,8 @@ def plan_for_persons(make_plan, budget, max_rows):
     Parameters
     ----------
     make_plan : callable
-        Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``.
+        Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``; and with
+        ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``.
     budget : Budget
         Of persons, with the relation of the same name between rows.
     max_rows : int
@@ -130,20 +139,41 @@ def plan_for_persons(make_plan, budget, max_rows):
     """
     relation, steps = chain_of_rows(budget.neighboring_relation, max_rows)
     asked = budget._replace(neighboring_relation=f"{budget.neighboring_relation}_person")
-    share = 1.0
-    for _ in range(_TRIES):
-        try:
-            plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
-        except TooSmallBudget:
-            break
-        cost = cost_for_persons(plan.cost, budget.neighboring_relation, steps)
-        if asked.allows(cost):
-            return replace(plan, cost=cost, persons=Persons(asked, max_rows, plan.cost))
-        share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
+
+    def attempt(share):
+        plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
+        mu = max_rows * _mu_of_replacing(plan) if steps == 2 * max_rows else None
+        return plan, cost_for_persons(plan.cost, budget.neighboring_relation, steps, mu)
+
+    with suppress(TooSmallBudget):
+        plan, cost = attempt(1.0)
+        share = _first_share(plan.cost, cost, steps)
+        if share > 1.0:
+            plan, cost = attempt(share)
+        for _ in range(_TRIES):
+            if asked.allows(cost):
+                return replace(plan, cost=cost, persons=Persons(asked, max_rows, plan.cost))
+            share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
+            plan, cost = attempt(share)
     raise ValueError(
         f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to max_rows_per_group={max_rows} "
         "rows: too little is left for a row. Lower max_rows_per_group, or raise epsilon."
     )
+
+
+def _mu_of_replacing(plan):
+    """Return ``m``."""
+    # A norm that is drawn first may lead to another plan, of which only the cost is fixed.
+    if getattr(plan, "norm", None) is not None:
+        return 2.0 * plan.cost.mu
+    return getattr(plan, "mu_of_replacing", 2.0 * plan.cost.mu)
+
+
+def _first_share(of_row, of_person, steps):
+    """Return by how much more a row may cost where Gaussian releases cost a person less than a chain."""
+    if not 0.0 < of_person.mu < math.inf:
+        return 1.0
+    return steps * of_row.mu / of_person.mu
 
 
 def _part(budget, share, steps):

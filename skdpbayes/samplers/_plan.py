@@ -103,6 +103,11 @@ class Plan:
         return self
 
     @property
+    def mu_of_replacing(self) -> float:
+        """``mu`` of another row in the place of one, where ``cost`` is that of a row that comes or goes."""
+        return 2.0 * self.cost.mu
+
+    @property
     def is_calibrated(self) -> bool:
         """Whether draws are a posterior that knows what privacy hides; those of private chains are not."""
         return not self.budget.is_private

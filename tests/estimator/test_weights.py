@@ -18,6 +18,7 @@ from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
 from skdpbayes.samplers.noise_aware.releases import Releases
+from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
 from skdpbayes.targets import (
     logistic_bounds,
     logistic_prior_precision,
@@ -96,14 +97,14 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
         released = Releases(plan, target, np.random.default_rng(trial))
         released.look_around()
         found = differences(released, other)
-        bounds_of_parts = np.array(
-            [
-                1.0 / plan.moment_multiplier,
-                *(1.0 / m for m in plan.gradient_multipliers),
-                *(1.0 / m for m in plan.curvature_multipliers if m),
-            ]
-        )
-        assert (found <= bounds_of_parts * (1 + 1e-6)).all()
+        # A gradient and a curvature at one point count together.
+        n_looks, n_curvatures = len(released.looks), len(released.curvatures)
+        together = found[: 1 + n_looks] ** 2
+        together[1 + n_looks - n_curvatures :] += found[1 + n_looks :] ** 2
+        pairs = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
+        joint = [joint_multiplier(plan.link, *pair) for pair in pairs]
+        bounds_of_parts = 1.0 / np.array([plan.moment_multiplier, *joint])
+        assert (np.sqrt(together) <= bounds_of_parts * (1 + 1e-6)).all()
         assert math.hypot(*found) <= plan.cost.mu
         worst = max(worst, math.hypot(*found) / plan.cost.mu)
     assert worst > 0.45  # Gradients are half of their bound where probabilities are even.
@@ -162,7 +163,8 @@ def test_posteriors_are_around_the_weighted_fit(table, largest, n_classes, is_sp
         LogisticRegression(C=100).fit(X, y, sample_weight=v).predict_proba(X) for v in (w, None)
     )
     distances = [np.abs(fit.predict_proba(rows) - p).mean() for p in (weighted, plain)]
-    assert distances[0] < 0.015
+    # With three classes a line separates one, and draws tell how surely.
+    assert distances[0] < (0.015 if n_classes == 2 else 0.035)
     assert distances[0] < 0.5 * distances[1]
 
 

@@ -31,6 +31,11 @@ class Scales(NamedTuple):
     second: float
     norm: float
 
+    def are_acute(self, covariance_type, n_features):
+        """Tell whether no two records' statistics can be at an obtuse angle."""
+        columns = n_features if covariance_type == "diag" else 1
+        return columns * self.mean**4 <= 4.0 * self.count**2 * self.second**2
+
 
 # Of the statistics themselves.
 UNSCALED = Scales(1.0, 1.0, 1.0, math.inf)

@@ -95,6 +95,14 @@ class MixturePlan(Plan):
     walk: MetropolisPlan | None = None
 
     @property
+    def mu_of_replacing(self):
+        """``mu`` of another row in the place of one; only the start's statistics form no obtuse angles."""
+        if not self.budget.is_private:
+            return math.inf
+        of_start = sum(SHARES[phase.name] for phase in self.phases) * self.budget.mu**2
+        return math.sqrt(2.0 * of_start + 4.0 * (self.cost.mu**2 - of_start))
+
+    @property
     def start_passes(self):
         """How many passes over the table the start takes."""
         return sum(phase.n_passes for phase in self.phases)

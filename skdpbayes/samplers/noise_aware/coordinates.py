@@ -35,6 +35,18 @@ class Coordinates:
     norm: float
     row_norm: float
 
+    def reach(self, link, point, theta):
+        """Return what bounds logits at a point, which is ``theta`` in the coordinates of the rows.
+
+        With two classes, the logit of a record of norm ``C`` along the point; otherwise the most by which
+        logits of two classes differ.
+        """
+        if link.n_blocks == 1:
+            return self.norm * float(np.linalg.norm(point))
+        of_classes = link.contrasts @ theta
+        apart = of_classes[:, None] - of_classes[None]
+        return self.row_norm * float(np.linalg.norm(apart, axis=2).max())
+
     def inflation(self, plan, theta):
         """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
 

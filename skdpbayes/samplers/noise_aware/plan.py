@@ -1,15 +1,16 @@
 """What is released for a noise-aware posterior, and what it costs.
 
-    A   = sum_i (x_i, c) (x_i, c)^T + N                                 share .16 of mu^2
-    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N at u_k, k = 0..8    shares .49, growing, and .20 at u_8
-    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     shares .05 at u_4, .10 at u_8
+    A   = sum_i (x_i, c) (x_i, c)^T + N                                 share .19 of mu^2
+    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N at u_k, k = 0..8    shares .57, growing, and .24 at u_8
+    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     from u_4 on, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
 ``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `skdpbayes.targets._links`.
 Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released before. Two tables
 are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
 ``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
-are at most ``sqrt(2)`` times as far apart as the larger is large.
+are at most ``sqrt(2)`` times as far apart as the larger is large. No record moves a gradient and a curvature
+by that much at once, nor a gradient at a point where logits are small (`sensitivity`).
 """
 
 import math
@@ -21,12 +22,13 @@ from ...privacy.cost import PrivacyCost
 from ...targets._links import link_of
 from .._plan import Plan
 from ..langevin.at_noise import free_shift
+from .sensitivity import free_curvature, joint_multiplier
 
-MOMENT_SHARE, PILOT_SHARE, GRADIENT_SHARE = 0.16, 0.49, 0.20
+MOMENT_SHARE, PILOT_SHARE, GRADIENT_SHARE = 0.19, 0.57, 0.24
 # All gradients but the last are on the way; by how much their shares grow.
 N_PILOTS, GROWTH = 8, 1.4
-# Shares of curvatures, by the number, from 0, of the gradient with which they are released.
-CURVATURE_SHARES = {4: 0.05, 8: 0.10}
+# Numbers, from 0, of the gradients with which curvatures are released.
+CURVATURES = (4, 5, 6, 7, 8)
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
 N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
@@ -70,10 +72,16 @@ class NoiseAwarePlan(Plan):
         return link_for(self.bounds)
 
     @property
+    def mu_of_replacing(self):
+        """``mu`` of another row in the place of one; second moments are positive."""
+        of_moment = self.moment_multiplier**-2.0
+        return math.sqrt(2.0 * of_moment + 4.0 * (self.cost.mu**2 - of_moment))
+
+    @property
     def estimated_seconds(self):
         """A rough guess of the run time, that for drawing included."""
         entries = self.n_samples * self.n_parameters
-        reading = entries * (7.5e-8 + 4.5e-10 * self.bounds.block_length)
+        reading = entries * (7.5e-8 + 1.1e-9 * self.bounds.block_length)
         rows = N_ROWS * N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
         return reading + rows * (2e-8 * self.link.n_blocks + 7e-10 * self.n_parameters)
 
@@ -126,8 +134,8 @@ class NoiseAwarePlan(Plan):
         lines["temperature"] = "1: the posterior given what is released, noise included"
         lines["steps"] = f"{self.n_steps} passes"
         lines["spent on"] = (
-            f"second moment {MOMENT_SHARE:.0%}, {N_PILOTS} gradients on the way {PILOT_SHARE:.0%}, "
-            f"curvatures {sum(CURVATURE_SHARES.values()):.0%}, last gradient {GRADIENT_SHARE:.0%} of mu^2"
+            f"second moment {MOMENT_SHARE:.0%}, {N_PILOTS} gradients on the way {PILOT_SHARE:.0%}, last "
+            f"gradient {GRADIENT_SHARE:.0%} of mu^2, curvatures with them at no cost"
         )
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
@@ -162,15 +170,20 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     shares = (*PILOT_SHARE * growth / growth.sum(), GRADIENT_SHARE)
 
     def multiplier(share):
-        return share and (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
+        return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
+    link = link_for(bounds)
     of_moment = multiplier(MOMENT_SHARE)
     of_gradients = tuple(multiplier(share) for share in shares)
-    of_curvatures = tuple(multiplier(CURVATURE_SHARES.get(k)) for k in range(len(shares)))
-    each = (of_moment, *of_gradients, *filter(None, of_curvatures))
-    size = link_for(bounds).n_blocks * bounds.block_length + 1
+    of_curvatures = tuple(
+        multiplier(free_curvature(link) * share) if k in CURVATURES else None
+        for k, share in enumerate(shares)
+    )
+    pairs = zip(of_gradients, of_curvatures, strict=True)
+    each = (of_moment, *(joint_multiplier(link, *pair) for pair in pairs))
+    size = link.n_blocks * bounds.block_length + 1
     for value in each:
-        free_shift(value, size**2)  # Raises where rounding would take too much of it.
+        free_shift(value, 2 * size**2)  # Raises where rounding would take too much of it.
     return NoiseAwarePlan(
         sampler=sampler,
         n_samples=n_samples,

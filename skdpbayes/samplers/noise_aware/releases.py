@@ -19,7 +19,6 @@ from .._machinery.lattice import release_moment, release_vector
 from .._machinery.parts import mapped, total
 from .._protocol import Released
 from ..fisher.plan import moment_noise
-from ..langevin.at_noise import free_shift
 from .coordinates import whiten
 from .curvature import curvature_of
 from .design import (
@@ -31,6 +30,7 @@ from .design import (
 from .draws import find_mode
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, deviations_in_common
+from .sensitivity import noise_factor
 from .surrogate import Surrogate, make_population
 
 
@@ -134,21 +134,27 @@ class Releases:
 
     def release(self, point, multiplier, curvature_multiplier=None):
         """Add a look at ``point``, and a curvature if it is wanted."""
-        plan, transform, norm = self.plan, self.coordinates.transform, self.coordinates.norm
-        moved = plan.budget.records_moved
-        theta = point.reshape(self.link.n_blocks, -1) @ transform.T
-        room = self.coordinates.inflation(plan, theta)
+        link, transform, norm = self.link, self.coordinates.transform, self.coordinates.norm
+        moved = self.plan.budget.records_moved
+        theta = point.reshape(link.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
         gradient, matrix = total(
-            weighted_sums, self.target, self.link, None, theta, transform, curvature=wanted
+            weighted_sums, self.target, link, None, theta, transform, curvature=wanted
         )
-        room *= self.largest
-        noise = noise_for(moved * self.link.residual_bound * norm * room, multiplier, theta.size)
+        factor = self.largest * noise_factor(
+            link,
+            self.coordinates.reach(link, point, theta),
+            moved == 2,
+            (multiplier, curvature_multiplier),
+            self.coordinates.inflation(self.plan, theta),
+            theta.size + wanted * theta.size**2,
+        )
+        noise = moved * link.residual_bound * norm * factor * multiplier
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
         self.looks.append(Look(point, gradient, noise))
         if wanted:
-            bound = math.sqrt(moved) * self.link.slope_bound * norm**2 * room
-            noise = noise_for(bound, curvature_multiplier, theta.size**2)
+            bound = math.sqrt(moved) * link.slope_bound * norm**2
+            noise = bound * factor * curvature_multiplier
             look = Look(point, release_moment(matrix, noise, self.generator), noise)
             self.curvatures.append(look)
             self.curvature = self._curvature_at(point).given(look.value, look.noise)
@@ -216,8 +222,3 @@ class Releases:
 
 def _moment(target, constant, is_weighted):
     return second_moment(target, constant, target.weights if is_weighted else None)
-
-
-def noise_for(bound, multiplier, size):
-    """Return the deviation of noise on ``size`` numbers for tables that are ``bound`` apart."""
-    return bound / free_shift(multiplier, size)

@@ -37,7 +37,7 @@ def is_for(bounds):
 class NoiseAware(Sampler):
     """The posterior given the released statistics: calibrated, untempered draws under the user's prior.
 
-    It releases a second moment, several gradients of weighted records and two curvatures, in eleven passes.
+    It releases a second moment, several gradients of weighted records and curvatures, in eleven passes.
     Draws come from the posterior of the parameters given these noisy numbers [1]_ [2]_, which is wider than
     the posterior without privacy because it accounts for the noise. Any number of draws is free. It supports
     logistic targets with up to 200 coefficients, counting all classes but one. Without privacy

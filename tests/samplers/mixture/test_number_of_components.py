@@ -115,7 +115,9 @@ def test_the_largest_number_is_a_public_one(rng):
     assert plan.privacy_plan(100_000, 20).model.n_components == 3000 // 231
 
 
-@pytest.mark.parametrize("relation, steps", [("replace_one", 4), ("add_or_remove_one", 2)])
+@pytest.mark.parametrize(
+    "relation, steps", [("replace_one", 2 * np.sqrt(2.0)), ("add_or_remove_one", 2)]
+)
 def test_the_number_is_found_for_persons(rng, relation, steps):
     """What it is chosen from is charged for all rows of a person."""
     persons = rng.permutation(np.repeat(np.arange(5000), 2))

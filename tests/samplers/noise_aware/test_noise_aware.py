@@ -15,6 +15,7 @@ from skdpbayes.samplers._machinery.lattice import release_vector
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.samplers.noise_aware.curvature import Curvature
 from skdpbayes.samplers.noise_aware.releases import Releases
+from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
 from skdpbayes.targets import TargetBounds, second_moment
 from skdpbayes.targets._links import link_of
 from skdpbayes.targets._weighted import record_weights, weighted_sums
@@ -43,11 +44,10 @@ def a_plan(bounds, n, epsilon=1.0, relation="replace_one", n_draws=None):
 def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, relation):
     bounds = TargetBounds(7, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
     plan = a_plan(bounds, 50_000, epsilon, relation)
-    multipliers = [
-        plan.moment_multiplier,
-        *plan.gradient_multipliers,
-        *filter(None, plan.curvature_multipliers),
-    ]
+    pairs = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
+    multipliers = [plan.moment_multiplier, *(joint_multiplier(plan.link, *pair) for pair in pairs)]
+    # Curvatures are for free.
+    assert multipliers[1:] == pytest.approx(plan.gradient_multipliers, rel=1e-12)
     assert plan.cost.mu == pytest.approx(math.sqrt(sum(m**-2.0 for m in multipliers)), rel=1e-12)
     assert plan.cost.neighboring_relation == relation
     assert 0.999 * epsilon < plan.epsilon <= epsilon
@@ -211,14 +211,15 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     found.look_around()
     norm = found.coordinates.norm
     residual, slope = (1.0, 0.25) if n_classes == 2 else (math.sqrt(2.0), 0.5)
-    noises = [noise for _, _, noise in found.looks]
-    np.testing.assert_allclose(
-        noises, moved * residual * norm * np.array(plan.gradient_multipliers), rtol=1e-4
-    )
-    noises = [noise for _, _, noise in found.curvatures]
+    gradients = moved * residual * norm * np.array(plan.gradient_multipliers)
+    factors = np.array([noise for _, _, noise in found.looks]) / gradients
+    # At the first point residuals are 1/2, or sqrt(2/3) of sqrt(2).
+    assert factors[0] == pytest.approx(0.5 if n_classes == 2 else math.sqrt(1.0 / 3.0), rel=1e-4)
+    assert (factors[1:] > factors[0]).all() and (factors <= 1.0 + 1e-4).all()
     multipliers = np.array([value for value in plan.curvature_multipliers if value])
-    expected = math.sqrt(moved) * slope * norm**2 * multipliers
-    np.testing.assert_allclose(noises, expected, rtol=1e-4)
+    curvatures = math.sqrt(moved) * slope * norm**2 * multipliers
+    found_factors = np.array([noise for _, _, noise in found.curvatures]) / curvatures
+    np.testing.assert_allclose(found_factors, factors[-len(multipliers) :], rtol=1e-12)
     square = 1.0 + (constant or 0.5) ** 2
     expected = math.sqrt(moved) * square * plan.moment_multiplier
     assert found.moment_noise == pytest.approx(expected, rel=1e-4)
