@@ -303,7 +303,7 @@ def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sam
 
     target = parts.Parts if sampler == "auto" else parts
     monkeypatch.setattr(target, "each" if sampler == "auto" else "exact_sum", failing)
-    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, allow_seeds=True)
     clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
     with ledger, pytest.warns(PrivacyWarning, match="whole plan is spent"):
         with pytest.raises(RuntimeError, match="the network is down"):
