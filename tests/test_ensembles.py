@@ -79,7 +79,7 @@ def test_a_ledger_refuses_members_with_seeds_and_is_not_charged(tmp_path, in_a_f
 
 SEEDED = {
     "estimator": lambda: model(random_state=0).fit(X, y),
-    "norm": lambda: model(random_state=0, data_norm="auto").fit(X, y),
+    "norm": lambda: model(random_state=0, data_norm="auto").fit(np.tile(X, (5, 1)), np.tile(y, 5)),
     "persons": lambda: model(random_state=0, max_rows_per_group=1).fit(X, y, groups=np.arange(400)),
     "scaler": lambda: DPQuantileScaler(random_state=0).fit(X),
     "imputer": lambda: DPImputer(strategy="median", random_state=0).fit(X.clip(-1, 1)),

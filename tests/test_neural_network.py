@@ -242,7 +242,7 @@ def test_bad_input_is_named_before_anything_is_read(monkeypatch, options, named)
 
 
 def test_ledgers_refuse_what_they_do_not_allow():
-    with PrivacyLedger(1.0, 1e-5) as ledger, pytest.raises(BudgetExceededError):
+    with PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger, pytest.raises(BudgetExceededError):
         fit(epsilon=2.0, delta=1e-5)
     assert ledger.spent_epsilon == 0
 

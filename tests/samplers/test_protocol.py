@@ -238,7 +238,7 @@ class InPart(Blurred):
 
 
 def test_what_a_fit_reports_is_what_its_plan_has_reserved():
-    with PrivacyLedger(np.inf, BUDGET.delta) as ledger:
+    with PrivacyLedger(np.inf, BUDGET.delta, allow_seeds=True) as ledger:
         clf = DPBayesianLogisticRegression(1.0, delta=1e-6, sampler=InPart(), random_state=0).fit(
             X, y
         )
@@ -258,7 +258,10 @@ class Failing(Blurred):
 
 def test_a_run_that_fails_says_what_is_spent():
     clf = DPBayesianLogisticRegression(0.5, delta=1e-6, sampler=Failing(), random_state=0)
-    with PrivacyLedger(np.inf, 1e-6) as ledger, pytest.raises(MemoryError, match="late"):
+    with (
+        PrivacyLedger(np.inf, 1e-6, allow_seeds=True) as ledger,
+        pytest.raises(MemoryError, match="late"),
+    ):
         with pytest.warns(
             PrivacyWarning, match="ended with an error.*spent all the same: epsilon = 0.5"
         ):

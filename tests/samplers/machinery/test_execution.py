@@ -107,7 +107,7 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, sampler)
         monkeypatch.setattr(f"skdpbayes.samplers.langevin.{core}.run_in_blocks", interrupted_soon)
     monkeypatch.setattr(execution, "_BLOCK_SECONDS", 0.01)
     clf = DPBayesianLogisticRegression(sampler=sampler, n_steps=20_000, random_state=0)
-    with PrivacyLedger(epsilon=5.0, delta=1e-5) as ledger:
+    with PrivacyLedger(epsilon=5.0, delta=1e-5, allow_seeds=True) as ledger:
         with pytest.warns(PrivacyWarning, match=r"whole plan is spent.*epsilon = 1"):
             with pytest.raises(KeyboardInterrupt):
                 clf.fit(X, y)
