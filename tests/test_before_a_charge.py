@@ -9,7 +9,7 @@ from cheap import Cheap
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -338,6 +338,19 @@ def test_a_step_that_learns_without_noise_is_not_fitted_twice():
     with pytest.warns(PrivacyLeakWarning), pytest.raises(ValueError, match="not in classes"):
         pipe.fit(X, y + 1)
     assert fits == [N]
+
+
+@pytest.mark.parametrize("room", [ColumnTransformer, FeatureUnion, Pipeline])
+def test_a_subclass_of_a_room_for_steps_is_like_any_unknown_step(room):
+    """What it does with its steps is not known; labels are checked all the same."""
+    other = type("Other", (room,), {})
+    first = other([("a", BoundedScaler(-1, 1), *([[0, 1]] if room is ColumnTransformer else []))])
+    pipe = make_private_pipeline(first, logistic())
+    assert rehearse(first, X).output is None
+    with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
+        with pytest.warns(PrivacyLeakWarning), pytest.raises(ValueError, match="not in classes"):
+            pipe.fit(X, y + 1)
+        assert ledger.records() == []
 
 
 def test_a_refused_fit_leaves_no_trace():

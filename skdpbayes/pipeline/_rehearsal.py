@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
@@ -83,9 +82,9 @@ def _rehearse(step, X, y, params, fixed, path):
     """Return the `Rehearsal` of a step; ``X`` is None if nothing is known about its columns."""
     if step is None or isinstance(step, str):
         return Rehearsal(output=X)
-    if isinstance(step, Pipeline):
-        return _rehearse_pipeline(step, X, y, params, fixed, path)
-    if isinstance(step, ColumnTransformer | FeatureUnion):
+    if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
+        if isinstance(step, Pipeline):
+            return _rehearse_pipeline(step, X, y, params, fixed, path)
         return Rehearsal() if X is None else _rehearse_branches(step, X, y, fixed, path)
     if y is None and _needs_labels(step):
         raise ValueError(
@@ -130,9 +129,8 @@ def _rehearse_branches(step, X, y, fixed, path):
 
 def _rehearse_private(step, X, y, params):
     if not hasattr(step, "_rehearse"):
-        return Rehearsal(
-            n_columns=_width(X)
-        )  # An estimator from elsewhere, of which only plans are known.
+        # An estimator from elsewhere, of which only plans are known.
+        return Rehearsal(n_columns=_width(X))
     copy = clone(step)
     if hasattr(copy, "transform"):
         return Rehearsal(output=copy.transform(X) if copy._rehearse(X, y, **params) else None)
