@@ -75,7 +75,7 @@ def encode_labels(y, classes):
                 "np.digitize(y, [5, 10, 20]), or use another package, as this one has no regression. If "
                 "these are labels, list them in classes.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         return labels, codes
     labels = label_set(classes)
