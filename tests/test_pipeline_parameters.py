@@ -13,7 +13,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyLeakWarning
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.model_selection import total_privacy_cost
-from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
@@ -200,3 +200,12 @@ def test_nobody_vouches_for_what_is_not_there_or_has_a_budget(names, message):
     for call in (lambda: pipe.fit(X, y), lambda: pipe.privacy_plan(N, 3)):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("steps", [None, [], [1.0, 2.0], ["scale"], [("only a name",)]])
+def test_steps_that_are_none_are_refused_by_name(steps):
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        for call in (lambda p: p.fit(X, y), lambda p: p.privacy_plan(N, 3)):
+            with pytest.raises((TypeError, ValueError), match="steps"):
+                call(PrivatePipeline(steps))
+    assert ledger.records() == []

@@ -143,6 +143,11 @@ class PrivatePipeline(Pipeline):
 
     def _check_parameters(self):
         self._validate_params()
+        if not all(isinstance(step, tuple | list) and len(step) == 2 for step in self.steps):
+            raise TypeError(
+                "steps must be a list of (name, estimator), such as [('scale', DPQuantileScaler()), ...]: "
+                "make_private_pipeline(DPQuantileScaler(), ...) finds names by itself."
+            )
         self._validate_steps()
         paths = paths_without_budget(self)
         if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
