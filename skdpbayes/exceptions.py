@@ -23,3 +23,7 @@ class PrivacyLeakWarning(PrivacyWarning):
 
 class ChangedRowsError(RuntimeError):
     """A partition of a Dask collection came with other rows when it was computed again."""
+
+
+class TooLargeError(ValueError):
+    """A run, or new draws, would need more memory or time than there is. Nothing is spent."""

@@ -18,6 +18,7 @@ from ..privacy.ledger import prepaid, reserve
 from ..privacy.root_finding import smallest_within
 from ..random import separate_generator
 from ..samplers._plan import NormRelease
+from ..samplers._resources import check_plan
 from ..targets._clipping import NORMS, row_norms
 
 # Share of the squared mu.
@@ -91,6 +92,7 @@ def released_norm(estimator, plan, table, *sizes):
     if plan.norm is None:
         yield estimator, plan
         return
+    check_plan(plan)
     reservations = reserve(plan, type(estimator).__name__)
     try:
         fixed = copy.copy(estimator)
