@@ -34,5 +34,9 @@ class ChangedRowsError(RuntimeError):
     """A partition of a Dask collection came with other rows when it was computed again."""
 
 
+class TooLargeError(ValueError):
+    """A run, or new draws, would need more memory or time than there is. Nothing is spent."""
+
+
 # By default Python shows a warning once for each line. Filters that are set before or later come first.
 warnings.simplefilter("always", SeedWarning, append=True)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._collections import by_blocks
 from .._typing import MatrixLike, RandomStateLike
+from ..samplers._resources import check_draws
 from ..targets.mixture import unpack_mixture
 from .intervals import interval_ends, interval_table
 from .mixture_density import (
@@ -216,6 +217,7 @@ class MixtureDrawsMixin:
         check_is_fitted(self)
         if n_draws is not None and "posterior" in self.released_:
             wanted = check_number_of_draws(n_draws)
+            check_draws(wanted, sum(part[0].size for part in self.posterior_samples_))
             return self._drawn(wanted, random_state)
         draws = self.posterior_samples_
         chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)

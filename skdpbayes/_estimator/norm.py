@@ -19,6 +19,7 @@ from ..privacy.root_finding import smallest_within
 from ..privacy.vouchers import vouchers
 from ..random import separate_generator
 from ..samplers._plan import NormRelease
+from ..samplers._resources import check_plan
 from ..targets._clipping import NORMS, row_norms
 
 # Share of the squared mu.
@@ -92,6 +93,7 @@ def released_norm(estimator, plan, table, *sizes):
     if plan.norm is None:
         yield estimator, plan
         return
+    check_plan(plan)
     generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:

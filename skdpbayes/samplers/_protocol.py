@@ -33,6 +33,7 @@ from ._machinery.parts import raise_failure
 from ._made_for import check_made_for
 from ._plan import Plan
 from ._public_numbers import check_public
+from ._resources import check_plan
 
 AUTO = StrOptions({"auto"})
 # Expected size of a batch where passes are long and curvatures unknown, as those of networks are.
@@ -338,6 +339,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     PrivacyWarning
         If interrupted, or ended by an error: the whole plan is spent all the same.
     """
+    check_plan(plan)
     plan.sampler.check(plan, target)
     # What is reported as spent is not to be computed after records were read.
     cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"

@@ -7,6 +7,7 @@ records.
 import math
 
 from ._plan import LARGEST_TEMPERATURE
+from ._resources import check_draws
 
 _LARGEST_NUMBER = 2**53
 _GRADIENT_BOUNDS = (1e-75, 1e75)
@@ -24,6 +25,8 @@ def check_public(bounds, n_samples, budget, temperature, n_steps, n_draws):
             raise ValueError(f"{name} must be at least 1, got {value}.")
         if value is not None and value > _LARGEST_NUMBER:
             raise ValueError(f"{name} must be at most 2^53.")
+    if n_draws is not None:
+        check_draws(n_draws, bounds.n_parameters)
     if temperature is not None and not 1 <= temperature <= LARGEST_TEMPERATURE:
         raise ValueError(
             f"temperature must be at least 1 and at most {LARGEST_TEMPERATURE:g}, got {temperature}."

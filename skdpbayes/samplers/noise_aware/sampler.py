@@ -12,6 +12,7 @@ import numpy as np
 from ..._typing import RandomStateLike
 from .._made_for import check_made_for
 from .._protocol import Sampler, options
+from .._resources import check_draws
 from ..fisher import SGFS
 from ..langevin import SGHMC
 from .plan import link_for, plan_noise_aware
@@ -126,5 +127,6 @@ class NoiseAware(Sampler):
         if "posterior" not in released:  # Without privacy.
             return None
         unit = np.atleast_2d(released["unit"])
+        check_draws(n_draws, unit.size)
         draws = released["posterior"].draw(n_draws, random_state)
         return draws.reshape(n_draws, *unit.shape) * unit

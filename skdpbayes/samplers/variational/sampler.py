@@ -22,6 +22,7 @@ from .._protocol import (
     options,
     resolved_batch_size,
 )
+from .._resources import check_draws
 from .plan import plan_variational
 
 # A step of a whole prior deviation is no use, and states must stay finite.
@@ -117,4 +118,5 @@ class BayesByBackprop(Sampler):
     ) -> np.ndarray | None:
         """Return new draws from the fitted Gaussian."""
         mean, scale = released["variational_mean"], released["variational_scale"]
+        check_draws(n_draws, mean.size)
         return mean + scale * random_state.standard_normal((n_draws, *mean.shape))
