@@ -274,7 +274,7 @@ class PrivacyCost:
             )
         return min(forms)
 
-    def quick_epsilon(self, delta):
+    def quick_epsilon(self, delta: float) -> float:
         """Return an epsilon that holds with ``delta``, by a closed form if there is one."""
         if delta == 0 or self.is_gaussian or self.failure > 0:
             return self.epsilon(delta)
