@@ -274,13 +274,6 @@ class PrivacyCost:
             )
         return min(forms)
 
-    def quick_epsilon(self, delta: float) -> float:
-        """Return an epsilon that holds with ``delta``, by a closed form if there is one."""
-        if delta == 0 or self.is_gaussian or self.failure > 0:
-            return self.epsilon(delta)
-        closed = min(self.pure_epsilon, zcdp_epsilon(self.concentrated, delta))
-        return self.epsilon(delta) if math.isinf(closed) else closed
-
     def delta(self, epsilon: float) -> float:
         """Return the smallest delta that holds with ``epsilon``.
 
@@ -385,6 +378,14 @@ class PrivacyCost:
             subsampled Gaussians together with a zCDP part.
         """
         return published_event(self)
+
+
+def quick_epsilon(cost, delta):
+    """Return an epsilon that holds with ``delta``, by a closed form if there is one."""
+    if delta == 0 or cost.is_gaussian or cost.failure > 0:
+        return cost.epsilon(delta)
+    closed = min(cost.pure_epsilon, zcdp_epsilon(cost.concentrated, delta))
+    return cost.epsilon(delta) if math.isinf(closed) else closed
 
 
 def composed(costs):

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 
 from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from .budget import Budget, check_ceiling
-from .cost import PrivacyCost
+from .cost import PrivacyCost, quick_epsilon
 from .ledger_file import LedgerFile, open_or_create, remember
 from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
@@ -263,8 +263,8 @@ class PrivacyLedger:
         for row in () if self.budget.is_private else rows:  # Then charging computes no totals.
             total = total + row["cost"]
             is_exact = row is rows[-1] or len(rows) <= _EXACT_TOTALS
-            epsilon = total.epsilon if is_exact else total.quick_epsilon
-            row["total_epsilon"] = epsilon(self.budget.delta)
+            epsilon = PrivacyCost.epsilon if is_exact else quick_epsilon
+            row["total_epsilon"] = epsilon(total, self.budget.delta)
         return rows
 
     def _charge(self, charge):

@@ -3,7 +3,7 @@
     0.1 + 0.1 + 0.1 = 0.3
 
 In binary, three doubles nearest to 0.1 are more than the one nearest to 0.3. Sums are formed exactly, and
-rounded up where no double is written like them: see Proposition 70.
+rounded up where no double is written like them.
 """
 
 import math

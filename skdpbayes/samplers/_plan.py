@@ -15,7 +15,7 @@ from ..privacy.persons import Persons
 from ..targets import TargetBounds
 
 # Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
-# for `estimated_seconds`, never used for anything else.
+# for `estimated_seconds`, which only warns, and refuses what would take years.
 _ENTRIES_PER_SECOND = 1.5e9
 
 # No plan is hotter: posteriors are flat long before.
