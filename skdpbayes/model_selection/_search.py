@@ -10,6 +10,7 @@ The split of the rows, the number of runs and the candidates do not depend on th
 """
 
 import warnings
+from itertools import chain
 from numbers import Real
 from typing import Any, Self
 
@@ -281,11 +282,12 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         replaces = self.neighboring_relation == "replace_one"
         plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
         generator = private_generator(self.random_state)
-        if self.random_state is None and self._has_seeds():
-            announce_seed()  # The candidates' own warnings are not shown, since they could be counted.
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)
         candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
+        seeded = self._has_seeds() or any(has_seeds(candidate) for _, candidate in candidates)
+        if self.random_state is None and seeded:
+            announce_seed()  # The candidates' own warnings are not shown, since they could be counted.
         parts = self._parts(_num_samples(X), plan, generator)
         for _, candidate in candidates:
             check_candidate(candidate, plan, self._scorer(), X, y, parts)
@@ -324,10 +326,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _has_seeds(self):
         """Tell whether candidates may have seeds, or the scorer, though the search has none."""
         given = self.param_distributions
-        names = [name for one in (given if isinstance(given, list) else [given]) for name in one]
+        given = given if isinstance(given, list) else [given]
+        values = chain(
+            *(list(v) for one in given for v in one.values() if isinstance(v, list | tuple))
+        )
+        inside = [self.estimator, *(value for value in values if hasattr(value, "get_params"))]
         scores = getattr(self.scoring, "options", {}).get("random_state")
-        drawn = any(name.endswith("random_state") for name in names)
-        return drawn or scores is not None or has_seeds(self.estimator)
+        drawn = any(name.endswith("random_state") for one in given for name in one)
+        return drawn or scores is not None or any(map(has_seeds, inside))
 
     def _expected_size(self):
         """Return a size for the plan if the table's is private; the plan uses it only for expectations."""

@@ -1,7 +1,9 @@
 """The spending steps of a pipeline and their numbers of columns, from public information only."""
 
+from collections.abc import Mapping
+
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin
+from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -12,6 +14,8 @@ from ..metrics import PrivateScorer
 from ..preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, RowNormClipper
 from ._leaks import children, is_free, is_private
 
+# Longer lists are categories or weights.
+_LONGEST = 1000
 _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
@@ -97,6 +101,11 @@ def refuse_hidden(step):
     """
     if type(step) is FrozenEstimator:
         return  # It never fits what it holds.
+    if is_private(step) and isinstance(step, MetaEstimatorMixin):
+        raise ValueError(
+            f"{type(step).__name__} splits and charges the rows by itself, and cannot be a part of another plan: "
+            "search over scikit-learn's Pipeline, in which only the last step spends."
+        )
     if type(step) in _COMPOSED or is_private(step):
         for _, one in (children(step) or ()) if type(step) in _COMPOSED else ():
             refuse_hidden(one)
@@ -112,9 +121,15 @@ def refuse_hidden(step):
 
 
 def _held(step):
-    """Return everything that a step has as a parameter, or in a list of them."""
-    values = step.get_params().values() if hasattr(step, "get_params") else ()
-    lists = [value for value in values if isinstance(value, list | tuple)]
-    inner = [part for one in lists for part in one]
-    pairs = [part for one in inner if isinstance(one, list | tuple) for part in one]
-    return [*values, *inner, *pairs]
+    """Return everything that a step has as a parameter, or in lists and mappings of them."""
+    found = list(step.get_params().values()) if hasattr(step, "get_params") else []
+    seen = set()
+    for value in found:  # It grows meanwhile; what is held by other objects is not looked into.
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
+            found.extend(value.values())
+        elif isinstance(value, list | tuple | set) and len(value) <= _LONGEST:
+            found.extend(value)
+    return found

@@ -268,17 +268,19 @@ class PrivatePipeline(Pipeline):
     @contextmanager
     def _parts_of_budget(self, plan):
         """Give all spending steps their parts, and then their own parameters: a fit changes none."""
-        parts = {
-            f"{path}__{name}": value
-            for path, part in plan.steps.items()
-            for name, value in zip(("epsilon", "delta"), part, strict=True)
-        }
-        given = self.get_params()
-        self.set_params(**parts)
+        steps = self.get_params()
+        given = [(steps[path], part) for path, part in plan.steps.items()]
+        own = [(step, {"epsilon": step.epsilon, "delta": step.delta}) for step, _ in given]
+        for step, (epsilon, delta) in given:
+            step.set_params(epsilon=epsilon, delta=delta)
         try:
             yield
         finally:
-            self.set_params(**{name: given[name] for name in parts})
+            # A fit may have put fitted copies in the places of steps.
+            steps = self.get_params()
+            for (step, values), path in zip(own, plan.steps, strict=True):
+                for one in (step, steps[path]):
+                    one.set_params(**values)
 
     def _fit_within(self, plan, X, y, params):
         """Charge a plan, and fit the steps."""

@@ -6,6 +6,7 @@ It works on copies and goes as far as columns are public. Behind a step whose ou
 release, such as private lists of categories, only the number of rows and what belongs to them are checked.
 """
 
+import copy
 import warnings
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from sklearn.utils.validation import _num_samples, check_consistent_length
 from .._collections import in_memory, is_collection
 from .._estimator.validation import without_cells
 from .._inputs import same_kind, unquoted
+from ..privacy.vouchers import UnplannedReleaseError, without_releases
 from ._leaks import children, is_private, leaks
 
 
@@ -66,7 +68,7 @@ def rehearse(step, X, y=None, params=None, fixed=()):
     """
     if y is not None and not is_collection(X):
         check_consistent_length(X, y)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_releases():
         warnings.simplefilter("ignore")  # The fit itself shows them.
         return _rehearse(step, X, y, params or {}, frozenset(fixed), "")
 
@@ -97,7 +99,9 @@ def _rehearse(step, X, y, params, fixed, path):
     name = path.removesuffix("__")
     if not hasattr(step, "transform") or (name not in fixed and leaks(step)):
         return Rehearsal(n_columns=_width(X))
-    return Rehearsal(output=_transformed(clone(step), X, y, params))
+    # A step that was fitted elsewhere may hold more than its parameters.
+    own = copy.deepcopy(step) if name in fixed else clone(step)
+    return Rehearsal(output=_transformed(own, X, y, params))
 
 
 def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
@@ -114,16 +118,26 @@ def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
 
 def _rehearse_branches(step, X, y, fixed, path):
     """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
-    copy = clone(step)
-    known = []
+    branches = clone(step)
+    known, errors = [], []
     stand_ins = {
-        name: _StandIn(one, f"{path}{name}__", fixed, known)
-        for name, one in children(copy)
+        name: _StandIn(one, f"{path}{name}__", fixed, known, errors)
+        for name, one in children(step)
         if one is not None and not isinstance(one, str)
     }
+    for name, one in stand_ins.items():
+        if not hasattr(one, "transform"):
+            raise TypeError(
+                f"{name} in {type(step).__name__} is a {type(one.step).__name__}, which has no transform: "
+                "put it at the end of the pipeline."
+            )
     # Without other processes, in which nothing would be noted.
-    copy.set_params(n_jobs=None, verbose=False, **stand_ins)
-    output = copy.fit_transform(X, y)
+    branches.set_params(n_jobs=None, verbose=False, **stand_ins)
+
+    def told(error):
+        return error if any(error is one for one in errors) else _refusal(branches, error)
+
+    output = unquoted(branches.fit_transform, X, y, told=told)
     return Rehearsal(output=output if all(known) else None)
 
 
@@ -131,10 +145,10 @@ def _rehearse_private(step, X, y, params):
     if not hasattr(step, "_rehearse"):
         # An estimator from elsewhere, of which only plans are known.
         return Rehearsal(n_columns=_width(X))
-    copy = clone(step)
-    if hasattr(copy, "transform"):
-        return Rehearsal(output=copy.transform(X) if copy._rehearse(X, y, **params) else None)
-    return Rehearsal(n_columns=_width(X), classes=copy._rehearse(X, y, **params))
+    own = clone(step)
+    if hasattr(own, "transform"):
+        return Rehearsal(output=own.transform(X) if own._rehearse(X, y, **params) else None)
+    return Rehearsal(n_columns=_width(X), classes=own._rehearse(X, y, **params))
 
 
 def _rehearse_rows(step, y, params):
@@ -151,12 +165,22 @@ def _transformed(step, X, y, params):
 
 
 def _fit_transform(step, X, y, params):
+    if not type(step).__module__.startswith("skdpbayes."):
+        X = _copied(
+            X
+        )  # The step may work in place, and the fit itself is to find the rows as they are.
     if hasattr(step, "fit_transform"):
         return step.fit_transform(X, y, **params)
     return step.fit(X, y, **params).transform(X)
 
 
+def _copied(X):
+    return X.copy() if hasattr(X, "copy") and not isinstance(X, list) else copy.deepcopy(X)
+
+
 def _refusal(step, error):
+    if isinstance(error, UnplannedReleaseError):
+        return error
     if type(step).__module__.startswith("skdpbayes."):
         return same_kind(error, str(error))
     return without_cells(
@@ -182,11 +206,12 @@ def _has_transform(stand_in):
 class _StandIn(BaseEstimator):
     """A branch that is rehearsed where it would be fitted; it notes whether its columns are known."""
 
-    def __init__(self, step, path, fixed, known):
+    def __init__(self, step, path, fixed, known, errors):
         self.step = step
         self.path = path
         self.fixed = fixed
         self.known = known
+        self.errors = errors
 
     def __sklearn_clone__(self):
         return self
@@ -195,7 +220,11 @@ class _StandIn(BaseEstimator):
         return self
 
     def fit_transform(self, X, y=None):
-        output = _rehearse(self.step, X, y, {}, self.fixed, self.path).output
+        try:
+            output = _rehearse(self.step, X, y, {}, self.fixed, self.path).output
+        except Exception as error:
+            self.errors.append(error)  # It quotes no cell.
+            raise
         self.known.append(output is not None)
         return np.zeros((_num_samples(X), 1)) if output is None else output
 

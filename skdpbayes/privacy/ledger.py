@@ -24,7 +24,7 @@ from .ledger_memory import Charge, LedgerMemory, Reservations
 from .ledger_processes import announce, announced_by_ancestors, out_of_reach
 from .remaining import largest_epsilon, rounded_down
 from .surroundings import check_surroundings
-from .vouchers import take_voucher
+from .vouchers import refuse_in_rehearsal, take_voucher
 
 # Shared by the whole process: a fit in another thread is charged, too.
 _active: list = []
@@ -388,6 +388,7 @@ def reserve(plan, estimator=None):
         return reservations
     if plan.cost == PrivacyCost(plan.cost.neighboring_relation):
         return reservations
+    refuse_in_rehearsal(plan)
     check_surroundings(plan, depth=2)
     ledgers = _charged()
     for ledger in ledgers if len(ledgers) > 1 else ():

@@ -168,6 +168,17 @@ def _ancestors():
     return found
 
 
+def this_process():
+    """Return the number of this process and when it was started, which together no other has."""
+    return os.getpid(), _kin(os.getpid())[1]
+
+
+def descends_from(process):
+    """Tell whether this process descends from another, which still runs, as far as that can be found."""
+    pid, started = process
+    return pid in _ancestors() and _kin(pid)[1] == started
+
+
 def _mark(pid):
     # Where it is looked for by its name alone, the name must not depend on TMPDIR.
     by_name = os.name == "posix" and not _PROCESSES.is_dir()

@@ -59,7 +59,8 @@ def _resamples(pipeline):
 
 def _has_others(ensemble):
     members = [one for _, one in getattr(ensemble, "estimators", ()) if not isinstance(one, str)]
-    return not all(hasattr(one, "privacy_plan") for one in members)
+    last = [one.steps[-1][1] if hasattr(one, "steps") else one for one in members]
+    return not all(hasattr(one, "privacy_plan") for one in last)
 
 
 def _scores_without_noise(selector):

@@ -3,18 +3,62 @@
     plan of several releases -> charged as a whole -> each release hands in a voucher instead of being charged
 
 A voucher belongs to the object that is to be fitted. It goes wherever that object is cloned, pickled or sent,
-so that it reaches threads and worker processes. It is good for one release of at most its cost. A release
-that the plan does not contain finds no voucher and is charged like any other.
+so that it reaches threads and worker processes. It is good for one release of at most its cost, while the
+plan is carried out: the process that issued it, and each of its descendants, take it once. A release that
+finds no voucher, or one that has been used or has expired, is charged like any other.
 """
 
+import os
+import secrets
+import threading
 from collections.abc import Iterable
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .cost import PrivacyCost
+from .ledger_processes import descends_from, this_process
 
 _KEPT = "_voucher"
+# Numbers of vouchers: those that this process issued and that are good, and those of others that it took.
+_good: set[str] = set()
+_taken: set[str] = set()
+_lock = threading.Lock()
+_is_rehearsal = ContextVar("is_rehearsal", default=False)
+
+
+class UnplannedReleaseError(ValueError):
+    """A step that was said to learn nothing makes a private release."""
+
+
+@contextmanager
+def without_releases():
+    """Refuse all releases: what runs here runs before a plan has been charged."""
+    token = _is_rehearsal.set(True)
+    try:
+        yield
+    finally:
+        _is_rehearsal.reset(token)
+
+
+def refuse_in_rehearsal(plan: Any) -> None:
+    """Raise an `UnplannedReleaseError` for a plan that costs something, where nothing may be released."""
+    if _is_rehearsal.get():
+        raise UnplannedReleaseError(
+            f"a step makes a private release of its own ({getattr(plan, 'name', type(plan).__name__)}), "
+            "which the plan of the pipeline does not contain: put the private step directly into the "
+            "pipeline. Nothing was read."
+        )
+
+
+def _after_fork():
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Voucher(NamedTuple):
@@ -23,9 +67,15 @@ class Voucher(NamedTuple):
     Attributes
     ----------
     cost : PrivacyCost
+    issuer : tuple of (int, str)
+        The process that issued it.
+    number : str
+        Random.
     """
 
     cost: PrivacyCost
+    issuer: tuple[int, str]
+    number: str
 
     def redeem(self, plan: Any) -> None:
         """Raise a RuntimeError if a plan costs more than was paid for it."""
@@ -47,27 +97,42 @@ class VoucherHolder:
         return copy
 
 
-def give_voucher(holder: Any, cost: PrivacyCost) -> None:
-    """Give an object the voucher for its next release."""
-    setattr(holder, _KEPT, Voucher(cost))
-
-
 def take_voucher(holder: Any) -> Voucher | None:
-    """Take the voucher of an object, or None if it has none."""
-    return getattr(holder, "__dict__", {}).pop(_KEPT, None)
+    """Take the voucher of an object, or None if it has none that is good."""
+    voucher = getattr(holder, "__dict__", {}).pop(_KEPT, None)
+    return voucher if voucher is not None and _is_first_use(voucher) else None
+
+
+def _is_first_use(voucher):
+    with _lock:
+        if voucher.issuer == this_process():
+            used = voucher.number not in _good
+            _good.discard(voucher.number)
+            return not used
+        if voucher.number in _taken or not descends_from(voucher.issuer):
+            return False
+        _taken.add(voucher.number)
+        return True
 
 
 @contextmanager
 def vouchers(costs: Iterable[tuple[Any, PrivacyCost]]):
-    """Give vouchers to objects, and take back those that were not used."""
-    costs = tuple(costs)
-    for holder, cost in costs:
-        give_voucher(holder, cost)
+    """Give vouchers to objects; they expire in the end, and so do all copies in this process."""
+    given = [
+        (holder, Voucher(cost, this_process(), secrets.token_hex(16))) for holder, cost in costs
+    ]
+    numbers = {voucher.number for _, voucher in given}
+    with _lock:
+        _good.update(numbers)
     try:
+        for holder, voucher in given:
+            setattr(holder, _KEPT, voucher)
         yield
     finally:
-        for holder, _ in costs:
-            take_voucher(holder)
+        with _lock:
+            _good.difference_update(numbers)
+        for holder, _ in given:
+            vars(holder).pop(_KEPT, None)
 
 
 def covers(paid: PrivacyCost, cost: PrivacyCost) -> bool:

@@ -117,6 +117,67 @@ def test_vouchers_of_a_fit_that_failed_are_taken_back():
     assert len(ledger.records()) == 1
 
 
+def test_copies_that_were_made_during_a_fit_are_charged_like_any_other():
+    kept = []
+
+    class Snapshot(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            kept.extend([pickle.dumps(last), clone(last)])
+            return self
+
+        def transform(self, X):
+            return X
+
+    last = model()
+    pipe = make_private_pipeline(Snapshot(), last, delta=DELTA, learns_nothing=["snapshot"])
+    with PrivacyLedger(1.0, DELTA) as ledger:
+        pipe.fit(X, Y)
+        for copy in (pickle.loads(kept[-2]), pickle.loads(kept[-2]), *kept[1::2]):
+            with pytest.raises(BudgetExceededError):
+                copy.fit(X, Y)
+    assert ledger.spent == pipe.privacy_cost_
+
+
+def test_one_voucher_is_good_for_one_release_also_within_the_fit():
+    class Greedy(TransformerMixin, BaseEstimator):
+        def fit(self, X, y=None):
+            clone(last).fit(X, y)  # Takes the voucher that the last step needs.
+            return self
+
+        def transform(self, X):
+            return X
+
+    last = model()
+    pipe = make_private_pipeline(Greedy(), last, delta=DELTA)
+    with PrivacyLedger(1.0, DELTA), pytest.warns(PrivacyLeakWarning):
+        with pytest.raises(BudgetExceededError):
+            pipe.fit(X, Y)
+
+
+class Wrapper(TransformerMixin, BaseEstimator):
+    def __init__(self, held=None):
+        self.held = held
+
+    def fit(self, X, y=None):
+        DPQuantileScaler(epsilon=7.0).fit(X)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_a_step_that_was_vouched_for_releases_nothing_before_the_charge():
+    hidden = make_private_pipeline(Wrapper({"x": [DPQuantileScaler()]}), model(), delta=DELTA)
+    hidden.learns_nothing = ["wrapper"]
+    secret = make_private_pipeline(Wrapper(), model(), delta=DELTA, learns_nothing=["wrapper"])
+    with PrivacyLedger(np.inf, DELTA) as ledger:
+        with pytest.raises(ValueError, match="holds a DPQuantileScaler"):
+            hidden.fit(X, Y)
+        with pytest.raises(ValueError, match="private release of its own"):
+            secret.fit(X, Y)
+    assert ledger.records() == []
+
+
 class Secretive(TransformerMixin, BaseEstimator):
     """Fits a private model of its own, which no plan can know of."""
 
