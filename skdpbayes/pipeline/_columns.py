@@ -103,8 +103,8 @@ def refuse_hidden(step):
         return  # It never fits what it holds.
     if is_private(step) and isinstance(step, MetaEstimatorMixin):
         raise ValueError(
-            f"{type(step).__name__} splits and charges the rows by itself, and cannot be a part of another plan: "
-            "search over scikit-learn's Pipeline, in which only the last step spends."
+            f"{type(step).__name__} splits and charges the rows by itself, and cannot be a part of another "
+            "plan: search over scikit-learn's Pipeline, in which only the last step spends."
         )
     if type(step) in _COMPOSED or is_private(step):
         for _, one in (children(step) or ()) if type(step) in _COMPOSED else ():
