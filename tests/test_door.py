@@ -111,7 +111,8 @@ def mixture(**options):
 
 
 CHAIN = {"n_steps": 20, "n_draws": 4}
-PIPELINE = (DPQuantileScaler(random_state=0), DPImputer(), logistic(classes=[0, 1]))
+LAST = logistic(classes=[0, 1]).set_params(epsilon=1.0)
+PIPELINE = (DPQuantileScaler(random_state=0), DPImputer(), LAST)
 ESTIMATORS = {
     "noise-aware": lambda: logistic(n_draws=20),
     "noise-aware, 3 classes": lambda: logistic(n_draws=20, classes=[0, 1, 2]),
@@ -146,7 +147,7 @@ ESTIMATORS = {
     ),
     "DPImputer": lambda: DPImputer("median", random_state=0),
     "DPOneHotEncoder": lambda: DPOneHotEncoder(random_state=0),
-    "PrivatePipeline": lambda: make_private_pipeline(*PIPELINE),
+    "PrivatePipeline": lambda: make_private_pipeline(*PIPELINE, epsilon=5.0),
     "DPRandomizedSearchCV": lambda: DPRandomizedSearchCV(
         logistic(classes=[0, 1]), {"data_norm": [1.0]}, mean_candidates=2.0, random_state=0
     ),

@@ -338,7 +338,7 @@ class PrivacyCost:
     def _exact_epsilon(self, delta):
         if not self._parts:
             return gaussian_epsilon(self.mu, delta)
-        resolved = delta - self._roundoff()
+        resolved = delta * (1.0 - self._relative_roundoff) - self._roundoff()
         if resolved <= 0 or not self._has_curve:
             return math.inf
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
@@ -351,7 +351,13 @@ class PrivacyCost:
             return 1.0
         losses = compose_losses(self._parts, self.mu, self.neighboring_relation)
         computed = float(losses.get_delta_for_epsilon(epsilon))
-        return min(1.0, max(0.0, computed) + self._roundoff())
+        computed = max(0.0, computed) * (1.0 + self._relative_roundoff)
+        return min(1.0, computed + self._roundoff())
+
+    @property
+    def _relative_roundoff(self):
+        # Equal pure mechanisms are binomial distributions, whose computed probabilities are off by some 1e-11.
+        return 1e-10 if self.pure else 0.0
 
     def _roundoff(self):
         # A composition is a power of a Fourier transform, taken in doubles: every step adds up to about

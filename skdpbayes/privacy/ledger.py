@@ -407,8 +407,12 @@ def reserve(plan, estimator=None):
 
 def check_seeds_are_allowed():
     """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
-    announced = (one["allow_seeds"] for one in announced_by_ancestors())
-    if not all(chain((ledger.allow_seeds for ledger in _active), announced)):
+    announced = announced_by_ancestors()
+    for one in announced:
+        if one["file"] is None and not one["allow_seeds"]:
+            raise LedgerOutOfReachError(out_of_reach(one["place"]))
+    around = (one["allow_seeds"] for one in announced)
+    if not all(chain((ledger.allow_seeds for ledger in _active), around)):
         raise ValueError(
             "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
             "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "

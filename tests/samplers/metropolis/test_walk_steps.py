@@ -18,7 +18,7 @@ from walks import propose_often, watched
 import skdpbayes.samplers.metropolis.core as core
 from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
-from skdpbayes.samplers import DPFastMH, sample
+from skdpbayes.samplers import DPFastMH, _resources, sample
 from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle
 from skdpbayes.targets import example_loss, implements, n_examples, prior_potential
 
@@ -163,7 +163,8 @@ def _no_loss(target, theta, i):
     return 0.0
 
 
-def test_batches_of_tables_that_records_cannot_be_numbered_in_are_refused():
+def test_batches_of_tables_that_records_cannot_be_numbered_in_are_refused(monkeypatch):
+    monkeypatch.setattr(_resources, "memory_of_machine", lambda: 2**60)
     target, bounds = watched(np.zeros((3, 1)))
     sampler = DPFastMH(step_size=0.1)
     plan = sampler.plan(bounds, 3, Budget(np.inf, 1e-5), temperature=1.0, n_steps=9, n_draws=1)
