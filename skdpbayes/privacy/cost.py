@@ -356,7 +356,7 @@ class PrivacyCost:
 
     @property
     def _relative_roundoff(self):
-        # Equal pure mechanisms are binomial distributions, whose computed probabilities are off by some 1e-11.
+        # Equal pure mechanisms are binomial, and computed binomial probabilities are off by some 1e-11.
         return 1e-10 if self.pure else 0.0
 
     def _roundoff(self):
