@@ -300,7 +300,7 @@ def test_resampling_pipelines_are_refused_and_those_without_samplers_are_not(mon
         pytest.raises(ValueError, match="imbalanced-learn"),
     ):
         imblearn.Pipeline([("a", sampler), ("b", model())]).fit(X, y)
-    with pytest.raises((TypeError, ValueError), match="imbalanced-learn|should be transformers"):
+    with pytest.raises(ValueError, match="imbalanced-learn.*Nothing was read"):
         make_private_pipeline(make_pipeline(sampler), step()).fit(X, y)
     assert ledger.records() == []
     with PrivacyLedger(np.inf, DELTA) as ledger:

@@ -148,6 +148,7 @@ class PrivatePipeline(Pipeline):
                 "steps must be a list of (name, estimator), such as [('scale', DPQuantileScaler()), ...]: "
                 "make_private_pipeline(DPQuantileScaler(), ...) finds names by itself."
             )
+        refuse_tools(Pipeline(self.steps))  # Before scikit-learn says that a sampler does not transform.
         self._validate_steps()
         paths = paths_without_budget(self)
         if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
@@ -300,7 +301,6 @@ class PrivatePipeline(Pipeline):
         reservations.close("completed")
 
     def _report_leaks(self, is_sparse):
-        refuse_tools(Pipeline(self.steps))
         found = leaks(self, is_sparse)
         if found and self.strict:
             raise ValueError(f"{' '.join(found)} Nothing was read.")

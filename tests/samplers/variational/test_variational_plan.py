@@ -103,7 +103,8 @@ def test_the_fitted_gaussian_is_no_narrower_than_the_noise_on_its_mean(relation)
         ({"n_draws": 0}, "n_draws"),
         ({"batch_size": 1001}, "batch_size"),
         ({"delta": 0.0}, "delta=0"),
-        ({"epsilon": 1e-9, "n_steps": 100_000}, "too small"),
+        ({"epsilon": 1e-12, "n_steps": 100_000}, "is below 1e-09"),
+        ({"epsilon": 2e-9, "n_steps": 100_000}, "budget is too small"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(options, what):
