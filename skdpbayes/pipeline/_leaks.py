@@ -102,7 +102,7 @@ def _leaks(step, is_sparse, path):
 def refuse_tools(step):
     """Raise a ValueError if a step, or one inside it, fits rows that other rows select, repeat or weight."""
     inside = [] if step is None or isinstance(step, str) else [step]
-    if hasattr(step, "get_params"):
+    if hasattr(step, "get_params") and not isinstance(step, type):
         inside += step.get_params(deep=True).values()
     for one in inside:
         tool = tool_of(one)

@@ -148,7 +148,8 @@ class PrivatePipeline(Pipeline):
                 "steps must be a list of (name, estimator), such as [('scale', DPQuantileScaler()), ...]: "
                 "make_private_pipeline(DPQuantileScaler(), ...) finds names by itself."
             )
-        refuse_tools(Pipeline(self.steps))  # Before scikit-learn says that a sampler does not transform.
+        for _, step in self.steps:  # Before scikit-learn says that a sampler does not transform.
+            refuse_tools(step)
         self._validate_steps()
         paths = paths_without_budget(self)
         if unknown := sorted(set(self.learns_nothing or ()) - set(paths)):
