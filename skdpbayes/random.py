@@ -16,7 +16,7 @@ from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
 from .exceptions import SeedWarning
-from .privacy.ledger import check_seeds_are_allowed
+from .privacy.reserve import check_seeds_are_allowed
 
 
 def private_generator(random_state=None):

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdpbayes.privacy import PrivacyCost
 from skdpbayes.privacy.cost import gaussian_mu
-from skdpbayes.privacy.ledger import reserve
+from skdpbayes.privacy.reserve import reserve
 
 
 class Cheap(ClassifierMixin, BaseEstimator):

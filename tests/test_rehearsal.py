@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyLeakWarning, SeedWarning
+from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
@@ -130,3 +131,38 @@ def test_votes_of_pipelines_that_end_in_private_estimators_are_private():
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         VotingClassifier([("a", member), ("b", member)]).fit(X, Y)
+
+
+def test_arguments_that_a_step_does_not_have_are_told_of_its_fit():
+    pipe = make_private_pipeline(DPQuantileScaler(), DPBayesianLogisticRegression(classes=[0, 1]))
+    weights = np.ones(400)
+    with pytest.raises(TypeError, match=r"DPQuantileScaler\.fit\(\) got an unexpected keyword"):
+        pipe.fit(X, Y, dpquantilescaler__sample_weight=weights)
+    with pytest.raises(TypeError, match=r"DPBayesianLogisticRegression\.fit\(\) got an unexp"):
+        pipe.fit(X, Y, dpbayesianlogisticregression__weights=weights)
+
+
+def test_columns_of_one_name_are_named():
+    frame = pd.DataFrame(X, columns=["a", "b", "a"])
+    with PrivacyLedger(1.0, 1e-3) as ledger:
+        with pytest.raises(ValueError, match=r"several columns named \['a'\]"):
+            DPBayesianLogisticRegression(classes=[0, 1]).fit(frame, Y)
+    assert ledger.records() == []
+
+
+@pytest.mark.parametrize("label", ["a\udcff", "a\nb", ""])
+def test_labels_of_a_ledger_are_printed_text(label):
+    if label:
+        with pytest.raises(ValueError, match="printable"):
+            PrivacyLedger(1.0, 1e-5, label=label)
+    else:
+        assert PrivacyLedger(1.0, 1e-5, label=label).label == ""
+
+
+def test_a_positive_label_that_no_class_has_is_refused_before_a_score():
+    model = DPBayesianLogisticRegression(classes=[0, 1], n_draws=5, delta=1e-5).fit(X, Y)
+    scorer = make_private_scorer("roc_auc", epsilon=0.1, pos_label=7)
+    with PrivacyLedger(1.0, 1e-3) as ledger:
+        with pytest.raises(ValueError, match="pos_label=7 is none"):
+            scorer(model, X, Y)
+    assert ledger.records() == []

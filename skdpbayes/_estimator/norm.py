@@ -10,11 +10,10 @@ and Ramaswamy (2021).
 import copy
 import math
 from contextlib import contextmanager
-from dataclasses import replace
 
 from ..preprocessing._quantiles import count_candidates, draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
-from ..privacy.ledger import reserve
+from ..privacy.reserve import reserve
 from ..privacy.root_finding import smallest_within
 from ..privacy.vouchers import vouchers
 from ..random import separate_generator
@@ -65,9 +64,9 @@ def plan_with_norm(make_plan, n_samples, budget):
             "set data_norm to a number, or use sampler='auto'."
         )
     if not budget.is_private:
-        return replace(plan, norm=NormRelease(budget, level, quantile, plan.cost))
+        return plan.changed(norm=NormRelease(budget, level, quantile, plan.cost))
     fit = PrivacyCost(budget.neighboring_relation, mu=_ROOM * part.mu)
-    return replace(plan, cost=choice + fit, norm=NormRelease(budget, level, quantile, fit))
+    return plan.changed(cost=choice + fit, norm=NormRelease(budget, level, quantile, fit))
 
 
 def _rest(budget, choice):
@@ -135,4 +134,4 @@ def _at_norm(path, plan):
             "the sampler's cost at the released norm does not have the planned form: set data_norm to a "
             "number. The budget is spent."
         )
-    return replace(path, cost=plan.cost, norm=plan.norm, persons=plan.persons)
+    return path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)

@@ -115,9 +115,14 @@ def _is_frame(X):
 
 
 def _refuse_columns(X):
-    """Raise a ValueError if a data frame has columns of text or dates, whose names are public."""
+    """Raise a ValueError if a data frame has columns of text or dates, or of one name; names are public."""
     if not _is_frame(X):
         return
+    names = [str(name) for name in X.columns]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(
+            f"X has several columns named {repeated}: give every column a name of its own."
+        )
     kinds = [(str(name), str(kind).lower()) for name, kind in zip(X.columns, X.dtypes, strict=True)]
     if dates := [name for name, kind in kinds if kind.startswith(_DATES)]:
         raise ValueError(

@@ -11,8 +11,8 @@ import numpy as np
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
-from ..privacy.ledger import reserve
 from ..privacy.profiles import PureMechanism
+from ..privacy.reserve import reserve
 from ..random import private_generator
 from ._noise import discrete_laplace, laplace_scale
 

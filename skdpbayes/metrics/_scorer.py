@@ -140,6 +140,12 @@ class PrivateScorer:
             options.setdefault("labels", classes)
         if classes is not None and "pos_label" in takes and len(classes) == 2:
             options.setdefault("pos_label", np.asarray(classes)[1].item())
+        label = options.get("pos_label")
+        if label is not None and classes is not None and label not in np.asarray(classes).tolist():
+            raise ValueError(
+                f"pos_label={label!r} is none of the estimator's classes: leave it out for the second, or "
+                "pass one of classes_."
+            )
         return options
 
     def _response(self, estimator, X, pos_label):

@@ -56,7 +56,8 @@ def check_candidate(candidate, plan, scorer, X, y, parts):
         The rows to fit on and the rows to score on.
     """
     final = spending_step(candidate)
-    n_columns, classes = rehearse(candidate, X, y)[1:]
+    expected = rehearse(candidate, X, y)
+    n_columns, classes = expected.n_columns, expected.classes
     train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
     if classes is not None:
         classes = labels_of(candidate, train)

@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..privacy.budget import Budget
+from ..privacy.budget import Budget, too_large_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon
 from ..privacy.profiles import PureMechanism, SelectedRun
 
@@ -82,9 +82,11 @@ class SelectionPlan(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings to read before the fit."""
+        told = too_large_delta(self.budget, self.n_train + self.n_test)
         if self.score_error <= _LARGE_ERROR:
-            return ()
+            return told
         return (
+            *told,
             f"selection does not pay here: scores have an error of {self.score_error:.2g}, so the choice is "
             f"mostly random, and each candidate is fitted with epsilon = {self.fit_epsilon:.3g} instead of "
             f"{self.budget.epsilon:g}. Fix the parameters and fit once, with the whole budget.",
@@ -106,8 +108,7 @@ class SelectionPlan(NamedTuple):
             "pays if": "the best candidate beats your first choice by more than that, and by more than a fit "
             f"loses with epsilon = {self.fit_epsilon:.3g} instead of {self.budget.epsilon:g}",
         }
-        if self.warnings:
-            lines["warning"] = self.warnings[0]
+        lines |= {"warning" + " " * i: text for i, text in enumerate(self.warnings)}
         width = max(map(len, lines))
         return "Selection plan\n" + "\n".join(f"  {k:<{width}}  {v}" for k, v in lines.items())
 

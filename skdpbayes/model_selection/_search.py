@@ -10,6 +10,7 @@ The split of the rows, the number of runs and the candidates do not depend on th
 """
 
 import warnings
+from contextlib import contextmanager
 from itertools import chain
 from numbers import Real
 from typing import Any, Self
@@ -31,8 +32,8 @@ from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
-from ..privacy.ledger import reserve
 from ..privacy.profiles import draw_number
+from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
 from ..random import announce_seed, has_seeds, private_generator
 from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
@@ -284,13 +285,15 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)
-        candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
+        with _without_warnings():
+            candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
         seeded = self._has_seeds() or any(has_seeds(candidate) for _, candidate in candidates)
         if self.random_state is None and seeded:
-            announce_seed()  # The candidates' own warnings are not shown, since they could be counted.
+            announce_seed()
         parts = self._parts(_num_samples(X), plan, generator)
-        for _, candidate in candidates:
-            check_candidate(candidate, plan, self._scorer(), X, y, parts)
+        with _without_warnings():
+            for _, candidate in candidates:
+                check_candidate(candidate, plan, self._scorer(), X, y, parts)
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
         reservations = reserve(plan, self)
@@ -374,9 +377,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         fit, score = plan.costs_of_run
         with (
             vouchers([(spending_step(candidate), fit), (scorer, score)]),
-            warnings.catch_warnings(),
+            _without_warnings(),
         ):
-            warnings.simplefilter("ignore")
             try:
                 candidate.fit(parts[0], targets[0])
                 score = float(scorer(candidate, parts[1], targets[1]))
@@ -427,3 +429,11 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.scorer_(self.best_estimator_, X, y)
+
+
+@contextmanager
+def _without_warnings():
+    """Show no warnings of candidates, which could be counted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -20,7 +20,7 @@ from .._estimator.persons import check_groups, choose_rows
 from .._silence import silently
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
-from ..privacy.ledger import check_seeds_are_allowed, reserve
+from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._leaks import leaks, paths_without_budget, refuse_tools

@@ -6,13 +6,15 @@ the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= 
 
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
+from typing import Any, Self
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from .._checks import is_number
 from ..preprocessing._plan import public_size
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
@@ -75,6 +77,10 @@ class PipelinePlan:
     def delta(self) -> float:
         """The delta at which ``epsilon`` is reported."""
         return self.budget.delta
+
+    def changed(self, **fields: Any) -> Self:
+        """Return a plan with other fields; the caller vouches for their cost."""
+        return replace(self, **fields)
 
     def __str__(self):
         lines = [
@@ -147,7 +153,7 @@ def _check_own_budgets(found):
 def _check_limits(pipeline, found):
     """Raise a ValueError if the limit of rows per person is invalid, or set in a step."""
     limit = pipeline.max_rows_per_group
-    if not (limit is None or (isinstance(limit, Integral) and limit >= 1)):
+    if limit is not None and not (is_number(limit) and isinstance(limit, Integral) and limit >= 1):
         raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
     own = [path for path, step, _ in found if getattr(step, "max_rows_per_group", None) is not None]
     if own:
@@ -209,7 +215,9 @@ def _shares(given, early, last):
     if given is None:
         total = sum(columns for _, _, columns in early)
         return {path: (1.0 - _FINAL_SHARE) * columns / total for path, _, columns in early}
-    if set(given) - {last} != set(paths) or not all(0 < share < 1 for share in given.values()):
+    if set(given) - {last} != set(paths) or not all(
+        is_number(share) and 0 < share < 1 for share in given.values()
+    ):
         raise ValueError(f"shares must have a number in (0, 1) for each of {[*paths, last]}.")
     total = sum(given.values()) if last in given else 1.0
     shares = {path: given[path] / total for path in paths}

@@ -7,6 +7,7 @@ release, such as private lists of categories, only the number of rows and what b
 """
 
 import copy
+import inspect
 import warnings
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from .._collections import in_memory, is_collection
-from .._estimator.validation import without_cells
+from .._estimator.validation import validate_table, without_cells
 from .._inputs import same_kind, unquoted
 from ..privacy.vouchers import UnplannedReleaseError, without_releases
 from ._leaks import children, is_private, leaks
@@ -36,11 +37,14 @@ class Rehearsal(NamedTuple):
         Number of columns that reach the last step.
     classes : ndarray or None
         The labels that the last step would have.
+    part : table or None
+        Those columns of the output that are known, if others are not.
     """
 
     output: Any = None
     n_columns: int | None = None
     classes: np.ndarray | None = None
+    part: Any = None
 
 
 def rehearse(step, X, y=None, params=None, fixed=()):
@@ -110,6 +114,8 @@ def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
     found = Rehearsal(output=X)
     for name, step in pipeline.steps:
         X = found.output
+        if found.part is not None:
+            _refuse_cells(step, found.part)
         named = {} if step is None or isinstance(step, str) else routed[name]
         given = named.get("fit") or named.get("fit_transform") or {}
         found = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
@@ -138,7 +144,20 @@ def _rehearse_branches(step, X, y, fixed, path):
         return error if any(error is one for one in errors) else _refusal(branches, error)
 
     output = unquoted(branches.fit_transform, X, y, told=told)
-    return Rehearsal(output=output if all(known) else None)
+    return Rehearsal(output=output) if all(known) else Rehearsal(part=output)
+
+
+def _refuse_cells(step, X):
+    """Raise what a step would say of cells of columns, whose number is not known."""
+    if not (type(step).__module__.startswith(("sklearn.", "skdpbayes."))):
+        return
+    takes = get_tags(step)
+    reads_numbers = not (
+        takes.no_validation or takes.input_tags.string or takes.input_tags.categorical
+    )
+    if reads_numbers and children(step) is None and _width(X):
+        finite = not takes.input_tags.allow_nan
+        validate_table(clone(step), X, reset=True, accept_sparse=True, ensure_all_finite=finite)
 
 
 def _rehearse_private(step, X, y, params):
@@ -146,9 +165,18 @@ def _rehearse_private(step, X, y, params):
         # An estimator from elsewhere, of which only plans are known.
         return Rehearsal(n_columns=_width(X))
     own = clone(step)
+    _check_arguments(own, X, y, params)
     if hasattr(own, "transform"):
         return Rehearsal(output=own.transform(X) if own._rehearse(X, y, **params) else None)
     return Rehearsal(n_columns=_width(X), classes=own._rehearse(X, y, **params))
+
+
+def _check_arguments(step, X, y, params):
+    """Raise a TypeError for arguments that a step's fit does not have."""
+    try:
+        inspect.signature(step.fit).bind(X, y, **params)
+    except TypeError as error:
+        raise TypeError(f"{type(step).__name__}.fit() {error}") from None
 
 
 def _rehearse_rows(step, y, params):
@@ -221,12 +249,13 @@ class _StandIn(BaseEstimator):
 
     def fit_transform(self, X, y=None):
         try:
-            output = _rehearse(self.step, X, y, {}, self.fixed, self.path).output
+            found = _rehearse(self.step, X, y, {}, self.fixed, self.path)
         except Exception as error:
             self.errors.append(error)  # It quotes no cell.
             raise
-        self.known.append(output is not None)
-        return np.zeros((_num_samples(X), 1)) if output is None else output
+        self.known.append(found.output is not None)
+        known = (one for one in (found.output, found.part) if one is not None)
+        return next(known, np.zeros((_num_samples(X), 0)))
 
     @available_if(_has_transform)
     def transform(self, X):

@@ -15,7 +15,7 @@ from .._checks import RANDOM_STATE, Interval, check_sizes
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
-from ..privacy.ledger import reserve
+from ..privacy.reserve import reserve
 from ..privacy.vouchers import VoucherHolder
 from ..random import private_generator
 

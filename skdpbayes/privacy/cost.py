@@ -51,6 +51,9 @@ from .zcdp import zcdp_delta, zcdp_epsilon
 # The two terms of a Gaussian's delta cancel to within mu. Below this value too few digits
 # would remain, so a smaller mu is rounded up to it.
 SMALLEST_MU = 1e-7
+# What is added to a conversion: roots are found to 1e-12, and of a delta less than 1e-11 / mu is lost.
+_ROOT = 1e-12
+_LOST = 1e-11
 # Conversions are exact to some 1e-12, and at this epsilon noise counts for as much as a billion rows.
 LEAST_EPSILON = 1e-9
 # Beyond this the search for mu may not end, and the noise makes no difference to privacy.
@@ -91,7 +94,8 @@ def gaussian_delta(mu, epsilon):
     mu = max(mu, SMALLEST_MU)
     accept = log_ndtr(-epsilon / mu + mu / 2)
     reject = epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    return rounded_up(float(-math.exp(accept) * math.expm1(min(reject - accept, 0.0))))
+    delta = float(-math.exp(accept) * math.expm1(min(reject - accept, 0.0)))
+    return min(1.0, rounded_up(delta * (1.0 + _LOST / mu)))
 
 
 def gaussian_epsilon(mu, delta):
@@ -101,7 +105,9 @@ def gaussian_epsilon(mu, delta):
     if math.isinf(mu):
         return math.inf
     with np.errstate(all="ignore"):  # On its way the search passes deltas of zero.
-        return float(dp_accounting.get_epsilon_gaussian(1.0 / max(mu, SMALLEST_MU), delta))
+        mu = max(mu, SMALLEST_MU)
+        epsilon = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
+    return epsilon + _ROOT * (1.0 + epsilon) if epsilon > 0 else 0.0
 
 
 @lru_cache(maxsize=1024)
@@ -126,8 +132,10 @@ def gaussian_mu(epsilon, delta):
     # Roots are found to 1e-12; a distance from them keeps the ceiling for all that costs less, too.
     with np.errstate(all="ignore"):
         mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
+    step = 1e-10
     while gaussian_epsilon(mu, delta) > epsilon:
-        mu *= 1.0 - 1e-10
+        mu *= 1.0 - step
+        step *= 2.0
     return mu
 
 

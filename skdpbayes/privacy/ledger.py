@@ -13,18 +13,15 @@ the ledger would not see what they spend (`skdpbayes.privacy.ledger_processes`).
 import os
 import threading
 from functools import lru_cache
-from itertools import chain
 from typing import Any, Literal, Self
 
-from ..exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
-from .budget import Budget, check_ceiling
+from ..exceptions import BudgetExceededError, LedgerFileError
+from .budget import Budget
 from .cost import PrivacyCost, quick_epsilon
 from .ledger_file import LedgerFile, open_or_create, remember
-from .ledger_memory import Charge, LedgerMemory, Reservations
-from .ledger_processes import announce, announced_by_ancestors, out_of_reach
+from .ledger_memory import Charge, LedgerMemory
+from .ledger_processes import announce
 from .remaining import largest_epsilon, rounded_down
-from .surroundings import check_surroundings
-from .vouchers import refuse_in_rehearsal, take_voucher
 
 # Shared by the whole process: a fit in another thread is charged, too.
 _active: list = []
@@ -164,6 +161,13 @@ class PrivacyLedger:
         ledger = cls.__new__(cls)
         ledger._keep(book, label, allow_seeds)
         return ledger
+
+    @classmethod
+    def _announced(cls, announcement):
+        """Open the ledger that another process announced, or that was sent to this one."""
+        address = dict(announcement["file"])
+        remember(address["ledger"], address.pop("seen", None))
+        return cls._of(_open_file(**address), announcement["label"], announcement["allow_seeds"])
 
     def _keep(self, book, label, allow_seeds):
         self._book = book
@@ -337,7 +341,7 @@ class PrivacyLedger:
                 "a ledger in memory cannot be sent to another process, because its copy would miss what is "
                 "spent here: give it a file, PrivacyLedger(epsilon, delta, path=...)."
             )
-        return _open_announced, (self._announcement(),)
+        return PrivacyLedger._announced, (self._announcement(),)
 
     def _ceiling(self):
         return f"epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}"
@@ -354,6 +358,8 @@ class PrivacyLedger:
 def _check_label(label):
     if not (label is None or isinstance(label, str)):
         raise ValueError(f"label must be a str or None, got {label!r}.")
+    if label is not None and not label.isprintable():
+        raise ValueError(f"label must be printable text, got {label!r}.")
 
 
 _SEEDS_ALLOWED = "(seeds allowed)"
@@ -361,83 +367,6 @@ _COLUMNS = ["time", "estimator", "sampler", "label", "status", "cost", "epsilon"
 # A ledger without a ceiling lists so many totals by distributions of losses, of which each takes a while.
 _EXACT_TOTALS = 100
 _epsilon = lru_cache(maxsize=1024)(PrivacyCost.epsilon)
-
-
-def reserve(plan, estimator=None):
-    """Charge a plan's cost to every active ledger, or raise an error before anything is read.
-
-    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has a voucher
-    (`skdpbayes.privacy.vouchers`), which is used up.
-
-    Parameters
-    ----------
-    plan : Plan
-        Any object with a ``cost`` and, optionally, a ``name``.
-    estimator : estimator, default=None
-        What the plan is for.
-
-    Returns
-    -------
-    reservations : Reservations
-        Close them when the run has ended.
-    """
-    check_ceiling(plan)
-    reservations = Reservations()
-    if (voucher := take_voucher(estimator)) is not None:
-        voucher.redeem(plan)
-        return reservations
-    if plan.cost == PrivacyCost(plan.cost.neighboring_relation):
-        return reservations
-    refuse_in_rehearsal(plan)
-    check_surroundings(plan, depth=2)
-    ledgers = _charged()
-    for ledger in ledgers if len(ledgers) > 1 else ():
-        if not ledger._allowed(ledger.spent + plan.cost)[0]:
-            ledger._refuse(plan.cost)  # No other ledger is charged.
-    name = getattr(plan, "name", type(plan).__name__)
-    whose = None if estimator is None else type(estimator).__name__
-    try:
-        for ledger in ledgers:
-            reservations.make(ledger, Charge(plan.cost, whose, name, ledger.label))
-    except BaseException:  # Another process may have charged one of several files in the meantime.
-        reservations.close("failed")
-        raise
-    return reservations
-
-
-def check_seeds_are_allowed():
-    """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
-    announced = announced_by_ancestors()
-    for one in announced:
-        if one["file"] is None and not one["allow_seeds"]:
-            raise LedgerOutOfReachError(out_of_reach(one["place"]))
-    around = (one["allow_seeds"] for one in announced)
-    if not all(chain((ledger.allow_seeds for ledger in _active), around)):
-        raise ValueError(
-            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
-            "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "
-            "such as BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by "
-            "one. For experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
-        )
-
-
-def _charged():
-    """Return the active ledgers of this process and of its ancestors, each file once."""
-    ledgers = list(_active)
-    for announcement in announced_by_ancestors():
-        if announcement["file"] is None:
-            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
-        ledgers.append(_open_announced(announcement))
-    files = {ledger.path: ledger for ledger in reversed(ledgers) if ledger.path}
-    in_memory = [ledger for ledger in ledgers if not ledger.path]
-    return [*in_memory, *reversed(files.values())]
-
-
-def _open_announced(announcement):
-    address = dict(announcement["file"])
-    remember(address["path"], address["ledger"], address.pop("seen", None))
-    book = _open_file(**address)
-    return PrivacyLedger._of(book, announcement["label"], announcement["allow_seeds"])
 
 
 @lru_cache(maxsize=16)

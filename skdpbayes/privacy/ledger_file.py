@@ -62,7 +62,7 @@ _KINDS = {
 _PATIENCE = 5.0
 _LONGEST = 1e6
 
-# (number, digest) of the last charge that this process saw in a ledger, by (path, ledger).
+# (number, digest) of the last charge that this process saw in a ledger, wherever its file was.
 _seen: dict = {}
 
 # Held while this process uses SQLite. Forks wait: its own locks would stay locked in a child.
@@ -167,7 +167,7 @@ class LedgerFile:
 
     def address(self):
         """Return what another process needs to open the same file, and to know it for the same."""
-        seen = _seen.get((self.path, self.ledger))
+        seen = _seen.get(self.ledger)
         return {"path": self.path, "timeout": self.timeout, "ledger": self.ledger, "seen": seen}
 
     def spent(self, patience=None):
@@ -221,7 +221,7 @@ class LedgerFile:
             connection.execute(f"PRAGMA user_version = {FORMAT}")
             connection.execute("COMMIT")
             self._spent, self._known, self._last = total, number, digest
-            remember(self.path, self.ledger, (number, digest))
+            remember(self.ledger, (number, digest))
         return number
 
     def close(self, number, status):
@@ -311,16 +311,16 @@ class LedgerFile:
 
     def _check_seen(self, connection):
         """Compare the last charge that this process saw with what the file has in its place."""
-        number, digest = _seen.get((self.path, self.ledger), (0, None))
+        number, digest = _seen.get(self.ledger, (0, None))
         if number and connection.execute(
             "SELECT digest FROM charges WHERE number = ?", (number,)
         ).fetchone() != (digest,):
             raise LedgerFileError(
-                f"{self.path} was replaced by a copy that lacks charges which this process has seen: stop, "
-                "and restore the original, or count its whole budget as spent."
+                f"{self.path} is a copy that lacks charges which this process has seen: stop, and go on "
+                "with the original, or count its whole budget as spent."
             )
         if self._known:
-            remember(self.path, self.ledger, (self._known, self._last))
+            remember(self.ledger, (self._known, self._last))
 
     def _damaged(self, error):
         return (
@@ -358,10 +358,10 @@ def open_or_create(path, budget, timeout):
     return book
 
 
-def remember(path, ledger, seen):
+def remember(ledger, seen):
     """Note the number and the digest of a charge that a ledger has, if it is later than what is known."""
-    if seen and seen[0] > _seen.get((path, ledger), (0, None))[0]:
-        _seen[path, ledger] = tuple(seen)
+    if seen and seen[0] > _seen.get(ledger, (0, None))[0]:
+        _seen[ledger] = tuple(seen)
 
 
 def _connect(uri, timeout):

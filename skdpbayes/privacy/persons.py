@@ -152,7 +152,7 @@ def plan_for_persons(make_plan, budget, max_rows):
             plan, cost = attempt(share)
         for _ in range(_TRIES):
             if asked.allows(cost):
-                return replace(plan, cost=cost, persons=Persons(asked, max_rows, plan.cost))
+                return plan.changed(cost=cost, persons=Persons(asked, max_rows, plan.cost))
             share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
             plan, cost = attempt(share)
     raise ValueError(

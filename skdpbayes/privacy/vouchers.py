@@ -4,27 +4,24 @@
 
 A voucher belongs to the object that is to be fitted. It goes wherever that object is cloned, pickled or sent,
 so that it reaches threads and worker processes. It is good for one release of at most its cost, while the
-plan is carried out: the process that issued it, and each of its descendants, take it once. A release that
-finds no voucher, or one that has been used or has expired, is charged like any other.
+plan is carried out, by the process that issued it or one of its descendants. It stands for a file, and
+whoever removes the file has taken it: of all copies in all processes, one. A release that finds no voucher,
+or one that has been used or has expired, is charged like any other.
 """
 
-import os
-import secrets
-import threading
+import shutil
+import tempfile
 from collections.abc import Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .cost import PrivacyCost
 from .ledger_processes import descends_from, this_process
 
 _KEPT = "_voucher"
-# Numbers of vouchers: those that this process issued and that are good, and those of others that it took.
-_good: set[str] = set()
-_taken: set[str] = set()
-_lock = threading.Lock()
 _is_rehearsal = ContextVar("is_rehearsal", default=False)
 
 
@@ -52,15 +49,6 @@ def refuse_in_rehearsal(plan: Any) -> None:
         )
 
 
-def _after_fork():
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
 class Voucher(NamedTuple):
     """What has been paid for one release.
 
@@ -69,13 +57,13 @@ class Voucher(NamedTuple):
     cost : PrivacyCost
     issuer : tuple of (int, str)
         The process that issued it.
-    number : str
-        Random.
+    file : Path
+        There until the voucher is taken or expires.
     """
 
     cost: PrivacyCost
     issuer: tuple[int, str]
-    number: str
+    file: Path
 
     def redeem(self, plan: Any) -> None:
         """Raise a RuntimeError if a plan costs more than was paid for it."""
@@ -104,34 +92,30 @@ def take_voucher(holder: Any) -> Voucher | None:
 
 
 def _is_first_use(voucher):
-    with _lock:
-        if voucher.issuer == this_process():
-            used = voucher.number not in _good
-            _good.discard(voucher.number)
-            return not used
-        if voucher.number in _taken or not descends_from(voucher.issuer):
-            return False
-        _taken.add(voucher.number)
-        return True
+    if not (voucher.issuer == this_process() or descends_from(voucher.issuer)):
+        return False
+    try:
+        voucher.file.unlink()
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
 def vouchers(costs: Iterable[tuple[Any, PrivacyCost]]):
-    """Give vouchers to objects; they expire in the end, and so do all copies in this process."""
-    given = [
-        (holder, Voucher(cost, this_process(), secrets.token_hex(16))) for holder, cost in costs
-    ]
-    numbers = {voucher.number for _, voucher in given}
-    with _lock:
-        _good.update(numbers)
+    """Give vouchers to objects; they expire in the end, and so do all copies, here and elsewhere."""
+    folder = Path(tempfile.mkdtemp(prefix="skdpbayes-vouchers-"))
+    holders = []
     try:
-        for holder, voucher in given:
-            setattr(holder, _KEPT, voucher)
+        for number, (holder, cost) in enumerate(costs):
+            file = folder / str(number)
+            file.touch()
+            setattr(holder, _KEPT, Voucher(cost, this_process(), file))
+            holders.append(holder)
         yield
     finally:
-        with _lock:
-            _good.difference_update(numbers)
-        for holder, _ in given:
+        shutil.rmtree(folder, ignore_errors=True)
+        for holder in holders:
             vars(holder).pop(_KEPT, None)
 
 

@@ -71,6 +71,8 @@ class Plan:
         The persons whom ``cost`` protects; None if it protects rows.
     norm : NormRelease or None, default=None
         The private choice of a norm that precedes the run, if any; ``bounds`` are nominal until then.
+    is_made : bool
+        Set by the plan itself, which `dataclasses.replace` cannot change.
     """
 
     sampler: object = field(compare=False)
@@ -86,6 +88,27 @@ class Plan:
     fixed: tuple = field(default=(), compare=False, repr=False)
     persons: Persons | None = None
     norm: NormRelease | None = None
+    is_made: bool = field(default=False, compare=False, repr=False)
+
+    def __post_init__(self):
+        # Only `dataclasses.replace` passes on what was set here.
+        if self.is_made:
+            raise ValueError(
+                "the fields of a plan belong together, and its cost would no longer be that of the run: make "
+                "another plan with the options that are to change, e.g. privacy_plan or sampler.plan. "
+                "A sampler that computes the cost itself uses plan.changed(...)."
+            )
+        object.__setattr__(self, "is_made", True)
+
+    def changed(self, **fields: Any) -> Self:
+        """Return a plan with other fields, for samplers: the caller vouches that the cost is that of the run.
+
+        Parameters
+        ----------
+        **fields
+            As for `dataclasses.replace`.
+        """
+        return replace(self, **{"is_made": False, **fields})
 
     @property
     def asked(self) -> Any:
@@ -97,9 +120,9 @@ class Plan:
     def as_run(self) -> Self:
         """Return the plan as samplers know it, with the cost of the run for a row."""
         if self.norm is not None:
-            return replace(self, cost=self.norm.cost_of_fit, norm=None, persons=None)
+            return self.changed(cost=self.norm.cost_of_fit, norm=None, persons=None)
         if self.persons is not None:
-            return replace(self, cost=self.persons.cost_of_rows, persons=None)
+            return self.changed(cost=self.persons.cost_of_rows, persons=None)
         return self
 
     @property

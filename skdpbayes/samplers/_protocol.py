@@ -12,7 +12,7 @@ samplers and of yours.
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from .._checks import Interval
 from .._silence import silently
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
-from ..privacy.ledger import reserve
+from ..privacy.reserve import reserve
 from ..random import private_generator
 from ._machinery.execution import compiler_announced
 from ._machinery.parts import raise_failure
@@ -207,7 +207,7 @@ class Sampler(BaseEstimator):
             )
         # Gradients will be confined to the plan's bound: what nominal bounds add to it is room for rounding.
         own = path.bounds._replace(gradient_bound=geometry.bounds.gradient_bound)
-        return replace(path, bounds=own, budget=budget, cost=cost)
+        return path.changed(bounds=own, budget=budget, cost=cost)
 
     def check(self, plan: Plan, target: NamedTuple) -> None:
         """Raise a ValueError if a plan was made for another target, or does not hold for this one.
@@ -260,7 +260,7 @@ def _planned(sampler_class, options, *args):
     # A sampler of its own for the plan: the user's may get other options later.
     plan = of_plan(sampler_class(**dict(options)))._plan(*args)
     fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True), **dict(options))
-    return replace(plan, fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
+    return plan.changed(fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
 
 
 def of_plan(sampler):
@@ -363,5 +363,5 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     carried_out = released.plan
     reserved = {name: getattr(plan, name) for name in ("budget", "cost", "persons", "norm")}
     if any(getattr(carried_out, name) != value for name, value in reserved.items()):
-        carried_out = replace(carried_out, **reserved)
+        carried_out = carried_out.changed(**reserved)
     return released._replace(plan=carried_out)

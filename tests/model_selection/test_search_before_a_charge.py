@@ -1,5 +1,7 @@
 """A search refuses what its candidates or its score would refuse, and then nothing is spent."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -181,3 +183,18 @@ def test_what_a_search_takes_is_not_refused_before(name):
         found = TAKEN[name]()
     assert [one["status"] for one in ledger.records()] == ["completed"]
     assert np.isfinite(found.best_score_)
+
+
+def test_warnings_do_not_tell_how_many_candidates_there_were():
+    """A delta that is too large is warned of once, by the search itself."""
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    counts = []
+    for _ in range(3):
+        search = DPRandomizedSearchCV(
+            DPBayesianLogisticRegression(classes=[0, 1]), {"data_norm": [1.0, 2.0]}, delta=0.01
+        )
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            search.fit(X, X[:, 0] > 0)
+        counts.append(sum("above 1 / n" in str(one.message) for one in told))
+    assert counts == [1, 1, 1]

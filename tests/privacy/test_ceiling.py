@@ -13,7 +13,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import _pipeline, make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.ledger import reserve
+from skdpbayes.privacy.reserve import reserve
 from skdpbayes.samplers import SGLD, NoiseAware, sample
 from skdpbayes.samplers.noise_aware import plan as noise_aware
 from skdpbayes.targets import logistic_bounds, make_logistic
@@ -50,7 +50,7 @@ class Dear(SGLD):
 
     def plan(self, bounds, n_samples, budget, **options):
         dear = budget._replace(epsilon=1.2 * budget.epsilon)
-        return replace(super().plan(bounds, n_samples, dear, **options), budget=budget)
+        return super().plan(bounds, n_samples, dear, **options).changed(budget=budget)
 
 
 class Elsewhere(SGLD):
@@ -58,7 +58,7 @@ class Elsewhere(SGLD):
 
     def plan(self, bounds, n_samples, budget, **options):
         plan = super().plan(bounds, n_samples, budget, **options)
-        return replace(plan, cost=PrivacyCost("add_or_remove_one", mu=plan.cost.mu / 2))
+        return plan.changed(cost=PrivacyCost("add_or_remove_one", mu=plan.cost.mu / 2))
 
 
 def target():
@@ -80,10 +80,10 @@ def test_a_sampler_of_ones_own_is_refused():
 def test_so_is_a_plan_that_costs_persons_more_than_they_were_promised():
     model = DPBayesianLogisticRegression(delta=1e-6, max_rows_per_group=2)
     plan = model.privacy_plan(N, 3)
-    dearer = replace(plan, cost=replace(plan.cost, mu=1.2 * plan.cost.mu))
+    dearer = plan.changed(cost=replace(plan.cost, mu=1.2 * plan.cost.mu))
     assert plan.cost.epsilon(1e-6) <= 1 < dearer.cost.epsilon(1e-6)
     refused(lambda: reserve(dearer))
-    rows = replace(plan, cost=plan.persons.cost_of_rows)
+    rows = plan.changed(cost=plan.persons.cost_of_rows)
     refused(
         lambda: reserve(rows), "'replace_one_person', but its cost is one under 'add_or_remove_one'"
     )
@@ -98,7 +98,9 @@ def twice(made):
     def dear(*args, **options):
         plan = made(*args, **options)
         cost = {"cost": plan.cost + plan.cost}
-        return plan._replace(**cost) if hasattr(plan, "_replace") else replace(plan, **cost)
+        if hasattr(plan, "_replace"):
+            return plan._replace(**cost)
+        return plan.changed(**cost) if hasattr(plan, "changed") else replace(plan, **cost)
 
     return dear
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -26,6 +26,9 @@ from skdpbayes.privacy.profiles import PureMechanism as Pure
 class APlan:
     cost: PrivacyCost
     persons: Persons | None = None
+
+    def changed(self, **fields):
+        return replace(self, **fields)
 
 
 # Chains of rows

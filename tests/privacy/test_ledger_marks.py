@@ -16,7 +16,7 @@ from children import in_a_child
 
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, ledger_processes
-from skdpbayes.privacy.ledger import reserve
+from skdpbayes.privacy.reserve import reserve
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -27,7 +27,7 @@ import sys
 from types import SimpleNamespace
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.ledger import reserve
+from skdpbayes.privacy.reserve import reserve
 
 plan = SimpleNamespace(cost=PrivacyCost("replace_one", mu=0.1))
 for _ in sys.stdin:

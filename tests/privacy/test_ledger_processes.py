@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.ledger import reserve
+from skdpbayes.privacy.reserve import reserve
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
 MODEL = DPBayesianLogisticRegression(sampler="sgld", n_draws=5, random_state=0)

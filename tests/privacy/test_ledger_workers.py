@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.ledger import reserve
+from skdpbayes.privacy.reserve import reserve
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
 MODEL = DPBayesianLogisticRegression(0.3, delta=1e-6, sampler="sgld", n_draws=5)

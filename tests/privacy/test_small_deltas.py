@@ -29,7 +29,7 @@ from skdpbayes.privacy import (
     SampledGaussian,
     SelectedRun,
 )
-from skdpbayes.privacy.cost import gaussian_epsilon
+from skdpbayes.privacy.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
 from skdpbayes.privacy.zcdp import zcdp_delta, zcdp_epsilon
 from skdpbayes.samplers import SGHMC
 from skdpbayes.targets import TargetBounds
@@ -226,3 +226,14 @@ def test_so_does_the_command_line(tmp_path, capsys):
             main([*words, "--epsilon", "1", "--delta", "1e-310"])
         assert "delta must be 0 or at least 1e-300, got 1e-310" in capsys.readouterr().err
     assert not path.exists()
+
+
+@pytest.mark.parametrize("mu", [1.3e-7, 1.8e-6, 1.2e-4, 1e-3, 0.02, 0.3, 1.0, 7.0])
+@pytest.mark.parametrize("delta", [3e-160, 1e-30, 9e-6, 1e-3])
+def test_rounding_never_takes_from_a_conversion(mu, delta):
+    epsilon = gaussian_epsilon(mu, delta)
+    exact = exact_delta_of_gaussian(mu, epsilon)
+    assert exact <= delta
+    assert exact <= gaussian_delta(mu, epsilon)
+    if mu > 1e-6:
+        assert gaussian_epsilon(gaussian_mu(epsilon, delta), delta) <= epsilon

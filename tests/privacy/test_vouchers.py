@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from joblib import parallel_config
+from joblib import Parallel, delayed, parallel_config
 from scipy.stats import uniform
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -249,3 +249,26 @@ def test_a_voucher_covers_what_reveals_no_more():
     assert not covers(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.6, 2),)))
     assert not covers(cost(pure=(PureMechanism(1.0),)), cost(mu=1e-3))
     assert covers(cost(mu=np.inf), cost(mu=5.0))
+
+
+def one_fit(estimator, X, y):
+    return DPBayesianLogisticRegression.fit(estimator, X, y).coef_
+
+
+class Averaged(DPBayesianLogisticRegression):
+    """Fits several clones of itself, before itself."""
+
+    def fit(self, X, y):
+        clones = [clone(self) for _ in range(2)]
+        Parallel(n_jobs=2)(delayed(one_fit)(each, X, y) for each in clones)
+        return super().fit(X, y)
+
+
+def test_one_voucher_is_good_for_one_release_in_all_workers_together(backend, tmp_path):
+    pipe = make_private_pipeline(
+        BoundedScaler(-1, 1), Averaged(classes=[0, 1], n_draws=5), epsilon=0.1, delta=DELTA
+    )
+    with PrivacyLedger(10.0, DELTA, path=tmp_path / "ledger") as ledger:
+        pipe.fit(X, Y)
+    assert len(ledger.records()) == 3, "the pipeline, and two of three fits that its plan lacks"
+    assert ledger.spent_epsilon > 1.7 * pipe.spent_epsilon_

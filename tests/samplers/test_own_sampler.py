@@ -1,7 +1,6 @@
 """A sampler of one's own, where a start was paid for first."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -27,7 +26,7 @@ class OwnWalk(Own):
     def plan(self, bounds, n_samples, budget, **options):
         bits = (AcceptBits(1e-3, 10),)
         cost = PrivacyCost(budget.neighboring_relation, bits=bits)
-        return replace(super().plan(bounds, n_samples, budget, **options), cost=cost)
+        return super().plan(bounds, n_samples, budget, **options).changed(cost=cost)
 
 
 def at_noise(sampler):

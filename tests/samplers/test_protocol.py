@@ -1,7 +1,6 @@
 """Sampler objects: options of their own, plans that keep, and any object in any estimator."""
 
 import copy
-import dataclasses
 import pickle
 
 import numpy as np
@@ -112,7 +111,7 @@ class Within(Sampler):
 
     def _plan(self, *args):
         fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True))
-        return dataclasses.replace(self.inner.plan(*args[:3], **fixed), sampler=self)
+        return self.inner.plan(*args[:3], **fixed).changed(sampler=self)
 
 
 def test_a_plan_is_made_anew_where_options_of_an_option_have_changed():
@@ -233,7 +232,7 @@ class InPart(Blurred):
 
     def run(self, plan, target, generator, verbose):
         cost = PrivacyCost(plan.budget.neighboring_relation, mu=0.01)
-        part = dataclasses.replace(plan, cost=cost, n_burn_in=3)
+        part = plan.changed(cost=cost, n_burn_in=3)
         return super().run(part, target, generator, verbose)
 
 
@@ -275,7 +274,7 @@ class Pure(Blurred):
     def plan(self, bounds, n_samples, budget, **fixed):
         plan = super().plan(bounds, n_samples, budget, **fixed)
         cost = PrivacyCost(budget.neighboring_relation, rho=0.001)
-        return dataclasses.replace(plan, cost=cost)
+        return plan.changed(cost=cost)
 
 
 def test_what_composes_otherwise_than_was_paid_for_is_refused_before_a_start_is_released():

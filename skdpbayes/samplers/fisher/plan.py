@@ -25,7 +25,7 @@ Ahn, Korattikara and Welling (2012), with the Fisher information of records of e
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
@@ -137,7 +137,7 @@ class FisherPlan(Plan):
         """Return the plan with the same number of steps on the full table, and the same budget."""
         of_matrix = math.sqrt(self.share) * self.budget.mu
         multiplier, cost = path_multiplier(self.bounds, self.budget, 1.0, self.n_steps, of_matrix)
-        return replace(self, cost=cost, sampling_rate=1.0, noise_multiplier=multiplier)
+        return self.changed(cost=cost, sampling_rate=1.0, noise_multiplier=multiplier)
 
 
 def whiten(plan, moment):
@@ -219,7 +219,7 @@ def complete(plan, moment, chain):
     if fixed is None and plan.sampling_rate < 1:
         reading_all = clone(chain).set_params(batch_size=None)
         full = complete(plan.on_the_full_table(), moment, reading_all)[0].temperature
-    path = replace(path, sampler=plan.sampler, fixed=plan.fixed, full_table_temperature=full)
+    path = path.changed(sampler=plan.sampler, fixed=plan.fixed, full_table_temperature=full)
     return path, transform, norm
 
 

@@ -9,7 +9,7 @@ steps, and deviations as from one every ``2.5 M^(1/2)``.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
@@ -112,5 +112,5 @@ def run_reference(plan, chain, target, generator, verbose):
     )
     start = np.sqrt(values) * (vectors.T @ mode)
     draws = run_underdamped(path, target, generator, verbose, start=start, transform=transform)
-    path = replace(path, sampler=plan.sampler, fixed=plan.fixed)
+    path = path.changed(sampler=plan.sampler, fixed=plan.fixed)
     return Released(draws @ transform.T, path, other={"second_moment": moment})

@@ -5,7 +5,6 @@
 `plan` says what it costs and how the matrix decides on the path, `core` does it.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ class SGFS(Sampler):
         burn_in = None if given(self.burn_in) is None else float(self.burn_in)
         fixed = None if temperature is None else float(temperature)
         plan = plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
-        return replace(plan, nominal_temperatures=nominal_temperatures(plan, self._chain()))
+        return plan.changed(nominal_temperatures=nominal_temperatures(plan, self._chain()))
 
     def _chain(self):
         """Return what runs in whitened coordinates."""

@@ -16,7 +16,7 @@ for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .at_noise import affordable_step, chain_length, free_shift, path_cost, path_multiplier
 from .geometry import PriorGeometry
@@ -122,7 +122,7 @@ def plan_clipped(sampler, bounds, n_samples, budget, rate, temperature, n_steps,
     # More noise than the budget asks for.
     multiplier = _raised(multiplier, used * (1.0 - 1e-9), bounds.n_parameters)
     cost = path_cost(budget.neighboring_relation, rate, steps, multiplier)
-    return replace(plan, noise_multiplier=multiplier, cost=cost)
+    return plan.changed(noise_multiplier=multiplier, cost=cost)
 
 
 def _check_step(step, friction, temperature, precision):

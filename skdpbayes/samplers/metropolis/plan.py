@@ -6,7 +6,7 @@ zCDP of every step as it is proposed, and ends the chain before its total would 
 (Rogers et al., 2016; Feldman and Zrnic, 2021; Whitehouse et al., 2023).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -147,8 +147,7 @@ class MetropolisPlan(Plan):
         Distances shrink as the bound grows, so that every step has the same range, and costs the same.
         """
         factor = self.bounds.gradient_bound / gradient_bound
-        return replace(
-            self,
+        return self.changed(
             bounds=self.bounds._replace(gradient_bound=gradient_bound),
             step_size=self.step_size * factor,
             typical_deviation=self.typical_deviation * factor,

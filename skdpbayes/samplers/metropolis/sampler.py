@@ -15,7 +15,6 @@ only above a threshold, with Metropolis' rule; without noise rejection under tha
 and there is none of it here.
 """
 
-import dataclasses
 import math
 from numbers import Integral, Real
 from typing import Any
@@ -77,7 +76,7 @@ class RandomWalk(Sampler):
         relation, private = budget.neighboring_relation, budget.is_private
         kernel = Kernel(self.on_batches, self.is_noisy, relation, private, n_samples)
         plan = plan_walk(self, WalkProblem(bounds, n_samples, budget, fixed, kernel))
-        return dataclasses.replace(plan, advice=_advice(plan, fixed))
+        return plan.changed(advice=_advice(plan, fixed))
 
     def _options(self, temperature, n_steps, n_draws):
         chosen = {name: given(value) for name, value in self.get_params(deep=False).items()}

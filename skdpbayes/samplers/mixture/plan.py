@@ -23,7 +23,7 @@ for, and the whole path is released.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...privacy.cost import PrivacyCost
 from ...targets import TargetBounds
@@ -154,7 +154,7 @@ class MixturePlan(Plan):
         path : MetropolisPlan
             In whitened coordinates; its cost is the whole plan's.
         """
-        return replace(self.walk.scaled(gradient_bound), budget=self.budget, cost=self.cost)
+        return self.walk.scaled(gradient_bound).changed(budget=self.budget, cost=self.cost)
 
 
 def statistics_bounds(model):

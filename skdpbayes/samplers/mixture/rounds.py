@@ -9,7 +9,7 @@ columns may be correlated in ways that only the next round sees.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class RoundsPlan(MixturePlan):
         """Return the plan with another number of components, which costs the same."""
         model = self.model._replace(n_components=n_components)
         scales = _scales(model, self.n_samples, self.budget, self.round_multipliers)
-        return replace(self, model=model, bounds=statistics_bounds(model), scales=scales)
+        return self.changed(model=model, bounds=statistics_bounds(model), scales=scales)
 
     @property
     def mu_of_replacing(self):

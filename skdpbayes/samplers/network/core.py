@@ -3,8 +3,6 @@
 The scale goes into the weights and biases of the last layer: calibrated draws are those of a network.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from ...targets._rows import read_only
@@ -45,7 +43,7 @@ def run_network(plan, target, generator, verbose):
     factors[-(target.sizes[-2] + 1) * target.sizes[-1] :] = scale
     return released._replace(
         draws=released.draws * factors,
-        plan=replace(plan, path=released.plan, temperature=released.plan.temperature),
+        plan=plan.changed(path=released.plan, temperature=released.plan.temperature),
         parameters={name: factors * vector for name, vector in released.parameters.items()},
         other={**released.other, "row_norm": norm, "logit_scale": scale},
     )

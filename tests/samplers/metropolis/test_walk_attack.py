@@ -5,8 +5,6 @@ proposal and every bit, and takes their likelihood ratio, which is the optimal t
 released, every state and so all moves, but not what was refused: about seven tenths of that.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 from numba import njit
@@ -121,7 +119,7 @@ def moves_up(plan, direction, seed):
     """
     steps = CHAINS_OF_DRAWS * plan.n_steps
     clock = plan.clock._replace(total=float(steps))
-    long = dataclasses.replace(plan, n_steps=steps, n_draws=steps, clock=clock)
+    long = plan.changed(n_steps=steps, n_draws=steps, clock=clock)
     released = carry_out(cliffs(0.0, 0.0, direction)[0], long, seed, 0)
     moves = np.diff(released.draws[:, 0], prepend=0.0)
     assert released.other["n_iter"] == steps
@@ -155,5 +153,5 @@ def test_draws_tell_no_more_than_is_claimed_and_not_much_less(sampler, options):
 
 def test_steps_that_are_far_too_long_are_noticed():
     plan = plan_of(DPFastMH, batch_size=2)
-    longer = dataclasses.replace(plan, step_size=2.5 * plan.step_size)
+    longer = plan.changed(step_size=2.5 * plan.step_size)
     assert audit(longer).epsilon(DELTA, n_standard_errors=5) > plan.cost.epsilon(DELTA)

@@ -1,7 +1,5 @@
 """Steps of different lengths: what they are charged adds up to no more than was planned."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from walks import blocks, logistic_table, watched
@@ -63,7 +61,7 @@ def test_adaptation_follows_accept_bits_and_nothing_else(make_target):
     plan = sampler.plan(bounds, 400, Budget(2.0, 1e-6))
     total = 20.0 * plan.clock.total
     clock = plan.clock._replace(total=total, burnt=0.3 * total)
-    plan = dataclasses.replace(plan, n_steps=20_000, clock=clock)
+    plan = plan.changed(n_steps=20_000, clock=clock)
     states, records = blocks(target, plan, 3, 1)
     for table in ((X * (1 + 1e-12), y), (X[::-1].copy(), y[::-1].copy())):
         other_states, other_records = blocks(make_target(*table, prior_scale=1.0)[0], plan, 3, 1)

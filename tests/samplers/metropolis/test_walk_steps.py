@@ -1,6 +1,5 @@
 """A step of a random walk: what its batch adds, how often it accepts, and how far it proposes to go."""
 
-import dataclasses
 import itertools
 import math
 import types
@@ -168,10 +167,10 @@ def test_batches_of_tables_that_records_cannot_be_numbered_in_are_refused(monkey
     target, bounds = watched(np.zeros((3, 1)))
     sampler = DPFastMH(step_size=0.1)
     plan = sampler.plan(bounds, 3, Budget(np.inf, 1e-5), temperature=1.0, n_steps=9, n_draws=1)
-    plan = dataclasses.replace(plan, batch_ratio=1.0)
+    plan = plan.changed(batch_ratio=1.0)
     target = Countless(target.prior_precision, 1.0)
     with pytest.raises(ValueError, match="2\\^31 records: take sampler='dp_mh'"):
-        sample(target, dataclasses.replace(plan, n_samples=2**31), random_state=0)
+        sample(target, plan.changed(n_samples=2**31), random_state=0)
 
 
 def whole_table(target, theta, proposal, temperature, bound, parts):

@@ -1,6 +1,5 @@
 """What tests of random walks share: a target that counts its reads, and chains of steps that cost nothing."""
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +89,7 @@ def repeated(
         bounds, n, budget, temperature=temperature, n_steps=1, n_draws=n_draws
     )
     clock = plan.clock._replace(total=float(n_steps), burnt=burnt * n_steps)
-    return dataclasses.replace(plan, n_steps=n_steps, expected_steps=n_steps, clock=clock)
+    return plan.changed(n_steps=n_steps, expected_steps=n_steps, clock=clock)
 
 
 def blocks(target, plan, seed, block):

@@ -1,6 +1,5 @@
 """Bayes by backprop fits what it says: closed forms, quadrature, and an attack on what it releases."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numba
@@ -204,7 +203,7 @@ def attacked(plan, relation, repetitions=2000):
     first = np.vstack([common, [[FAR, 0.0]]])
     second = np.vstack([common, [[-FAR, 0.0]]]) if relation == "replace_one" else common
     # Gradients are at the bound wherever a fit is, so that one long fit is many.
-    long = replace(plan, n_steps=repetitions * plan.n_steps)
+    long = plan.changed(n_steps=repetitions * plan.n_steps)
     scores = [
         released(quadratic(points)[0], long, seed)[:, 0].reshape(repetitions, -1).sum(axis=1)
         for seed, points in enumerate((first, second))
@@ -220,7 +219,7 @@ def test_an_attack_reaches_the_claim_and_does_not_pass_it(relation):
     assert result.mu - 3.5 * result.standard_error <= plan.cost.mu, "the claim is broken"
     assert result.mu >= 0.9 * plan.cost.mu, "the claim is loose, or the noise is too large"
     # The audit has power: half of the noise breaks the claim.
-    result = attacked(replace(plan, noise_scale=plan.noise_scale / 2), relation, 500)
+    result = attacked(plan.changed(noise_scale=plan.noise_scale / 2), relation, 500)
     assert result.mu - 3.5 * result.standard_error > plan.cost.mu
 
 
