@@ -105,7 +105,7 @@ REFUSED = {
     ),
     "a positive label of another kind": (
         lambda: search(scoring=scorer("roc_auc", pos_label="yes")).fit(X, y),
-        "different kinds",
+        "none of the estimator's classes",
     ),
     "an accuracy of a mixture": (
         lambda: search(DPGaussianMixturePosterior(), {"n_components": [2]}).fit(X),
