@@ -11,7 +11,7 @@ side and a place among ``3 c`` are chosen, the last ``c`` of which stand for blo
 ``2^-j``, and the number is taken with probability ``w(k)`` or ``2^j w(k)``. Choices are made by binary
 digits, and probabilities are doubles, so that both are exact. Rounding shows in one way only: the ratio
 ``P(S = k + 1) / P(S = k)`` is ``lambda / (k + 1)`` up to a factor between ``1 - 2^-51`` and ``1 + 2^-51``,
-at every ``k``. What that means to accept bits is said on the documentation's theory page.
+at every ``k``. What that means to accept bits is said in the documentation, in docs/theory/decisions_in_floating_point.rst.
 
 *Why w is below.* It halves over the first ``2 c`` numbers: with ``s = 2 c - 1/2 > 1.2 sqrt(lambda) + 1/2``
 
