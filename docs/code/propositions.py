@@ -8,7 +8,14 @@ from sphinx.transforms import SphinxTransform
 
 # "Proposition 3", "Propositions 8 to 11, and 18"; not "Proposition 1.9", which is another paper's.
 MENTION = re.compile(r"Propositions?\s+\d+(?!\.?\d)(?:(?:, and|,| and| to)\s+\d+(?!\.?\d))*")
-_OPAQUE = nodes.literal, nodes.literal_block, nodes.reference, nodes.strong, nodes.title, pending_xref
+_OPAQUE = (
+    nodes.literal,
+    nodes.literal_block,
+    nodes.reference,
+    nodes.strong,
+    nodes.title,
+    pending_xref,
+)
 
 
 class LinkPropositions(SphinxTransform):
@@ -46,7 +53,8 @@ def _linked(text):
 def _reference(shown, number):
     attributes = {"refdomain": "std", "reftype": "ref", "reftarget": f"proposition-{number}"}
     reference = pending_xref("", refexplicit=True, refwarn=True, **attributes)
-    return reference + nodes.inline(shown, shown)
+    reference.append(nodes.inline(shown, shown))
+    return reference
 
 
 def setup(app):
