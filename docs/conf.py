@@ -9,7 +9,7 @@ import skdpbayes
 from skdpbayes.exceptions import PrivacyWarning
 
 here = Path(__file__).parent
-# What the pages and the gallery's order import.
+# What the pages, the gallery's order and the list of extensions import.
 sys.path.insert(0, str(here / "code"))
 # Figures are seeded, so that they are the same in every build.
 warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
@@ -29,6 +29,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "propositions",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]

@@ -90,7 +90,7 @@ plt.show()
 # Limits
 # ------
 # * An attack that stays below the bound proves nothing: a better one may exist. The proof is on the page
-#   :doc:`/theory`. An attack above the bound would disprove it.
+#   :doc:`/theory/index`. An attack above the bound would disprove it.
 # * The curve is measured, and wobbles by about 0.025.
 # * The bound holds for the worst table there can be. On this one the other rows hide the one in
 #   question, too.

@@ -171,8 +171,8 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     [3]_. Gradient-based samplers are relatives of stochastic gradient Langevin dynamics [1]_, whose
     temperature and schedule depend on public quantities only (including a released second moment). Whole
     paths are accounted for by composition, a last iterate by shifted interpolation [2]_, which requires a
-    log-concave likelihood but not convergence. The theory page of the documentation has the proofs. A scaler,
-    imputer or encoder that is fitted on the same private rows is a leak that this class cannot detect.
+    log-concave likelihood but not convergence. The documentation's theory has the proofs. A scaler, imputer
+    or encoder that is fitted on the same private rows is a leak that this class cannot detect.
 
     References
     ----------

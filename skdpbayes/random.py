@@ -113,8 +113,9 @@ def _generator(random_state):
 
 def _words(random_state):
     if isinstance(random_state, np.random.Generator):
-        return random_state.integers(2**32, size=4, dtype=np.uint32)
+        return random_state.integers(2**32, size=4, dtype=np.uint32)  # Public: seeds are for tests.
     if isinstance(random_state, int | np.integer):
         check_random_state(random_state)  # Raises on a negative seed.
         return int(random_state)
+    # Public: seeds are for tests.
     return check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)

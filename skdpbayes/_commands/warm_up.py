@@ -44,13 +44,14 @@ def _others():
 def warm_up(names, everything):
     """Compile the code for fits of some estimators, and print how long each takes."""
     generator = np.random.default_rng(0)
-    X = generator.standard_normal(_SHAPE)
+    X = generator.standard_normal(_SHAPE)  # Public: rows that are made up.
     begun = time.perf_counter()
     for name, n_classes, parameters in [*_usual(), *(_others() if everything else ())]:
         if name not in names:
             continue
         # Mixtures do not need many columns.
         table = X[:, :3].copy() if name == "mixture" else X
+        # Public: labels that are made up.
         y = generator.integers(n_classes, size=len(X)) if n_classes else None
         started = time.perf_counter()
         ESTIMATORS[name](**{"n_steps": 20, **parameters}, n_draws=5).fit(table, y)

@@ -122,10 +122,11 @@ def mean_responsibilities(X, mixtures):
 def sample_mixtures(n_samples, mixtures, rng):
     """Sample points, each from one of the draws, and return them with their components."""
     n_draws, _, n_features = mixtures.means.shape
-    draws = rng.randint(n_draws, size=n_samples)
+    draws = rng.randint(n_draws, size=n_samples)  # Post-processing.
     cumulative = np.cumsum(mixtures.weights[draws], axis=1)
+    # Post-processing.
     labels = (rng.uniform(size=(n_samples, 1)) * cumulative[:, -1:] > cumulative).sum(axis=1)
-    points = rng.standard_normal((n_samples, n_features))
+    points = rng.standard_normal((n_samples, n_features))  # Post-processing.
     if mixtures.factors.ndim == 3:
         points /= mixtures.factors[draws, labels]
     else:

@@ -110,6 +110,7 @@ def released_norm(estimator, plan, table, *sizes):
 
 def _draw_norm(release, table, estimator, generator):
     level = release.log_odds_range
+    # Proposition 62.
     (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
     norm *= estimator._norm_room
     # The drawn decimal may be 0 or negative if most rows are zero.

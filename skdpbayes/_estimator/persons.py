@@ -93,7 +93,7 @@ def choose_rows(persons, max_rows, random_state):
     random_state
         As for `separate_generator`.
     """
-    order = separate_generator(random_state, 1).permutation(persons.size)
+    order = separate_generator(random_state, 1).permutation(persons.size)  # Proposition 60.
     order = order[np.argsort(persons[order], kind="stable")]
     sorted_persons = persons[order]
     first = np.searchsorted(sorted_persons, sorted_persons, side="left")

@@ -283,6 +283,7 @@ def choose_draws(kept, n_draws, random_state):
             f"n_draws={n_draws} is more than the {kept} draws that were released, and more "
             f"would spend more budget: fit with n_draws={n_draws}."
         )
+    # Post-processing.
     return np.sort(_generator(random_state).choice(kept, size=n_draws, replace=False))
 
 

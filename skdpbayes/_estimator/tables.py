@@ -135,6 +135,7 @@ def _read(estimator, X, y, sample_weight, groups, client, validate):
     n_samples = None
     persons = check_groups(groups, getattr(estimator, "max_rows_per_group", None), rows.X.shape[0])
     if persons is not None:
+        # Proposition 60.
         kept = choose_rows(persons, int(estimator.max_rows_per_group), estimator.random_state)
         n_samples = int(persons.max()) + 1
         rows = Rows(*(None if part is None else part[kept] for part in rows))

@@ -340,6 +340,7 @@ def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, hig
     units = np.rint(shares * _UNIT).astype(np.int64)
     squares = np.rint(np.square(shares) * _UNIT).astype(np.int64)
     scale = noise_scale(_UNIT, _levels(plan.budget.epsilon)[1])
+    # Proposition 40.
     second = with_noise([squares.sum()], scale, generator)[0] / _UNIT, float(scale) / _UNIT
     return _mean_of(units, _UNIT, plan, generator, low, high, second)
 
@@ -352,7 +353,7 @@ def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
     epsilon = plan.budget.epsilon
     scale = noise_scale(unit, epsilon if second is None else _levels(epsilon)[0])
     sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
-    sums = with_noise(sums, scale, generator) / unit
+    sums = with_noise(sums, scale, generator) / unit  # Proposition 40.
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
     share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
     noise = float(scale) / unit

@@ -69,14 +69,14 @@ def discrete_laplace(scale, size, generator):
 
 def _draw(numerator, denominator, generator):
     while True:
-        remainder = int(generator.integers(numerator))
+        remainder = int(generator.integers(numerator))  # Proposition 40.
         if not _bernoulli_exp(remainder, numerator, generator):
             continue
         whole = 0
         while _bernoulli_exp(1, 1, generator):
             whole += 1
         size = (remainder + numerator * whole) // denominator
-        negative = bool(generator.integers(2))
+        negative = bool(generator.integers(2))  # Proposition 40.
         if size or not negative:
             return -size if negative else size
 
@@ -84,6 +84,6 @@ def _draw(numerator, denominator, generator):
 def _bernoulli_exp(numerator, denominator, generator):
     """Return True with probability ``exp(-numerator / denominator)``, which is between 0 and 1."""
     times = 1
-    while generator.integers(denominator * times) < numerator:
+    while generator.integers(denominator * times) < numerator:  # Proposition 40.
         times += 1
     return times % 2 == 1

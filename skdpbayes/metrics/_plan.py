@@ -110,6 +110,7 @@ def with_noise(integers, scale, generator):
     integers = np.asarray(integers, dtype=np.int64)
     if scale == 0:
         return integers
+    # Proposition 40.
     return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
 
 

@@ -14,7 +14,7 @@ _OWN = ("epsilon", "delta", "neighboring_relation")
 
 def draw_candidate(search, plan, generator):
     """Return the parameters of a candidate, and an estimator with these and its part of the budget."""
-    seed = int(generator.integers(2**32))
+    seed = int(generator.integers(2**32))  # Proposition 43.
     params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
     prefix = private_prefix(search.estimator)
     if own := sorted(set(params) & {prefix + name for name in _OWN}):
@@ -38,7 +38,7 @@ def draw_candidate(search, plan, generator):
         if name.endswith("verbose"):
             changes[name] = False
         if name.endswith("random_state") and search.random_state is not None:
-            changes[name] = int(generator.integers(2**31))
+            changes[name] = int(generator.integers(2**31))  # Public: the search has a seed, too.
     return params, candidate.set_params(**changes)
 
 

@@ -284,8 +284,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
-        number = draw_number(generator, plan.mean_candidates, plan.shape)
+        number = draw_number(generator, plan.mean_candidates, plan.shape)  # Proposition 43.
         with _without_warnings():
+            # Proposition 43.
             candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
         seeded = self._has_seeds() or any(has_seeds(candidate) for _, candidate in candidates)
         if self.random_state is None and seeded:
@@ -321,7 +322,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         for params, candidate in candidates:
             score = self._run(candidate, scorer, tables, targets, plan)
             # Ties are broken at random, also among failed candidates.
-            rank = score, generator.random()
+            rank = score, generator.random()  # Proposition 43.
             if best is None or rank > best[0]:
                 best = rank, params, candidate
         return best
@@ -351,6 +352,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _private_scorer(self, plan, generator):
         options = {"epsilon": plan.score_epsilon, "delta": None}
         if self.random_state is not None:
+            # Public: the search has a seed, too.
             options["random_state"] = RandomState(generator.integers(2**32, size=4))
         return self._scorer().with_options(**options)
 
@@ -367,9 +369,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _parts(self, n_samples, plan, generator):
         """Return the rows to fit on and the rows to score on."""
         if plan.budget.neighboring_relation == "replace_one":
-            order = generator.permutation(n_samples)
+            order = generator.permutation(n_samples)  # Proposition 43.
             return np.sort(order[: plan.n_train]), np.sort(order[plan.n_train :])
-        tests = generator.random(n_samples) < self.test_size
+        tests = generator.random(n_samples) < self.test_size  # Proposition 43.
         return np.flatnonzero(~tests), np.flatnonzero(tests)
 
     def _run(self, candidate, scorer, parts, targets, plan):

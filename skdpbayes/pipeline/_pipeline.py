@@ -211,7 +211,7 @@ class PrivatePipeline(Pipeline):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
             if persons is not None:
-                kept = choose_rows(persons, self.max_rows_per_group, None)
+                kept = choose_rows(persons, self.max_rows_per_group, None)  # Proposition 60.
                 X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
             self._fit_within(plan, X, y, params)
         self.plan_ = plan

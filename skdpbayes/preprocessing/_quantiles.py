@@ -192,6 +192,7 @@ def _integer_below(end, generator):
     """Draw an integer uniformly from 0 to ``end - 1``."""
     bits = end.bit_length()
     while True:
+        # Proposition 50.
         drawn = int.from_bytes(generator.bytes((bits + 7) // 8), "little") >> (-bits % 8)
         if drawn < end:
             return drawn

@@ -166,6 +166,7 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
                 level = plan.details["log_odds_range"]
                 for column in range(n_features):
                     counts = table.count(count_column, column, (None, None))
+                    # Proposition 50.
                     statistics[column] = draw_quantiles(counts, (0.5,), level, generator)[0]
             self.statistics_ = statistics
         return self

@@ -166,7 +166,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             )
         moved = math.sqrt(budget.records_moved * n_private)
         share = _FAILURE_SHARE * budget.delta
-        # Proposition 52: f / (1 - f) for each category that only a single row of one table has.
+        # Proposition 51: f / (1 - f) for each category that only a single row of one table has.
         failure = share / (share + budget.records_moved * n_private) if share else 0.0
         mu = gaussian_mu(budget.epsilon, budget.delta - share)
         scale = moved / mu if budget.is_private else 0.0
@@ -356,7 +356,7 @@ def _frequent(counts, details, generator):
     for value in sorted(counts, key=_order):
         count = float(counts[value])
         if scale:
-            noise = scale * generator.standard_normal(1)
+            noise = scale * generator.standard_normal(1)  # Proposition 51.
             count = on_lattice(np.array([count]), noise, lattice_spacing(scale))[0]
         if count >= threshold:
             kept.append(value)

@@ -217,6 +217,7 @@ class DPQuantileScaler(
             drawn = []
             for column, limits in enumerate(bounds):
                 counts = table.count(count_column, column, limits)
+                # Proposition 50.
                 drawn.append(sorted(draw_quantiles(counts, quantiles, level, generator, limits)))
         self.lower_, self.upper_ = _widened(np.array(drawn).T, quantiles)
         self.data_norm_ = float(np.sqrt(table.n_features))

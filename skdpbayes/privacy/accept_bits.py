@@ -17,7 +17,7 @@ them, however each depends on those before, is the hockey-stick curve ``D_k`` of
 where ``s`` and ``s - eta`` are the losses of a bit's two values and ``P_s`` is the probability of the first.
 The largest ``D_1`` is ``(exp(eta/2) - exp(e/2))^2 / (exp(eta) - 1)``, which no single pair of bits attains.
 
-The theory page of the documentation has the proofs. Barker (1965); Zhang, Cooper and De Sa (2020) for the
+Propositions 19 to 22 have the proofs. Barker (1965); Zhang, Cooper and De Sa (2020) for the
 batch; Dong, Durfee and Rogers (2020) for bounded ranges.
 """
 

@@ -8,7 +8,7 @@ with
     mu^2 = min over a >= 0 of  sum_k a_k^2 / sigma_k^2
            subject to  z_k = c_k z_{k-1} + s_k - a_k >= 0,  z_0 = z_T = 0
 
-(Bok, Su and Altschuler 2024, Theorem 3.1; the proof on the documentation's theory page uses no more
+(Bok, Su and Altschuler 2024, Theorem 3.1; the proof of Proposition 8 in the documentation uses no more
 than the inequality above). If all states lie in a set of diameter ``D``, the chains may also be said to
 start at any later step, ``D`` apart.
 

@@ -223,8 +223,9 @@ def draw_number(generator, mean, shape):
     if mean == 1:
         return 1
     if shape == 0:
-        return int(generator.logseries(1.0 - law))
+        return int(generator.logseries(1.0 - law))  # Proposition 43.
     while number == 0:
         poisson = math.isinf(shape)
+        # Proposition 43.
         number = generator.poisson(law) if poisson else generator.negative_binomial(shape, law)
     return int(number)

@@ -74,7 +74,7 @@ def ryffel_epsilon_not_a_guarantee(
 
     **Not a guarantee.** With the full table at every step it is true, but with small steps up to twice as
     large (in ``mu^2``) as necessary. On random batches a single step can have a larger Rényi divergence than
-    the theorem states, as the theory page of the documentation shows.
+    the theorem states, as the documentation shows under "Claims in the papers".
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
     epsilon(delta)     = min over alpha of  rho alpha + log(1 - 1/alpha) - log(delta alpha) / (alpha - 1)
     log delta(epsilon) = min over alpha of  (alpha - 1) (rho alpha - epsilon + log(1 - 1/alpha)) - log(alpha)
 
-over a grid of orders around the best one (Canonne, Kamath and Steinke, 2020, Proposition 12). From
+over a grid of orders around the best one (Canonne, Kamath and Steinke, 2020, Prop. 12). From
 ``D_1 <= rho`` it follows that ``delta(0)^2 <= 1 - exp(-rho)`` (Bretagnolle and Huber, 1979).
 """
 

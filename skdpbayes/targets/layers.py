@@ -26,6 +26,7 @@ def random_start(sizes, generator):
     layers = []
     for number, (before, after) in enumerate(itertools.pairwise(sizes)):
         deviation = 1.0 / (3.0 * ROW_NORM) if number == 0 else before**-0.5
+        # Public: where a chain starts.
         layers.append(deviation * generator.standard_normal(before * after))
         layers.append(np.zeros(after))
     return np.concatenate(layers)

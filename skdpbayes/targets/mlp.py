@@ -136,7 +136,7 @@ def mlp_bounds(sizes: tuple[int, ...], clip_norm: float, prior_precision: float)
     low, high = CLIP_NORMS
     if not low <= clip_norm <= high:
         raise ValueError(f"clip_norm must be between {low:g} and {high:g}, got {clip_norm:g}.")
-    # Two chunks of each of two tables, and the weights that clip: "Single precision" in docs/theory.rst.
+    # Two chunks of each of two tables, and the weights that clip: see Proposition 31.
     inflation = 1.0 + 4.0 * _ROUNDOFF * CHUNK * (CHUNK + 8.0)
     bound = clip_norm * inflation
     precisions = (prior_precision, prior_precision)

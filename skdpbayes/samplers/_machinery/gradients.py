@@ -255,11 +255,11 @@ def poisson_batch(generator, n, rate, batch):
     """
     decay = -math.log1p(-rate)
     count = 0
-    i = math.floor(generator.standard_exponential() / decay)
+    i = math.floor(generator.standard_exponential() / decay)  # Proposition 7.
     while i < n:
         batch[count] = np.int64(i)
         count += 1
-        i += 1.0 + math.floor(generator.standard_exponential() / decay)
+        i += 1.0 + math.floor(generator.standard_exponential() / decay)  # Proposition 7.
     return count
 
 
@@ -267,7 +267,7 @@ def poisson_batch(generator, n, rate, batch):
 def shuffle(generator, batch, count):
     """Bring the first ``count`` numbers of a batch into random order (Fisher and Yates)."""
     for i in range(count - 1, 0, -1):
-        j = int(generator.random() * (i + 1))
+        j = int(generator.random() * (i + 1))  # Proposition 31.
         batch[i], batch[j] = batch[j], batch[i]
 
 
@@ -298,7 +298,7 @@ def next_batch(generator, batches):
     if batches.turn[0] < 0:
         batches.turn[0] = 0
         for i in range(order.size - 1, 0, -1):
-            j = generator.integers(0, i + 1)
+            j = generator.integers(0, i + 1)  # Proposition 12.
             order[i], order[j] = order[j], order[i]
         for k in range(ends.size):  # The order in which records are read fastest.
             order[(ends[k - 1] if k > 0 else 0) : ends[k]].sort()
@@ -337,7 +337,7 @@ def _estimate_gradient(oracle, generator, theta, rate, batch, loop, gradient, pr
         gradient_sum(oracle, theta, None, oracle.n_examples, loop, gradient, prior)
 
     def poisson(oracle, generator, theta, rate, batch, loop, gradient, prior):
-        count = poisson_batch(generator, oracle.n_examples, rate, batch)
+        count = poisson_batch(generator, oracle.n_examples, rate, batch)  # Proposition 7.
         gradient_sum(oracle, theta, batch, count, loop, gradient, prior)
         for j in range(gradient.size):
             gradient[j] /= rate
@@ -345,17 +345,17 @@ def _estimate_gradient(oracle, generator, theta, rate, batch, loop, gradient, pr
     def shuffled(oracle, generator, theta, rate, batch, loop, gradient, prior):
         members, count = batch.members, oracle.n_examples
         if rate < 1.0:
-            count = poisson_batch(generator, count, rate, members)
+            count = poisson_batch(generator, count, rate, members)  # Proposition 7.
         else:
             for i in range(count):
                 members[i] = i
-        shuffle(generator, members, count)
+        shuffle(generator, members, count)  # Proposition 31.
         gradient_sum(oracle, theta, members, count, loop, gradient, prior)
         for j in range(gradient.size):
             gradient[j] /= rate
 
     def cyclic(oracle, generator, theta, rate, batch, loop, gradient, prior):
-        selected = next_batch(generator, batch)
+        selected = next_batch(generator, batch)  # Proposition 12.
         gradient_sum(oracle, theta, selected, selected.size, loop, gradient, prior)
         for j in range(gradient.size):
             gradient[j] /= rate

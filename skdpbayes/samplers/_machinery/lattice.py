@@ -38,7 +38,7 @@ def _rounded(move, spacing):
 def noisy_step(gradient, size, noise_scale, spacing, generator, out):
     """Write ``q`` to ``out``, the gradient being that of the records alone."""
     for j in range(out.size):
-        noise = noise_scale * generator.standard_normal()
+        noise = noise_scale * generator.standard_normal()  # Proposition 17.
         # Dividing by a power of two is exact, and so is the sum of lattice points.
         out[j] = spacing * (np.rint(noise / spacing) - _rounded(size * gradient[j], spacing))
 
@@ -58,7 +58,7 @@ def on_lattice(values, noise, spacing):
 
 def release_vector(values, noise_scales, generator):
     """Return numbers with noise, of one deviation or of one for each, all on the smallest's lattice."""
-    noise = noise_scales * generator.standard_normal(values.size)
+    noise = noise_scales * generator.standard_normal(values.size)  # Proposition 17.
     return on_lattice(values, noise, lattice_spacing(np.min(noise_scales)))
 
 
@@ -67,7 +67,7 @@ def release_moment(moment, noise_scale, generator):
     if noise_scale == 0:
         return moment
     spacing = lattice_spacing(noise_scale / math.sqrt(2.0))
-    noise = noise_scale * generator.standard_normal(moment.shape)
+    noise = noise_scale * generator.standard_normal(moment.shape)  # Proposition 17.
     noise[np.triu_indices_from(noise, 1)] /= math.sqrt(2.0)
     upper = np.triu(on_lattice(moment, noise, spacing))
     return upper + np.triu(upper, 1).T

@@ -20,6 +20,7 @@ from .plan import complete, shift_scale
 
 def run_fisher(plan, chain, target, generator, verbose):
     """Release a second moment, and run an underdamped chain in the coordinates that it whitens."""
+    # Proposition 15.
     moment = release_moment(total(second_moment, target), plan.moment_noise, generator)
     path, transform, norm = complete(plan, moment, chain)
     target = mapped(reweighted, target, transform, norm)

@@ -63,7 +63,7 @@ def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, 
         to_coordinates(transform, gradient, False, pull)
         kappa = steps.size * (k + 1.0) ** -steps.decay
         noise_scale = np.sqrt(2.0 * kappa * steps.noise)
-        noisy_step(pull, kappa, noise_scale, steps.spacing, generator, pushed)
+        noisy_step(pull, kappa, noise_scale, steps.spacing, generator, pushed)  # Proposition 13.
         to_coordinates(transform, prior, True, pull)
         add_prior_step(pull, kappa * steps.temperature, steps.spacing, pushed)
         release = draw < kept.size and kept[draw] == k
@@ -100,6 +100,7 @@ def run_underdamped(plan, target, generator, verbose, start=None, transform=None
     records = plan.sampling_rate * plan.n_samples
     oracle, batch = gradient_oracle(target, place.size, plan.n_samples, plan.sampling_rate)
     # At rest a chain would take a while to warm up.
+    # Public: the records have no part in it.
     velocity = np.sqrt(plan.gradient_step * plan.temperature) * generator.standard_normal(
         place.size
     )

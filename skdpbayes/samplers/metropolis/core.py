@@ -48,7 +48,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
     """
     n = n_examples(oracle)
     shape = bound * (1.0 + 2.0 / ratio)
-    count = poisson(generator, n * 0.5 * (shape + bound))
+    count = poisson(generator, n * 0.5 * (shape + bound))  # Propositions 21 and 25.
     batch = np.empty(CHUNK, np.int64)
     u, thinning = np.empty(CHUNK), np.empty(CHUNK)
     # Of the uniform that chooses a record, 21 digits are left for its thinning, which they seldom leave open.
@@ -57,7 +57,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
     for first in range(0, count, CHUNK):
         size = min(CHUNK, count - first)
         for i in range(size):
-            batch[i], digits = choose(generator, n)
+            batch[i], digits = choose(generator, n)  # Propositions 21 and 25.
             thinning[i] = cell * digits
         loss_differences(oracle, theta, proposal, batch, size, u)
         undecided = 0
@@ -70,7 +70,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
         if undecided > 0:
             for i in range(size):
                 room = shape - u[i] - thinning[i]
-                if 0.0 < room < cell and happens(generator, room / cell):
+                if 0.0 < room < cell and happens(generator, room / cell):  # Propositions 21 and 25.
                     product *= (shape + u[i]) / (shape - u[i])
         # Factors are between 1 / (1 + r) and 1 + r: a chunk's product is far from overflowing.
         product, power = math.frexp(product)
@@ -82,7 +82,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
 def is_accepted_by_barker(generator, log_odds):
     """Return True with probability ``1 / (1 + exp(-log_odds))``; it is the smaller one that is rounded."""
     log_odds = confined(log_odds, _CERTAIN)
-    unlikely = happens(generator, 1.0 / (1.0 + math.exp(abs(log_odds))))
+    unlikely = happens(generator, 1.0 / (1.0 + math.exp(abs(log_odds))))  # Propositions 19 and 21.
     return unlikely if log_odds < 0.0 else not unlikely
 
 
@@ -94,9 +94,9 @@ def is_accepted(generator, log_ratio, barker, noise_variance):
     if barker:
         return is_accepted_by_barker(generator, log_ratio)
     if noise_variance > 0.0:
-        noise = math.sqrt(noise_variance) * generator.standard_normal()
+        noise = math.sqrt(noise_variance) * generator.standard_normal()  # Propositions 2 and 25.
         log_ratio += noise - noise_variance / 2.0
-    return -generator.standard_exponential() < log_ratio
+    return -generator.standard_exponential() < log_ratio  # Post-processing of the noisy ratio.
 
 
 @compilable
@@ -104,7 +104,7 @@ def propose(generator, theta, step_size, gaussian, out):
     """Write a proposal to ``out``, and return the distance that is charged for it."""
     square = 0.0
     for j in range(theta.size):
-        out[j] = generator.standard_normal()
+        out[j] = generator.standard_normal()  # Public: a proposal.
         square += out[j] ** 2
     if gaussian:
         factor = step_size / math.sqrt(theta.size)
@@ -112,7 +112,7 @@ def propose(generator, theta, step_size, gaussian, out):
     else:
         factor, charged = step_size / math.sqrt(square), step_size
         if theta.size == 1:
-            factor *= generator.random()
+            factor *= generator.random()  # Public: its distance.
     for j in range(theta.size):
         out[j] = theta[j] + factor * out[j]
     return charged

@@ -11,7 +11,8 @@ side and a place among ``3 c`` are chosen, the last ``c`` of which stand for blo
 ``2^-j``, and the number is taken with probability ``w(k)`` or ``2^j w(k)``. Choices are made by binary
 digits, and probabilities are doubles, so that both are exact. Rounding shows in one way only: the ratio
 ``P(S = k + 1) / P(S = k)`` is ``lambda / (k + 1)`` up to a factor between ``1 - 2^-51`` and ``1 + 2^-51``,
-at every ``k``. What that means to accept bits is said on the documentation's theory page.
+at every ``k``. What that means to accept bits is said in
+docs/theory/decisions_in_floating_point.rst.
 
 *Why w is below.* It halves over the first ``2 c`` numbers: with ``s = 2 c - 1/2 > 1.2 sqrt(lambda) + 1/2``
 
@@ -32,7 +33,7 @@ from ..._compiled import compilable
 def happens(generator, probability):
     """Return True with exactly this probability: a uniform of 53 digits, and 53 more as long as they tie."""
     while probability > 0.0:
-        drawn = generator.random()
+        drawn = generator.random()  # Proposition 19.
         if drawn + 2.0**-53 <= probability:
             return True
         if drawn >= probability:
@@ -45,7 +46,7 @@ def happens(generator, probability):
 def choose(generator, n):
     """Return one of ``n < 2^31`` numbers (Lemire, 2019), and 21 binary digits that are left over."""
     while True:
-        digits = int(generator.random() * 2.0**53)
+        digits = int(generator.random() * 2.0**53)  # Proposition 21.
         drawn = (digits >> 21) * n
         left = drawn & 0xFFFFFFFF
         if left >= n or left >= 2**32 % n:
@@ -61,7 +62,7 @@ def poisson(generator, rate):
     while places < 6 * length:
         places *= 2
     while True:
-        distance = math.floor(places * generator.random())
+        distance = math.floor(places * generator.random())  # Proposition 21.
         if distance >= 6 * length:
             continue
         downward = distance >= 3 * length
@@ -69,7 +70,7 @@ def poisson(generator, rate):
         weight = 1.0
         if distance >= 2 * length:
             weight = 2.0
-            while generator.random() < 0.5:
+            while generator.random() < 0.5:  # Proposition 21.
                 distance += length
                 weight *= 2.0
         if downward and mode > 0:
@@ -79,5 +80,5 @@ def poisson(generator, rate):
         else:
             for i in range(distance):
                 weight *= rate / (mode + i + 1.0)
-        if happens(generator, weight):
+        if happens(generator, weight):  # Proposition 21.
             return mode + distance

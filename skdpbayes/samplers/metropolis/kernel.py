@@ -26,7 +26,8 @@ ROUNDED_LOG_ODDS = 2.0**-45
 def rounded_noisy_ratio(noise_variance):
     """Return how much farther apart rounding can leave two log ratios to which noise is added.
 
-    Ratios of more than ``v + 256`` in size leave next to nothing open: see the documentation's theory page.
+    Ratios of more than ``v + 256`` in size leave next to nothing open: see "Noise" in
+    docs/theory/decisions_in_floating_point.rst.
     """
     return 2.0**-50 * (noise_variance + 256.0)
 

@@ -75,6 +75,7 @@ def _path(plan, table, start):
         bound = bound_near(whitened, WALK_LIMIT)
         return plan.complete_walk(bound), whitened._replace(gradient_bound=bound)
     whitened = mixture_target(table, model, start, halved=plan.halves_distances)
+    # Public: fixed points.
     points = np.random.default_rng(0).standard_normal((_N_SIMULATED, plan.n_parameters))
 
     def bound_within(deviation):

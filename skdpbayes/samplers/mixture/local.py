@@ -213,7 +213,7 @@ def normal_points(n_points, n_features):
 
     Sobol's points and their opposites; ``n_points`` is a power of two.
     """
-    uniform = qmc.Sobol(n_features, seed=0).random(n_points // 2)
+    uniform = qmc.Sobol(n_features, seed=0).random(n_points // 2)  # Public: fixed points.
     points = norm.ppf(np.clip(uniform, 1e-9, 1.0 - 1e-9))
     points = np.concatenate([points, -points])
     factor = np.linalg.cholesky(points.T @ points / len(points))

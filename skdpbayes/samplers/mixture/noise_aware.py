@@ -120,7 +120,7 @@ class Rounds:
         sums = total(local_sums, self.table, reference, scales)
         bound = np.sqrt(budget.records_moved) * scales.norm * room
         noise = bound / free_shift(multiplier, sums.size)
-        sums = release_vector(sums, noise, self.generator)
+        sums = release_vector(sums, noise, self.generator)  # Proposition 36.
         self.looks.append(make_look(reference, scales, sums, noise))
         self.advance()
 
@@ -179,6 +179,7 @@ class MixturePosterior:
         noise : bool, default=True
             Whether noise was added to what was released.
         """
+        # Post-processing.
         seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
         given = self.conditioned if noise else self.without_noise
         with np.errstate(all="ignore"):

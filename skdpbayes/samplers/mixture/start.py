@@ -334,6 +334,7 @@ def merging_cost(first, second):
 
 @cache
 def _normal_points(n_features):
+    # Public: fixed points.
     points = np.random.default_rng(0).standard_normal((_N_POINTS, n_features))
     return np.concatenate([points, -points])
 

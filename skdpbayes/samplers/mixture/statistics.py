@@ -67,7 +67,7 @@ class StatisticsReleases:
             seconds = scales[k * (1 + d) :].reshape(k, -1)
             seconds[:, rows != columns] /= np.sqrt(2.0)
         if noise_scale > 0:
-            total = release_vector(total, scales, self.generator)
+            total = release_vector(total, scales, self.generator)  # Proposition 27.
         counts, sums, seconds = np.split(total, [k, k * (1 + d)])
         if triangular:
             matrices = np.zeros((k, d, d))

@@ -63,6 +63,7 @@ def _below(total, generator):
     bits = total.bit_length()
     size = -(-bits // 8)
     while True:
+        # Proposition 34.
         drawn = int.from_bytes(generator.bytes(size), "little") >> (8 * size - bits)
         if drawn < total:
             return drawn

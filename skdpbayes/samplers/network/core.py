@@ -18,6 +18,7 @@ _SOME_DRAWS = 10
 def release_norm(target, log_odds_range, records_moved, generator):
     """Return a typical norm of the rows, as a part of the bound on them."""
     sums = norm_sums(target, ROW_NORM * NORMS)
+    # Proposition 34.
     chosen = choose_even(sums, LOG_WEIGHTS_OF_NORMS, log_odds_range, records_moved, generator)
     return float(NORMS[chosen])
 
@@ -27,6 +28,7 @@ def release_scale(target, draws, log_odds_range, records_moved, generator):
     step = -(-len(draws) // _SOME_DRAWS)
     some = np.ascontiguousarray(draws[step // 2 :: step], dtype=np.float32)
     sums = confidence_sums(target, some, SCALES.astype(np.float32))
+    # Proposition 34.
     chosen = choose_even(sums, LOG_WEIGHTS_OF_SCALES, log_odds_range, records_moved, generator)
     return float(SCALES[chosen])
 

@@ -55,13 +55,14 @@ def draw(surrogate, n_draws, seed):
     mode = find_mode(surrogate)
     scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))  # L^T
     # Not as far out as draws go: a tail may be steep.
+    # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
     energy, gradient = surrogate.potential(u)
     size, kept = 0.6 / mode.size**0.25, []
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
-        momentum = generator.standard_normal(u.shape)
+        momentum = generator.standard_normal(u.shape)  # Post-processing.
         start = energy + 0.5 * np.sum(momentum**2, axis=1)
-        step = size * generator.uniform(0.7, 1.2)
+        step = size * generator.uniform(0.7, 1.2)  # Post-processing.
         proposal, force = u, gradient
         for _ in range(LEAPS):
             momentum = momentum - 0.5 * step * force @ scale.T
@@ -70,7 +71,7 @@ def draw(surrogate, n_draws, seed):
             momentum = momentum - 0.5 * step * force @ scale.T
         change = start - new_energy - 0.5 * np.sum(momentum**2, axis=1)
         chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
-        accepted = generator.random(N_CHAINS) < chance
+        accepted = generator.random(N_CHAINS) < chance  # Post-processing.
         u, gradient = (
             np.where(accepted[:, None], *pair) for pair in ((proposal, u), (force, gradient))
         )

@@ -43,6 +43,7 @@ class Posterior:
         random : Generator or RandomState
             It need not be secret.
         """
+        # Post-processing.
         seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
         u = draw(self.surrogate, n_draws, int(seed))
         blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
@@ -50,6 +51,7 @@ class Posterior:
             return blocks.reshape(n_draws, -1)
         contrasts = self.surrogate.population.link.contrasts
         generator = np.random.default_rng([int(seed), 1])
+        # Post-processing.
         common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
         blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
         return blocks.reshape(n_draws, -1)

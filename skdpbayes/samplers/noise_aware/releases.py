@@ -105,7 +105,7 @@ class Releases:
         self.moment_noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
         self.moment_noise *= self.largest
         moment = total(_moment, self.target, constant, self.is_weighted)
-        self.moment = release_moment(moment, self.moment_noise, self.generator)
+        self.moment = release_moment(moment, self.moment_noise, self.generator)  # Proposition 32.
         self.advance()
         n_records = plan.n_samples
         if self.is_weighted:  # Records are as many as they count.
@@ -150,11 +150,13 @@ class Releases:
             theta.size + wanted * theta.size**2,
         )
         noise = moved * link.residual_bound * norm * factor * multiplier
+        # Propositions 32 and 71.
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
         self.looks.append(Look(point, gradient, noise))
         if wanted:
             bound = math.sqrt(moved) * link.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
+            # Propositions 32 and 71.
             look = Look(point, release_moment(matrix, noise, self.generator), noise)
             self.curvatures.append(look)
             self.curvature = self._curvature_at(point).given(look.value, look.noise)

@@ -82,6 +82,7 @@ def make_population(design, transform, link, norm, n_samples, n_rows, generator)
     """Return rows with exactly the moments of a `Design`, in other coordinates, and their weights."""
     values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
     used = values > 1e-12 * values[-1]
+    # Post-processing.
     half = generator.standard_normal((max(n_rows // 2, 2 * values.size), int(used.sum())))
     normal = np.vstack([half, -half])
     factor = np.linalg.cholesky(normal.T @ normal / len(normal))

@@ -102,11 +102,12 @@ def _advance(oracle, generator, state, prior_scale, steps, first, stop, batch, l
     prior, gradient = np.empty(length), np.empty((2, length))
     for k in range(first, stop):
         for j in range(length):
-            draw[j] = generator.standard_normal()
+            draw[j] = generator.standard_normal()  # Public: the same for all records.
             width = math.exp(state.values[1, j])
             theta[j] = prior_scale[j] * (state.values[0, j] + width * draw[j])
         estimate_gradient(oracle, generator, theta, steps.rate, batch, loop, estimate, prior)
         if steps.noise > 0.0:
+            # Proposition 30.
             noisy_step(estimate, -1.0, steps.noise, steps.spacing, generator, state.released)
         else:
             for j in range(length):
@@ -181,5 +182,5 @@ def run_variational(plan, target, generator, verbose):
     fit = VariationalFit(plan, target, generator)
     run_in_blocks(fit.advance, plan, fit.work, verbose, plan.name.upper())
     mean, scale = fit.fitted()
-    draws = mean + scale * generator.standard_normal((plan.n_draws, mean.size))
+    draws = mean + scale * generator.standard_normal((plan.n_draws, mean.size))  # Post-processing.
     return Released(draws, plan, {"variational_mean": mean, "variational_scale": scale})

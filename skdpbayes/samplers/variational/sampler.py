@@ -119,4 +119,5 @@ class BayesByBackprop(Sampler):
         """Return new draws from the fitted Gaussian."""
         mean, scale = released["variational_mean"], released["variational_scale"]
         check_draws(n_draws, mean.size)
+        # Post-processing.
         return mean + scale * random_state.standard_normal((n_draws, *mean.shape))

@@ -100,7 +100,7 @@ def test_a_plan_pays_for_the_bits_that_its_steps_may_give_away(sampler, relation
 @pytest.mark.parametrize("bound", [1e-9, 1e-5, 3e-3])
 @pytest.mark.parametrize("ratio", [1e-3, 0.2, LARGEST_BATCH_RATIO])
 def test_what_a_batchs_rounding_can_add_is_in_the_range_of_its_bits(relation, bound, ratio):
-    """The terms are those of the theory page: sums, quotients, laws of numbers, and log-odds."""
+    """Terms as in "Decisions in floating point": sums, quotients, laws of numbers, and log-odds."""
     for n in (2, 1000, 10**6, 10**8):
         # Ten times a public size is covered where the number of records is private.
         records = n if relation == "replace_one" else 10 * n
