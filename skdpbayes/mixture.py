@@ -20,7 +20,8 @@ from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
-from ._estimator.tables import mixture_of, read_table
+from ._estimator.targets import mixture_of
+from ._estimator.tables import read_table
 from ._estimator.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Plan, Sampler

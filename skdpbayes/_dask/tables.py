@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length
 
 from .._collections import example_of, is_collection
 from .._estimator.labels import encode_labels, label_set
-from .._estimator.tables import (
+from .._estimator.rows import (
     UNLABELLED,
     Rows,
     Table,

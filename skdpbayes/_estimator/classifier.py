@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from .._checks import check_sizes
-from .._collections import by_blocks, in_memory
+from .._blockwise import by_blocks, in_memory
 from .._inputs import plain, unless_harmless, unquoted
 from .._typing import MatrixLike
 from ..samplers import Plan

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._collections import by_blocks
+from .._blockwise import by_blocks
 from .._typing import MatrixLike, RandomStateLike
 from ..samplers._resources import check_draws
 from ..targets.mixture import unpack_mixture

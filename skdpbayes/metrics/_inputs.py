@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import StrOptions, validate_params
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import RANDOM_STATE, Interval
-from .._collections import in_memory
+from .._blockwise import in_memory
 from .._inputs import holds_dates, plain, unless_harmless, unquoted
 from .._silence import silently
 from ..privacy.cost import NEIGHBORING_RELATIONS

@@ -18,7 +18,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import Interval
-from .._collections import by_blocks, example_of
+from .._blockwise import by_blocks
+from .._collections import example_of
 from .._estimator.validation import validate_table
 from .._inputs import plain
 from .._typing import MatrixLike

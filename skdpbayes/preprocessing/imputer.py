@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._collections import by_blocks
+from .._blockwise import by_blocks
 from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation

@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._collections import by_blocks
+from .._blockwise import by_blocks
 from .._estimator.tables import read_table
 from .._inputs import plain, unless_harmless, unquoted
 from .._typing import MatrixLike, RandomStateLike, Relation

@@ -14,7 +14,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import is_number
-from .._collections import by_blocks, example_of
+from .._blockwise import by_blocks
+from .._collections import example_of
 from .._estimator.tables import read_table
 from .._estimator.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation

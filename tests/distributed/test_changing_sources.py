@@ -28,7 +28,7 @@ distributed = pytest.importorskip("distributed")
 
 from skdpbayes._dask.marks import mark_of  # noqa: E402
 from skdpbayes._dask.parts import DaskParts  # noqa: E402
-from skdpbayes._estimator.tables import Rows  # noqa: E402
+from skdpbayes._estimator.rows import Rows  # noqa: E402
 
 
 @pytest.fixture(scope="module")

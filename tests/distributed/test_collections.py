@@ -36,7 +36,7 @@ from dask.sizeof import sizeof  # noqa: E402
 from skdpbayes._dask import tables  # noqa: E402
 from skdpbayes._dask.parts import DaskParts, MarkedPart, _name  # noqa: E402
 from skdpbayes._dask.tables import blocks_of  # noqa: E402
-from skdpbayes._estimator.tables import Rows  # noqa: E402
+from skdpbayes._estimator.rows import Rows  # noqa: E402
 from skdpbayes.samplers._machinery import parts  # noqa: E402
 from skdpbayes.samplers._machinery.parts import Part  # noqa: E402
 

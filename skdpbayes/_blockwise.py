@@ -1,0 +1,46 @@
+"""Methods of single rows, applied to a table silently, or lazily to each partition of a Dask collection.
+
+    f(X) = (f(X_1), f(X_2), ...)
+"""
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+from ._collections import is_collection
+from ._inputs import plain
+from ._silence import silently
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def in_memory(*columns):
+    """Return columns, those that are Dask collections computed, in one computation.
+
+    In two, a source that changes could give columns that are not of the same rows.
+    """
+    lazy = [number for number, column in enumerate(columns) if is_collection(column)]
+    if not lazy:
+        return columns
+    from ._dask.blocks import computed
+
+    columns = list(columns)
+    for number, column in zip(lazy, computed([columns[number] for number in lazy]), strict=True):
+        columns[number] = column
+    return columns
+
+
+def by_blocks(method: _Method) -> _Method:
+    """Make a method of one table silent, and return a collection if it is given one."""
+
+    @wraps(method)
+    def either(self, X):
+        X = plain(X, "X")
+        if not is_collection(X):
+            with silently():
+                return method(self, X)
+        from ._dask.blocks import map_blocks
+
+        return map_blocks(partial(method, self), X)
+
+    return either
