@@ -29,7 +29,7 @@ from scipy.stats import chisquare, norm
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.samplers import Auto
-from skdpbayes.targets._links import link_of, slope_matrix
+from skdpbayes.targets.linear.links import link_of, slope_matrix
 
 PRIOR_SCALE = 3.0
 SIZES = ((2_000, 5), (5_000, 10), (20_000, 10), (20_000, 40), (100_000, 100))

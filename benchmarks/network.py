@@ -54,7 +54,7 @@ from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.linear_model import DPBayesianLogisticRegression
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
-from skdpbayes.targets.layers import ROW_NORM
+from skdpbayes.targets.network.layers import ROW_NORM
 
 HIDDEN = (128,)
 DELTA = 1e-5

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ._checks import Interval
-from ._blockwise import by_blocks
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.coefficients import CoefficientsMixin
 from ._estimator.diagnostics import narrowness, shortness, unscaled
@@ -28,9 +27,10 @@ from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import log_probabilities
 from ._estimator.targets import logistic_of
-from ._estimator.tables import read_table
-from ._estimator.validation import validate_table
-from ._estimator.weights import largest_weight
+from ._tables.blockwise import by_blocks
+from ._tables.read import read_table
+from ._tables.validation import validate_table
+from ._tables.weights import largest_weight
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Sampler
 from .targets import logistic_bounds, logistic_prior_precision

@@ -21,13 +21,13 @@ from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._estimator.targets import mixture_of
-from ._estimator.tables import read_table
-from ._estimator.weights import refuse_weights
+from ._tables.read import read_table
+from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
 from .targets._elsewhere import mixture_elsewhere
-from .targets.mixture import MixtureModel, unpack_mixture
+from .targets.mixture.target import MixtureModel, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 

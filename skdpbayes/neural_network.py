@@ -3,7 +3,7 @@
     p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
     p(y | x, data)  = mean over draws of p(y | x, theta).
 
-Records' gradients are clipped one by one; see `skdpbayes.targets.mlp` and
+Records' gradients are clipped one by one; see `skdpbayes.targets.network.mlp` and
 `skdpbayes.samplers.langevin.clipped`. Draws are calibrated: see `skdpbayes.samplers.network`.
 """
 
@@ -21,15 +21,15 @@ from sklearn.utils.validation import check_is_fitted
 from ._checks import Interval
 from ._estimator.classifier import PrivateClassifierMixin
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
-from ._estimator.tables import read_table
-from ._estimator.validation import validate_table
-from ._estimator.weights import refuse_weights
+from ._tables.read import read_table
+from ._tables.validation import validate_table
+from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .random import public_generator
 from .samplers import Sampler
 from .samplers.network import NetworkSampler
-from .targets.layers import layer_sizes, layers_of, random_start
-from .targets.mlp import ACTIVATIONS, make_mlp, mlp_bounds, scaled_rows
+from .targets.network.layers import layer_sizes, layers_of, random_start
+from .targets.network.mlp import ACTIVATIONS, make_mlp, mlp_bounds, scaled_rows
 
 # Weights outside this range are of no use for rows of any usual length.
 PRIOR_SCALES = (1e-6, 1e6)

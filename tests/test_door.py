@@ -22,8 +22,8 @@ from skdpbayes import (
     metrics,
     targets,
 )
-from skdpbayes._collections import is_collection
-from skdpbayes._dask.parts import do_one
+from skdpbayes._tables.collections import is_collection
+from skdpbayes._tables.dask.parts import do_one
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (

@@ -9,14 +9,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from .._checks import check_sizes
-from .._blockwise import by_blocks, in_memory
 from .._inputs import plain, unless_harmless, unquoted
+from .._tables.blockwise import by_blocks, in_memory
+from .._tables.labels import label_set
+from .._tables.weights import own_weights
 from .._typing import MatrixLike
 from ..samplers import Plan
-from .labels import label_set
 from .posterior import PrivatePosteriorMixin
 from .predictive import normalized
-from .weights import own_weights
 
 
 class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._blockwise import by_blocks
+from .._tables.blockwise import by_blocks
+from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike
 from ..samplers._resources import check_draws
-from ..targets.mixture import unpack_mixture
+from ..targets.mixture.target import unpack_mixture
 from .intervals import interval_ends, interval_table
 from .mixture_density import (
     MixtureDraws,
@@ -28,7 +29,6 @@ from .mixture_density import (
     sample_mixtures,
 )
 from .posterior import check_number_of_draws, choose_draws
-from .validation import validate_table
 
 if TYPE_CHECKING:
     import pandas as pd

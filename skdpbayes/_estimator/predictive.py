@@ -19,7 +19,7 @@ from sklearn.utils import gen_batches
 
 from .._compiled import compilable, compiled
 from .._silence import silently
-from ..targets._single_precision import PLAIN, exp, multiply
+from ..targets.network.single_precision import PLAIN, exp, multiply
 
 # Means below this may have underflowed in all but a few draws.
 _LEAST = 1e-30

@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import StrOptions, validate_params
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import RANDOM_STATE, Interval
-from .._blockwise import in_memory
 from .._inputs import holds_dates, plain, unless_harmless, unquoted
 from .._silence import silently
+from .._tables.blockwise import in_memory
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Real
 
 from .._checks import Interval, is_number
-from .._blockwise import in_memory
+from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
 from ._inputs import (

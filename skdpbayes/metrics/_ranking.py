@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from .._blockwise import in_memory
+from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
     COLUMN,

@@ -16,8 +16,8 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import available_if
 
 from .._checks import check_sizes, table_shape
-from .._estimator.persons import check_groups, choose_rows
 from .._silence import silently
+from .._tables.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.reserve import check_seeds_are_allowed, reserve

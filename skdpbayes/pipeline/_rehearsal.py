@@ -19,10 +19,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from .._blockwise import in_memory
-from .._collections import is_collection
-from .._estimator.validation import validate_table, without_cells
 from .._inputs import same_kind, unquoted
+from .._tables.blockwise import in_memory
+from .._tables.collections import is_collection
+from .._tables.validation import validate_table, without_cells
 from ..privacy.vouchers import UnplannedReleaseError, without_releases
 from ._leaks import children, is_private, leaks
 

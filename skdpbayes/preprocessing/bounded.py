@@ -18,10 +18,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import Interval
-from .._blockwise import by_blocks
-from .._collections import example_of
-from .._estimator.validation import validate_table
 from .._inputs import plain
+from .._tables.blockwise import by_blocks
+from .._tables.collections import example_of
+from .._tables.validation import validate_table
 from .._typing import MatrixLike
 from ..targets._clipping import NORMS, clip_rows, scale_rows
 

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._blockwise import by_blocks
-from .._estimator.tables import read_table
-from .._estimator.validation import validate_table
+from .._tables.blockwise import by_blocks
+from .._tables.read import read_table
+from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range

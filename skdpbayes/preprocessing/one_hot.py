@@ -29,9 +29,9 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from .._blockwise import by_blocks
-from .._estimator.tables import read_table
 from .._inputs import plain, unless_harmless, unquoted
+from .._tables.blockwise import by_blocks
+from .._tables.read import read_table
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.cost import PrivacyCost, gaussian_mu
 from ..privacy.floating_point import lattice_spacing
@@ -352,12 +352,14 @@ def _number(value):
 def _frequent(counts, details, generator):
     """Return the categories whose noisy counts reach the threshold."""
     scale, threshold = details["noise_scale"], details["threshold"]
+    # Counts are points of any lattice as fine as the integers, so that rounding moves none.
+    spacing = min(1.0, lattice_spacing(scale)) if scale else 0.0
     kept = []
     for value in sorted(counts, key=_order):
         count = float(counts[value])
         if scale:
             noise = scale * generator.standard_normal(1)  # Proposition 51.
-            count = on_lattice(np.array([count]), noise, lattice_spacing(scale))[0]
+            count = on_lattice(np.array([count]), noise, spacing)[0]
         if count >= threshold:
             kept.append(value)
     return kept

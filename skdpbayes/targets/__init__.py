@@ -19,11 +19,11 @@ from ._interface import (
     record,
     selected_from,
 )
-from ._moments import MOMENT_ROWS, second_moment
-from ._weighted import record_weights
-from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
-from .mixture import MixtureModel, make_mixture, unpack_mixture
-from .mlp import make_mlp, mlp_bounds
+from .linear.logistic import logistic_bounds, logistic_prior_precision, make_logistic
+from .linear.moments import MOMENT_ROWS, second_moment
+from .linear.weighted import record_weights
+from .mixture.target import MixtureModel, make_mixture, unpack_mixture
+from .network.mlp import make_mlp, mlp_bounds
 
 __all__ = [
     "MOMENT_ROWS",

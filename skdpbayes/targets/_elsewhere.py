@@ -12,8 +12,8 @@ from numba import types
 
 from .._compiled import call_address, compiled_for
 from ._interface import add_gradient, implements, n_examples
-from ._mixture_model import STATISTICS_NORM
-from .logistic import BOUNDS, public_numbers
+from .linear.logistic import BOUNDS, public_numbers
+from .mixture.model import STATISTICS_NORM
 
 
 class LogisticElsewhere(NamedTuple):

@@ -26,9 +26,9 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._dask.marks import mark_of  # noqa: E402
-from skdpbayes._dask.parts import DaskParts  # noqa: E402
-from skdpbayes._estimator.rows import Rows  # noqa: E402
+from skdpbayes._tables.dask.marks import mark_of  # noqa: E402
+from skdpbayes._tables.dask.parts import DaskParts  # noqa: E402
+from skdpbayes._tables.rows import Rows  # noqa: E402
 
 
 @pytest.fixture(scope="module")

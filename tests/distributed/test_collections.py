@@ -32,11 +32,11 @@ dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
 from dask.sizeof import sizeof  # noqa: E402
-
 from skdpbayes._dask import tables  # noqa: E402
-from skdpbayes._dask.parts import DaskParts, MarkedPart, _name  # noqa: E402
-from skdpbayes._dask.tables import blocks_of  # noqa: E402
-from skdpbayes._estimator.rows import Rows  # noqa: E402
+
+from skdpbayes._tables.dask.parts import DaskParts, MarkedPart, _name  # noqa: E402
+from skdpbayes._tables.dask.read import blocks_of  # noqa: E402
+from skdpbayes._tables.rows import Rows  # noqa: E402
 from skdpbayes.samplers._machinery import parts  # noqa: E402
 from skdpbayes.samplers._machinery.parts import Part  # noqa: E402
 

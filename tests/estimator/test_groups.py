@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes._estimator.persons import check_groups
+from skdpbayes._tables.persons import check_groups
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.mixture import DPGaussianMixturePosterior

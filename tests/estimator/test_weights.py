@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.weights import largest_weight
+from skdpbayes._tables.weights import largest_weight
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
@@ -26,7 +26,7 @@ from skdpbayes.targets import (
     potential_gradient,
     second_moment,
 )
-from skdpbayes.targets._weighted import record_weights, weighted_sums
+from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
 
 N = 3000
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skdpbayes._estimator.persons import check_groups, choose_rows
+from skdpbayes._tables.persons import check_groups, choose_rows
 from skdpbayes.privacy import (
     AcceptBits,
     Budget,

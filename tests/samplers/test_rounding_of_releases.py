@@ -7,17 +7,12 @@ import pytest
 
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import UNIT_ROUNDOFF, n_chunks, sum_inflation
-from skdpbayes.samplers.mixture.local import (
-    Reference,
-    inflation,
-    local_sums,
-    lower_entries,
-    scales_for,
-)
+from skdpbayes.samplers.mixture.local import Reference, inflation, local_sums, lower_entries
+from skdpbayes.samplers.mixture.scales import scales_for
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.targets import MixtureModel, make_logistic, make_mixture, potential_gradient
-from skdpbayes.targets._links import link_of
-from skdpbayes.targets._weighted import reweighted, weighted_sums
+from skdpbayes.targets.linear.links import link_of
+from skdpbayes.targets.linear.weighted import reweighted, weighted_sums
 
 LONG = np.longdouble
 pytestmark = pytest.mark.skipif(

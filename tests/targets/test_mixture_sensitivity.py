@@ -13,7 +13,7 @@ from skdpbayes.samplers._machinery.losses import potential_at
 from skdpbayes.samplers.mixture.core import places
 from skdpbayes.targets import add_gradient, go_to_table, pull_back
 from skdpbayes.targets._rows import read_only
-from skdpbayes.targets.mixture import bound_near, mixture_target
+from skdpbayes.targets.mixture.target import bound_near, mixture_target
 
 
 @CompiledCore

@@ -15,7 +15,7 @@ from skdpbayes.samplers._machinery.losses import potential_at
 from skdpbayes.samplers.mixture.core import places
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
 from skdpbayes.targets import loss_differences
-from skdpbayes.targets.mixture import (
+from skdpbayes.targets.mixture.target import (
     STATISTICS_NORM,
     Components,
     make_mixture,

@@ -15,8 +15,8 @@ from skdpbayes.samplers._machinery.gradients import (
 from skdpbayes.samplers._machinery.linking import several_cores
 from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
 from skdpbayes.targets._clipping import clip_rows
-from skdpbayes.targets.layers import ROW_NORM, layers_of, mlp_size, random_start
-from skdpbayes.targets.mlp import (
+from skdpbayes.targets.network.layers import ROW_NORM, layers_of, mlp_size, random_start
+from skdpbayes.targets.network.mlp import (
     CHUNK,
     _errors,
     _weighted_sum,

@@ -5,7 +5,7 @@ import pytest
 from compiling import called
 from numba import njit
 
-from skdpbayes.targets._single_precision import PLAIN, TRANSPOSED, exp, multiply
+from skdpbayes.targets.network.single_precision import PLAIN, TRANSPOSED, exp, multiply
 
 multiplied = called(multiply)
 

@@ -10,7 +10,7 @@ Ahn, Korattikara and Welling (2012).
 """
 
 from ...targets import second_moment
-from ...targets._weighted import reweighted
+from ...targets.linear.weighted import reweighted
 from .._machinery.lattice import OfBlocks, release_moment
 from .._machinery.parts import mapped, total
 from .._protocol import Released

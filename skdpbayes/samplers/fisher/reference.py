@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ...targets import second_moment
-from ...targets._curvature import curvature_bound, loss_and_derivatives
+from ...targets.linear.curvature import curvature_bound, loss_and_derivatives
 from .._machinery.parts import total
 from .._protocol import Released, given
 from ..langevin.at_noise import chain_length

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from .local import Reference, statistics_length
+from .local import Reference
+from .scales import statistics_length
 from .start import merged
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...targets.mixture import MixtureModel
+from ...targets.mixture.target import MixtureModel
 from .local import Reference, lower_entries
 
 # Logarithms of deviations are cut here.

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ...targets.mixture import (
+from ...targets.mixture.target import (
     Components,
     bound_near,
     mixture_target,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...targets.mixture import Components, MixtureModel, pack_mixture
+from ...targets.mixture.target import Components, MixtureModel, pack_mixture
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_vector
 from .._machinery.parts import total

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from ...privacy.floating_point import sum_inflation
-from ...targets.mixture import STEEPER
+from ...targets.mixture.target import STEEPER
 from ..langevin.geometry import PriorGeometry
 
 # In whitened coordinates a record adds 1 to the curvature where its component is known, less where components

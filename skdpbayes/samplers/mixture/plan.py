@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from ...privacy.cost import PrivacyCost
 from ...targets import TargetBounds
-from ...targets.mixture import STATISTICS_NORM, MixtureModel
+from ...targets.mixture.target import STATISTICS_NORM, MixtureModel
 from .._plan import Plan
 from ..langevin.at_noise import chain_length, free_shift, path_multiplier
 from ..langevin.schedule import number_of_draws

@@ -4,7 +4,7 @@
     S^(1..6)  statistics in the components' own coordinates             the rest, growing 1.6 times each
 
 A record moves statistics in components' own coordinates by at most ``B``, a replaced one by ``sqrt(2) B``,
-whatever the components are (`local`). One component needs no search but a first look, and more rounds, as its
+whatever the components are (`scales`). One component needs no search but a first look, and more rounds, as its
 columns may be correlated in ways that only the next round sees.
 """
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from ...privacy.cost import PrivacyCost
 from ..langevin.at_noise import free_shift
-from .local import scales_for, statistics_length
 from .plan import (
     N_DRAWS,
     SOFT_PASSES,
@@ -24,6 +23,7 @@ from .plan import (
     start_phases,
     statistics_bounds,
 )
+from .scales import scales_for, statistics_length
 
 SHARES = {"cells": 0.12, "soft": 0.23}
 SHARE_OF_FIRST_LOOK = 0.05

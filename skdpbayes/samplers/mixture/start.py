@@ -29,7 +29,7 @@ from functools import cache
 
 import numpy as np
 
-from ...targets.mixture import Components
+from ...targets.mixture.target import Components
 from .plan import CELLS
 from .statistics import Statistics
 

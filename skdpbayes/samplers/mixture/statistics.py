@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...targets.mixture import statistics_size
+from ...targets.mixture.target import statistics_size
 from .._machinery.execution import cores
 from .._machinery.gradients import gradient_oracle, sums_at
 from .._machinery.lattice import release_vector

@@ -6,7 +6,7 @@ The scale goes into the weights and biases of the last layer: calibrated draws a
 import numpy as np
 
 from ...targets._rows import read_only
-from ...targets.layers import ROW_NORM
+from ...targets.network.layers import ROW_NORM
 from .choice import choose_even
 from .plan import LOG_WEIGHTS_OF_NORMS, LOG_WEIGHTS_OF_SCALES, NORMS, SCALES
 from .statistics import confidence_sums, norm_sums

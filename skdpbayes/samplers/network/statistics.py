@@ -5,15 +5,15 @@
 
 The first is ``tanh log(|x_i| / r)``: it sums to zero where ``r`` is a typical norm of rows. The second does
 where the mean confidence is the accuracy. Both are between -1 and 1, and of a record's own row and label
-alone, to the last bit (`skdpbayes.targets.mlp`); they are rounded to multiples of ``UNIT`` and summed as
+alone, to the last bit (`targets.network.mlp`); they are rounded to multiples of ``UNIT`` and summed as
 integers.
 """
 
 import numpy as np
 
 from ..._compiled import compilable
-from ...targets._single_precision import exp
-from ...targets.mlp import CHUNK, forward, square_norms
+from ...targets.network.mlp import CHUNK, forward, square_norms
+from ...targets.network.single_precision import exp
 from .._machinery.linking import CompiledCore
 from .choice import UNIT
 

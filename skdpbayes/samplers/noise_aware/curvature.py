@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...targets._links import slope_matrix
+from ...targets.linear.links import slope_matrix
 from .design import variance_component
 
 # ``k`` a priori, at first and from one release to the next, and of how many entries' weight that is.

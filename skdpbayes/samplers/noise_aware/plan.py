@@ -5,7 +5,7 @@
     F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     from u_4 on, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
-``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `skdpbayes.targets._links`.
+``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.links`.
 Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released before. Two tables
 are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
 ``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from ...targets._links import link_of
+from ...targets.linear.links import link_of
 from .._plan import Plan
 from ..langevin.at_noise import free_shift
 from .sensitivity import free_curvature, joint_multiplier

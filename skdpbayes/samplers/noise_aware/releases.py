@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ...targets import second_moment
-from ...targets._weighted import reweighted, weighted_sums
+from ...targets.linear.weighted import reweighted, weighted_sums
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.parts import mapped, total

@@ -11,7 +11,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.diagnostics import effective_size
 from skdpbayes.samplers.fisher.reference import find_mode
 from skdpbayes.targets import potential_gradient, second_moment
-from skdpbayes.targets._curvature import curvature_bound, loss_and_derivatives
+from skdpbayes.targets.linear.curvature import curvature_bound, loss_and_derivatives
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -10,7 +10,7 @@ from skdpbayes.privacy import Budget, PrivacyCost
 from skdpbayes.privacy.cost import SampledGaussian
 from skdpbayes.samplers import OPS, SGHMC, SGLD, SGNHT, _made_for, sample
 from skdpbayes.targets import mlp_bounds
-from skdpbayes.targets.mlp import make_mlp
+from skdpbayes.targets.network.mlp import make_mlp
 
 BOUNDS = mlp_bounds((20, 16, 3), clip_norm=1.5, prior_precision=1.0)
 SAMPLERS = [SGLD, SGHMC, SGNHT]

@@ -10,11 +10,12 @@ from scipy.stats import norm
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.samplers.mixture import noise_aware
 from skdpbayes.samplers.mixture.conditioned import Conditioned
-from skdpbayes.samplers.mixture.local import Reference, scales_for, statistics_length
+from skdpbayes.samplers.mixture.local import Reference
 from skdpbayes.samplers.mixture.looks import _map_and_covariance, condition, make_look
 from skdpbayes.samplers.mixture.noise_aware import MixturePosterior
+from skdpbayes.samplers.mixture.scales import scales_for, statistics_length
 from skdpbayes.samplers.noise_aware.draws import find_mode
-from skdpbayes.targets.mixture import MixtureModel, unpack_mixture
+from skdpbayes.targets.mixture.target import MixtureModel, unpack_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 

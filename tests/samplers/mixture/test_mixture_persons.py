@@ -10,17 +10,12 @@ from skdpbayes.privacy import Budget, audit_separation
 from skdpbayes.privacy.persons import plan_for_persons
 from skdpbayes.samplers import SGLD, NoiseAware
 from skdpbayes.samplers.mixture import MixtureSampler, looks, noise_aware
-from skdpbayes.samplers.mixture.local import (
-    Reference,
-    Scales,
-    local_features,
-    local_sums,
-    scales_for,
-)
+from skdpbayes.samplers.mixture.local import Reference, local_features, local_sums
 from skdpbayes.samplers.mixture.noise_aware import Rounds
 from skdpbayes.samplers.mixture.plan import STATISTICS_NORM
+from skdpbayes.samplers.mixture.scales import Scales, scales_for
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture import Components, MixtureModel, make_mixture
+from skdpbayes.targets.mixture.target import Components, MixtureModel, make_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 

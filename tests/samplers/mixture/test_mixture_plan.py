@@ -22,7 +22,7 @@ from skdpbayes.samplers import (
 )
 from skdpbayes.samplers.mixture import MixtureSampler
 from skdpbayes.samplers.mixture.path import complete_path
-from skdpbayes.targets.mixture import MixtureModel
+from skdpbayes.targets.mixture.target import MixtureModel
 
 MODEL = MixtureModel(3, 4, "diag", 4.0, 1.0, 4.0, 6.0, 0.5)
 DIFFUSIONS = (SGLD, SGHMC, SGNHT)

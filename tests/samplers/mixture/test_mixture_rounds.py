@@ -14,12 +14,12 @@ from skdpbayes.samplers.mixture.local import (
     local_features,
     local_sums,
     own_moments,
-    scales_for,
 )
 from skdpbayes.samplers.mixture.noise_aware import Rounds
 from skdpbayes.samplers.mixture.rounds import LARGEST_SIZE, release_size
+from skdpbayes.samplers.mixture.scales import scales_for
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture import MixtureModel, make_mixture
+from skdpbayes.targets.mixture.target import MixtureModel, make_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 RELATIONS = ["replace_one", "add_or_remove_one"]

@@ -10,7 +10,7 @@ from skdpbayes.privacy import Budget
 from skdpbayes.samplers import DPMH, SGHMC, SGLD, SGNHT, DPFastMH, sample
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.mixture import MixtureSampler
-from skdpbayes.targets.mixture import MixtureModel, make_mixture, unpack_mixture
+from skdpbayes.targets.mixture.target import MixtureModel, make_mixture, unpack_mixture
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 

@@ -14,7 +14,7 @@ from skdpbayes.samplers.mixture import MixtureSampler
 from skdpbayes.samplers.mixture.plan import Phase
 from skdpbayes.samplers.mixture.start import find_start, merged
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture import Components, MixtureModel, make_mixture
+from skdpbayes.targets.mixture.target import Components, MixtureModel, make_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 

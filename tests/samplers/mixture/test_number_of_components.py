@@ -6,8 +6,9 @@ from scipy.stats import multivariate_normal
 
 from skdpbayes import DPGaussianMixturePosterior
 from skdpbayes.samplers.mixture.choice import merge_closest, parameters_of_component
-from skdpbayes.samplers.mixture.local import Reference, Scales
+from skdpbayes.samplers.mixture.local import Reference
 from skdpbayes.samplers.mixture.looks import Look, log_evidence
+from skdpbayes.samplers.mixture.scales import Scales
 from skdpbayes.samplers.mixture.start import merging_cost, together
 
 FAR = np.array([[-4.0, -2.0], [3.0, -3.0], [1.0, 4.0]])

@@ -11,8 +11,8 @@ from skdpbayes.privacy import AcceptBits, PrivacyCost
 from skdpbayes.samplers.network.choice import UNIT, _below, choose_even
 from skdpbayes.samplers.network.core import release_norm, release_scale
 from skdpbayes.samplers.network.plan import NORMS, SCALES
-from skdpbayes.targets.layers import mlp_size
-from skdpbayes.targets.mlp import make_mlp
+from skdpbayes.targets.network.layers import mlp_size
+from skdpbayes.targets.network.mlp import make_mlp
 
 SIZES = (2, 4, 3)
 MOVED = {"replace_one": 2.0, "add_or_remove_one": 1.0}

@@ -6,8 +6,8 @@ from scipy.special import softmax
 
 from skdpbayes.samplers.network.choice import UNIT
 from skdpbayes.samplers.network.statistics import confidence_sums, norm_sums
-from skdpbayes.targets.layers import layers_of, mlp_size
-from skdpbayes.targets.mlp import make_mlp
+from skdpbayes.targets.network.layers import layers_of, mlp_size
+from skdpbayes.targets.network.mlp import make_mlp
 
 SCALES = np.array([0.1, 0.7, 1.3], dtype=np.float32)
 

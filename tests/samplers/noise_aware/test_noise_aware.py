@@ -17,8 +17,8 @@ from skdpbayes.samplers.noise_aware.curvature import Curvature
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
 from skdpbayes.targets import TargetBounds, second_moment
-from skdpbayes.targets._links import link_of
-from skdpbayes.targets._weighted import record_weights, weighted_sums
+from skdpbayes.targets.linear.links import link_of
+from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
 
 PRIOR_SCALE = 3.0
 

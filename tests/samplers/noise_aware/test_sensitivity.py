@@ -16,7 +16,7 @@ from skdpbayes.samplers.noise_aware.sensitivity import (
     joint_precision_at,
     noise_factor,
 )
-from skdpbayes.targets._links import link_of
+from skdpbayes.targets.linear.links import link_of
 
 SHARES = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 4.0]
 

@@ -12,7 +12,7 @@ from skdpbayes.samplers.noise_aware.curvature import curvature_of
 from skdpbayes.samplers.noise_aware.design import Design, estimate_design, with_constant
 from skdpbayes.samplers.noise_aware.draws import draw, find_mode
 from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate, make_population
-from skdpbayes.targets._links import link_of, slope_matrix
+from skdpbayes.targets.linear.links import link_of, slope_matrix
 
 
 def a_surrogate(rng, length, n_classes=2, variance=400.0, spread=12.0):

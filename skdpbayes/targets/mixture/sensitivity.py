@@ -43,9 +43,9 @@ import math
 
 import numpy as np
 
-from .._compiled import by_dimension, compilable
-from ._mixture_coordinates import product_of, transposed_times
-from ._mixture_model import SPHERICAL, TIED
+from ..._compiled import by_dimension, compilable
+from .coordinates import product_of, transposed_times
+from .model import SPHERICAL, TIED
 
 # All of it is computed in a few operations: far more than they can err by.
 _ROUNDING = 1.0 + 1e-9

@@ -1,15 +1,15 @@
 """Methods of single rows, applied to a table silently, or lazily to each partition of a Dask collection.
 
-    f(X) = (f(X_1), f(X_2), ...)
+f(X) = (f(X_1), f(X_2), ...)
 """
 
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-from ._collections import is_collection
-from ._inputs import plain
-from ._silence import silently
+from .._inputs import plain
+from .._silence import silently
+from .collections import is_collection
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -22,7 +22,7 @@ def in_memory(*columns):
     lazy = [number for number, column in enumerate(columns) if is_collection(column)]
     if not lazy:
         return columns
-    from ._dask.blocks import computed
+    from .dask.blocks import computed
 
     columns = list(columns)
     for number, column in zip(lazy, computed([columns[number] for number in lazy]), strict=True):
@@ -39,7 +39,7 @@ def by_blocks(method: _Method) -> _Method:
         if not is_collection(X):
             with silently():
                 return method(self, X)
-        from ._dask.blocks import map_blocks
+        from .dask.blocks import map_blocks
 
         return map_blocks(partial(method, self), X)
 

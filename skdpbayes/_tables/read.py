@@ -10,9 +10,9 @@ back.
 from contextlib import contextmanager
 from functools import partial
 
-from .._collections import is_collection
 from .._inputs import plain
 from .._silence import silently
+from .collections import is_collection
 from .labels import encode_labels
 from .persons import check_groups, choose_rows
 from .rows import UNLABELLED, Rows, Table, encoded, weighing
@@ -64,7 +64,7 @@ def read_table(
 
 def _read(estimator, X, y, sample_weight, groups, client, validate):
     if is_collection(X):
-        from .._dask.tables import read_collection
+        from .dask.read import read_collection
 
         return read_collection(estimator, X, y, sample_weight, groups, client, validate)
     if client is not None:

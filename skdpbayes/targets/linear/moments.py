@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._silence import silently
-from ._clipping import scale_rows
+from ..._silence import silently
+from .._clipping import scale_rows
 
 # Rows that are handled at once.
 MOMENT_ROWS = 4096

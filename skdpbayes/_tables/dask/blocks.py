@@ -4,9 +4,9 @@ import dask
 import dask.array as da
 import numpy as np
 
-from .._collections import example_of
-from .._silence import silently
-from .tables import blocks_of, in_whole_rows
+from ..._silence import silently
+from ..collections import example_of
+from .read import blocks_of, in_whole_rows
 
 
 def map_blocks(function, X):

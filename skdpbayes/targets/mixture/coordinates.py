@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._compiled import by_dimension, compilable
-from ._mixture_model import SPHERICAL, TIED
-from ._mixture_statistics import HEADER
+from ..._compiled import by_dimension, compilable
+from .model import SPHERICAL, TIED
+from .statistics import HEADER
 
 # Deviations from the reference are cut here: logarithms of ratios, and all others. Nothing overflows then.
 _LARGEST_LOG, _LARGEST = 30.0, 1e6

@@ -1,6 +1,6 @@
 """Validated rows of a table, in this process, and what a fit does with them.
 
-    rows -> labels in numbers, weights of records -> a target
+rows -> labels in numbers, weights of records -> a target
 """
 
 from typing import NamedTuple

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 from dask.sizeof import sizeof
 
-from .._silence import silently
-from ..exceptions import ChangedRowsError
-from ..samplers._machinery.parts import Part, Parts, of_target
+from ..._silence import silently
+from ...exceptions import ChangedRowsError
+from ...samplers._machinery.parts import Part, Parts, of_target
 
 
 class Failed:

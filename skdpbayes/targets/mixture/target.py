@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from .._compiled import compilable
-from .._silence import silently
-from .._typing import MatrixLike
-from ._clipping import clip_rows
-from ._interface import (
+from ..._compiled import compilable
+from ..._silence import silently
+from ..._typing import MatrixLike
+from .._clipping import clip_rows
+from .._interface import (
     go_to_table,
     implements,
     loss_differences,
@@ -40,23 +40,11 @@ from ._interface import (
     pull_back,
     record,
 )
-from ._mixture_coordinates import chain_rule, go_to, place_in, place_size, prior_energy, prior_slope
-from ._mixture_model import (
-    COVARIANCE_TYPES,
-    STATISTICS_NORM,
-    MixtureModel,
-    pack_mixture,
-    unpack_mixture,
-)
-from ._mixture_sensitivity import largest_gradient, largest_gradient_near
-from ._mixture_statistics import (
-    Components,
-    MixtureTable,
-    exponents,
-    read_row,
-    statistics_size,
-)
-from ._rows import read_only
+from .._rows import read_only
+from .coordinates import chain_rule, go_to, place_in, place_size, prior_energy, prior_slope
+from .model import COVARIANCE_TYPES, STATISTICS_NORM, MixtureModel, pack_mixture, unpack_mixture
+from .sensitivity import largest_gradient, largest_gradient_near
+from .statistics import Components, MixtureTable, exponents, read_row, statistics_size
 
 __all__ = [
     "STATISTICS_NORM",
@@ -92,7 +80,7 @@ class MixtureTarget(NamedTuple):
     halved : bool
         Whether that bounds half the distance of two records' gradients, instead of the norm.
     mixing : ndarray of shape (n_components,)
-        ``c`` of `skdpbayes.targets._mixture_sensitivity`.
+        ``c`` of `skdpbayes.targets.mixture.sensitivity`.
     log_weights, means, factors : ndarray
         The reference.
     basis : ndarray of shape (n_components, n_components - 1)

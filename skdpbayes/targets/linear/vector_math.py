@@ -12,7 +12,7 @@ import math
 from numba import types
 from numba.extending import intrinsic
 
-from .._compiled import compilable
+from ..._compiled import compilable
 
 _LOG2_E = 1.0 / math.log(2.0)
 # Cody-Waite: the first part of log 2 has trailing zeros, so that k times it is exact.

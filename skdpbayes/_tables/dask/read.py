@@ -10,17 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
-from .._collections import example_of, is_collection
-from .._estimator.labels import encode_labels, label_set
-from .._estimator.rows import (
-    UNLABELLED,
-    Rows,
-    Table,
-    encoded,
-    weighing,
-)
-from .._inputs import unless_harmless, unquoted
-from ..samplers._machinery.parts import PartsHere
+from ..._inputs import unless_harmless, unquoted
+from ...samplers._machinery.parts import PartsHere
+from ..collections import example_of, is_collection
+from ..labels import encode_labels, label_set
+from ..rows import UNLABELLED, Rows, Table, encoded, weighing
 from .marks import mark_of
 from .parts import DaskParts, Failed, MarkedPart, do_one, raised, says_why
 

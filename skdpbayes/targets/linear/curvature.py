@@ -9,8 +9,8 @@
 
 import numpy as np
 
-from ._links import BinaryLink, SoftmaxLink
-from ._weighted import sum_of_losses, weighted_sums
+from .links import BinaryLink, SoftmaxLink
+from .weighted import sum_of_losses, weighted_sums
 
 
 def loss_and_derivatives(target, theta):

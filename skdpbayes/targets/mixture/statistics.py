@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import compilable
-from ._interface import add_gradient, implements, n_examples, record
+from ..._compiled import compilable
+from .._interface import add_gradient, implements, n_examples, record
 
 # Where the offsets begin.
 HEADER = 2

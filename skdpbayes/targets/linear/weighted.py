@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._silence import silently
-from ._links import slope_matrix
-from ._moments import _blocks
-from ._rows import read_only
+from ..._silence import silently
+from .._rows import read_only
+from .links import slope_matrix
+from .moments import _blocks
 
 
 @silently()

@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .._compiled import compilable
+from ..._compiled import compilable
 
 # Rows and columns whose sums are in registers at once: half of those of AVX2, or of NEON.
 _HEIGHT, _WIDTH = 4, 16

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._silence import silently
-from .._typing import MatrixLike
-from ._bounds import TargetBounds
-from ._clipping import NORMS, clip_rows
-from ._interface import (
+from ..._silence import silently
+from ..._typing import MatrixLike
+from .._bounds import TargetBounds
+from .._clipping import NORMS, clip_rows
+from .._interface import (
     BLOCK,
     add_gradient,
     implements,
@@ -34,16 +34,8 @@ from ._interface import (
     record,
     selected_from,
 )
-from ._rows import (
-    SparseRows,
-    add_weighted,
-    class_numbers,
-    make_rows,
-    project,
-    read_only,
-    rows_of,
-)
-from ._vector_math import log_sum_exp, softmax, subtract_from_sigmoid, subtract_losses
+from .._rows import SparseRows, add_weighted, class_numbers, make_rows, project, read_only, rows_of
+from .vector_math import log_sum_exp, softmax, subtract_from_sigmoid, subtract_losses
 
 
 def _bounds(target):

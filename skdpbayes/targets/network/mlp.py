@@ -33,22 +33,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._compiled import compilable
-from .._silence import silently
-from .._typing import MatrixLike
-from ._bounds import TargetBounds
-from ._clipping import clip_rows
-from ._interface import (
-    ALIGNMENT,
-    add_gradient,
-    implements,
-    in_random_order,
-    n_examples,
-    record,
-)
-from ._rows import class_numbers, read_only
-from ._single_precision import PLAIN, TRANSPOSED, exp, multiply
+from ..._compiled import compilable
+from ..._silence import silently
+from ..._typing import MatrixLike
+from .._bounds import TargetBounds
+from .._clipping import clip_rows
+from .._interface import ALIGNMENT, add_gradient, implements, in_random_order, n_examples, record
+from .._rows import class_numbers, read_only
 from .layers import ROW_NORM, mlp_size
+from .single_precision import PLAIN, TRANSPOSED, exp, multiply
 
 # Records whose gradients are computed at once.
 CHUNK = ALIGNMENT

@@ -1,0 +1,6 @@
+"""Tables: read, validated, labelled and weighed, in memory or in parts elsewhere.
+
+    collections <- rows <- dask <- read, blockwise
+
+`read` is where fits begin, and `blockwise` where methods of single rows do.
+"""

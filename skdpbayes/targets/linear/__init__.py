@@ -1,0 +1,1 @@
+"""Linear models: what is sampled, its rows, weights, moments and curvatures."""

@@ -1,0 +1,1 @@
+"""Networks: layers, and the gradient of each record."""
