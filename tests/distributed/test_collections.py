@@ -32,8 +32,8 @@ dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
 from dask.sizeof import sizeof  # noqa: E402
-from skdpbayes._dask import tables  # noqa: E402
 
+from skdpbayes._tables.dask import read as tables  # noqa: E402
 from skdpbayes._tables.dask.parts import DaskParts, MarkedPart, _name  # noqa: E402
 from skdpbayes._tables.dask.read import blocks_of  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .conditioned import Conditioned
-from .local import UNSCALED, Reference, local_features, normal_points, own_moments, sufficient
-from .scales import Scales
+from .local import Reference, local_features, normal_points, own_moments, sufficient
+from .scales import UNSCALED, Scales
 
 # Simulated rows of a component, and at least for a number of its statistics.
 N_POINTS, _TIMES = 2048, 4

@@ -4,7 +4,7 @@
     S^(1..6)  statistics in the components' own coordinates             the rest, growing 1.6 times each
 
 A record moves statistics in components' own coordinates by at most ``B``, a replaced one by ``sqrt(2) B``,
-whatever the components are (`scales`). One component needs no search but a first look, and more rounds, as its
+whatever the components are (`scales`). One component needs no search but a first look, and more rounds: its
 columns may be correlated in ways that only the next round sees.
 """
 
