@@ -271,11 +271,12 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             columns = X.indices
             X.data = np.clip(X.data, lower[columns], upper[columns])
             X.data *= self.scale_[columns].astype(X.dtype)
+            np.clip(X.data, *self.feature_range, out=X.data)  # Rounding may go beyond.
             return X
         X = np.clip(X, lower, upper)
         X *= self.scale_.astype(X.dtype)
         X += self.min_.astype(X.dtype)
-        return X
+        return np.clip(X, *self.feature_range, out=X)
 
     @by_blocks
     def inverse_transform(self, X: MatrixLike) -> MatrixLike:

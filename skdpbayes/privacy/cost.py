@@ -133,7 +133,7 @@ def gaussian_mu(epsilon, delta):
     with np.errstate(all="ignore"):
         mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
     step = 1e-10
-    while gaussian_epsilon(mu, delta) > epsilon:
+    while gaussian_epsilon(mu * (1.0 + 9e-11), delta) > epsilon:
         mu *= 1.0 - step
         step *= 2.0
     return mu

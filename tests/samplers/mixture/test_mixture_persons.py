@@ -157,7 +157,7 @@ def test_rounds_whose_scales_are_not_acute_cost_a_chain_of_rows():
     )
     assert plan.mu_of_replacing == math.sqrt(2.0) * plan.cost.mu
     obtuse = tuple(s._replace(count=0.1 * s.count) for s in plan.scales)
-    assert type(plan)(**{**vars(plan), "scales": obtuse}).mu_of_replacing == 2.0 * plan.cost.mu
+    assert plan.changed(scales=obtuse).mu_of_replacing == 2.0 * plan.cost.mu
 
 
 def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatch):
