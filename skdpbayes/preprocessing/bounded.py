@@ -199,7 +199,9 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
         low, high = self.feature_range
         scale = (high - low) / (upper - lower)
-        return scale, low - lower * scale
+        moved = low - lower * scale
+        # Bounds that are as symmetric as the range keep zero, whatever rounding says.
+        return scale, np.where(np.abs(moved) <= 4.0 * np.finfo(float).eps * abs(low), 0.0, moved)
 
     def _keeps_zero(self):
         named = [bound for bound in (self.lower, self.upper) if _is_named(bound)]
