@@ -7,7 +7,6 @@ The estimator validates, clips and summarises; plans and samplers do the rest.
 """
 
 import warnings
-from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -26,20 +25,14 @@ from ._estimator.diagnostics import narrowness, shortness, unscaled
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS
 from ._estimator.predictive import log_probabilities
-from ._estimator.targets import logistic_of
 from ._tables.blockwise import by_blocks
 from ._tables.read import read_table
 from ._tables.validation import validate_table
 from ._tables.weights import largest_weight
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Sampler
-from .targets import logistic_bounds, logistic_prior_precision
 from .targets._clipping import clip_rows
-from .targets._elsewhere import logistic_elsewhere
-
-# Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
-LOGIT_SCALE = 2.5
-INTERCEPT_SCALE = 1.25
+from .targets.linear.model import LinearModel
 
 
 class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, BaseEstimator):
@@ -262,39 +255,28 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
 
     # From public quantities
 
-    def _scales(self, n_features):
-        """Return (coefficients' prior scale, intercept's prior scale, constant column)."""
-        given = self.prior_scale
-        scale = LOGIT_SCALE / self._norm(n_features) if given is None else float(given)
-        intercept_scale = INTERCEPT_SCALE if given is None else scale
-        if self.intercept_prior_scale is not None:
-            intercept_scale = float(self.intercept_prior_scale)
+    def _model(self, n_features, n_classes, max_sample_weight=None):
+        """Return the `LinearModel`; weights have a maximum if they are passed."""
+        constant = "equal" if self._sampler().wants_equal_precisions else "short"
         if not self.fit_intercept:
-            return scale, intercept_scale, 0.0
-        if self.intercept_scaling is not None:
-            return scale, intercept_scale, float(self.intercept_scaling)
-        constant = intercept_scale / scale
-        if not self._sampler().wants_equal_precisions:
-            # A larger column would only add noise.
-            constant = min(constant, self._norm(n_features))
-        return scale, intercept_scale, constant
-
-    def _prior_precision(self, n_features, n_classes):
-        return logistic_prior_precision(n_features, n_classes, *self._scales(n_features))
+            constant = 0.0
+        elif self.intercept_scaling is not None:
+            constant = float(self.intercept_scaling)
+        return LinearModel(
+            n_classes=n_classes,
+            n_features=n_features,
+            norm=self._norm(n_features),
+            prior_scale=self.prior_scale,
+            intercept_prior_scale=self.intercept_prior_scale,
+            constant=constant,
+            max_weight=largest_weight(self.class_weight, n_classes, max_sample_weight),
+        )
 
     def _plan(self, n_samples, n_features, n_classes, max_sample_weight=None):
-        bounds = self._bounds(n_features, n_classes, max_sample_weight)
-        return self._make_plan(bounds, self._public_size(n_samples))
+        return self._plan_of(self._model(n_features, n_classes, max_sample_weight), n_samples)
 
-    def _bounds(self, n_features, n_classes, max_sample_weight):
-        constant = self._scales(n_features)[-1]
-        return logistic_bounds(
-            float(np.hypot(self._norm(n_features), constant)),
-            n_classes,
-            self._prior_precision(n_features, n_classes),
-            constant,
-            largest_weight(self.class_weight, n_classes, max_sample_weight),
-        )
+    def _plan_of(self, model, n_samples):
+        return self._make_plan(model.bounds(), self._public_size(n_samples))
 
     # From the table
 
@@ -342,37 +324,22 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         largest = None if sample_weight is None else float(self.max_sample_weight)
         with self._read(X, y, sample_weight, groups, client) as table:
             classes, n_features = table.classes, table.n_features
-            plan = self._plan(table.n_samples, n_features, classes.size, largest)
-            with released_norm(self, plan, table, classes.size, largest) as (model, plan):
-                constant = model._scales(n_features)[-1]
-                target = table.target(
-                    logistic_of,
-                    logistic_elsewhere,
-                    model._norm(n_features),
-                    classes.size,
-                    constant,
-                    model._prior_precision(n_features, classes.size),
-                    plan.bounds.max_weight,
-                )
-                in_blocks = partial(self._in_blocks, n_features=n_features, constant=constant)
-                draws = self._draw(target, plan, in_blocks)
-        mean, scale = draws.mean(axis=0), model._scales(n_features)[0]
-        told = shortness(draws, self.plan_) + narrowness(mean[:, :n_features], scale, self.plan_)
+            model = self._model(n_features, classes.size, largest)
+            plan = self._plan_of(model, table.n_samples)
+            with released_norm(self, plan, table, model, model.at_norm) as (model, plan):
+                draws = self._draw(table.target(model.target, model.remote), plan, model.in_blocks)
+        mean = draws.mean(axis=0)
+        told = shortness(draws, self.plan_) + narrowness(
+            mean[:, :n_features], model.scale, self.plan_
+        )
         for text in told + unscaled(self.released_):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
-        self.data_norm_ = model._norm(n_features)
+        self.data_norm_ = model.norm
         self.posterior_samples_ = draws
         self.coef_ = mean[:, :n_features].copy()
         self.intercept_ = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
         return self
-
-    def _in_blocks(self, values, n_features, constant):
-        """Return rows of sampled coordinates as blocks of coefficients, the intercept last."""
-        values = values.reshape(len(values), -1, n_features + bool(self.fit_intercept))
-        if self.fit_intercept:
-            values[:, :, -1] *= constant
-        return values
 
     # From the draws
 

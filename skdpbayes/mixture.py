@@ -20,13 +20,11 @@ from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
 from ._estimator.norm import released_norm
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
-from ._estimator.targets import mixture_of
 from ._tables.read import read_table
 from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
-from .targets._elsewhere import mixture_elsewhere
 from .targets.mixture.target import MixtureModel, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
@@ -34,6 +32,10 @@ __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 # Prior variance of a component's coordinate, relative to that of a row at the norm bound.
 COVARIANCE_SHARE = 0.1
 _POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+def _target(model, rows):
+    return make_mixture(rows.X, model)
 
 
 class DPGaussianMixturePosterior(
@@ -256,9 +258,9 @@ class DPGaussianMixturePosterior(
     def _sampler(self):
         return MixtureSampler(super()._sampler(), chooses=self.n_components == "auto")
 
-    def _bounds(self, n_features):
+    def _model(self, n_features, norm=None):
         """Return the public numbers of the model, with defaults in place of None."""
-        norm = self._norm(n_features)
+        norm = self._norm(n_features) if norm is None else norm
         degrees, covariance = self.degrees_of_freedom_prior, self.covariance_prior
         if degrees is None:
             degrees = n_features if self.covariance_type in ("tied", "full") else 1
@@ -310,7 +312,7 @@ class DPGaussianMixturePosterior(
         return self._plan(int(n_samples), int(n_features))
 
     def _plan(self, n_samples, n_features):
-        return self._make_plan(self._bounds(n_features), self._public_size(n_samples))
+        return self._make_plan(self._model(n_features), self._public_size(n_samples))
 
     # From the table
 
@@ -356,9 +358,11 @@ class DPGaussianMixturePosterior(
         """
         with self._read(X, y, groups, client, **others) as table:
             plan = self._plan(table.n_samples, table.n_features)
-            with released_norm(self, plan, table) as (fixed, plan):
-                model = fixed._bounds(table.n_features)
-                draws = self._draw(table.target(mixture_of, mixture_elsewhere, model), plan)
+            model = self._model(table.n_features)
+            at_norm = partial(self._model, table.n_features)
+            with released_norm(self, plan, table, model, at_norm) as (model, plan):
+                make, remote = partial(_target, model), partial(mixture_elsewhere, model=model)
+                draws = self._draw(table.target(make, remote), plan)
         posterior = self.released_.get("posterior")
         if posterior is not None:
             model = posterior.model

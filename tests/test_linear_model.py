@@ -236,7 +236,7 @@ def test_a_table_is_never_copied_nor_made_dense(monkeypatch):
         seen["values"] = make_logistic(*args).values
         return make_logistic(*args)
 
-    monkeypatch.setattr("skdpbayes._estimator.targets.make_logistic", spy)
+    monkeypatch.setattr("skdpbayes.targets.linear.model.make_logistic", spy)
     wide = sp.random(2000, 50_000, density=1e-4, random_state=0, format="csr")
     make(n_steps=140).fit(wide, np.arange(2000) % 2)
     assert np.shares_memory(seen["values"], wide.data)

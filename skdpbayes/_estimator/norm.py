@@ -7,7 +7,6 @@ as a ``mu``, so that the total cost does not depend on the norm. The idea is due
 and Ramaswamy (2021).
 """
 
-import copy
 import math
 from contextlib import contextmanager
 
@@ -19,7 +18,7 @@ from ..privacy.vouchers import vouchers
 from ..random import separate_generator
 from ..samplers._plan import NormRelease
 from ..samplers._resources import check_plan
-from ..targets._clipping import NORMS, row_norms
+from ..targets._clipping import NORMS, checked_norm, row_norms
 
 # Share of the squared mu.
 SHARE = 0.02
@@ -83,25 +82,24 @@ def _rest(budget, choice):
 
 
 @contextmanager
-def released_norm(estimator, plan, table, *sizes):
-    """Charge a plan, release its norm, and yield the estimator and the plan at that norm.
+def released_norm(estimator, plan, table, model, at_norm):
+    """Charge a plan, release its norm, and yield the model and the plan at that norm.
 
-    Without a norm to release, both are yielded as they are. ``sizes`` are the arguments of the estimator's
-    ``_bounds`` after the number of columns.
+    Without a norm to release, both are yielded as they are. ``at_norm`` maps a norm to a model.
     """
     if plan.norm is None:
-        yield estimator, plan
+        yield model, plan
         return
     check_plan(plan)
     generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:
-        fixed = copy.copy(estimator)
-        fixed.data_norm = _draw_norm(plan.norm, table, estimator, generator)
+        model = at_norm(
+            checked_norm(_draw_norm(plan.norm, table, estimator, generator), "data_norm")
+        )
         with vouchers([(estimator, plan.cost)]):
-            bounds = fixed._bounds(table.n_features, *sizes)
-            path = fixed._plan_of_budget(bounds, plan.n_samples)(plan.budget)
-            yield fixed, _at_norm(path, plan)
+            path = estimator._plan_of_budget(model.bounds(), plan.n_samples)(plan.budget)
+            yield model, _at_norm(path, plan)
     except BaseException:
         reservations.close("failed")
         raise

@@ -56,9 +56,9 @@ class Table:
         """Return what a function of `Rows` computes: a sum of integers over records."""
         return function(self.rows, *args)
 
-    def target(self, make, elsewhere, *args):
-        """Return the target that ``make`` builds from `Rows`; tables elsewhere use ``elsewhere``."""
-        return make(self.rows, *args)
+    def target(self, make, remote):
+        """Return the target that ``make`` builds from `Rows`; tables elsewhere use ``remote``, too."""
+        return make(self.rows)
 
 
 def weighing(estimator, sample_weight):

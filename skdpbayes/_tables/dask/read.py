@@ -48,13 +48,13 @@ class TableElsewhere(Table):
         """Return the sum over parts of what a function of `Rows` computes: a sum of integers over records."""
         return self.parts.count(function, *args)
 
-    def target(self, make, elsewhere, *args):
-        """Return the target that ``elsewhere`` makes from the targets that ``make`` builds on the parts."""
-        made = self.parts.kept(make, *args)
+    def target(self, make, remote):
+        """Return what ``remote`` makes of the address of the targets that ``make`` builds on the parts."""
+        made = self.parts.kept(make)
         # The rows from which targets were built can be released.
         self.__exit__()
         self.parts = made.__enter__()
-        return elsewhere(made.address, self.n_samples, *args)
+        return remote(made.address, self.n_samples)
 
 
 def read_collection(estimator, X, y, sample_weight, groups, client, validate):

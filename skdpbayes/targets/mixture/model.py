@@ -47,6 +47,10 @@ class MixtureModel(NamedTuple):
     degrees_of_freedom: float
     covariance: float
 
+    def bounds(self) -> Self:
+        """Return what plans may know: all of it."""
+        return self
+
     def checked(self) -> Self:
         """Return self, or raise a ValueError that names what is out of range."""
         if self.covariance_type not in COVARIANCE_TYPES:

@@ -67,7 +67,7 @@ def _ask(target, theta, selection, count, out):
     answered = np.zeros(1, np.int64)
     call_address(target.address, (*place, out.ctypes.data, out.size, answered.ctypes.data))
     if answered[0] != 1:
-        raise RuntimeError("whom a target asks was interrupted.")
+        raise RuntimeError("a sum over rows elsewhere was interrupted.")
 
 
 for _target in (LogisticElsewhere, MixtureTableElsewhere):

@@ -1,0 +1,123 @@
+"""A linear model with its prior and its public numbers, before any record is read.
+
+    p(theta | data) ~ prod_i p(y_i | x_i . beta + b)^w_i  N(beta; 0, s^2 I)  N(b; 0, s_0^2),    |x_i| <= R
+
+By default ``s`` is such that logits of rows of norm ``R`` have a prior deviation of 2.5, and the coordinate
+``b / c`` of the intercept has the precision of the others, unless the constant ``c`` would exceed ``R``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from .._bounds import TargetBounds
+from .._remote import logistic_elsewhere
+from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
+
+# Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
+LOGIT_SCALE = 2.5
+INTERCEPT_SCALE = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearModel:
+    """A classifier whose logits are linear: what an estimator makes, and plans and tables need.
+
+    Parameters
+    ----------
+    n_classes : int
+        2 has one logit, that of the second class; more have one each.
+    n_features : int
+    norm : float
+        ``R``, to which rows are clipped.
+    prior_scale : float or None, default=None
+        ``s``; None is ``2.5 / norm``.
+    intercept_prior_scale : float or None, default=None
+        ``s_0``; None is ``s``, or 1.25 if that is not given either.
+    constant : float or {"short", "equal"}, default="short"
+        ``c``, the constant column; 0 is no intercept. "equal" gives all coordinates one precision, and
+        "short" as well where it is no longer than ``norm``.
+    max_weight : float or None, default=None
+        Public maximum of the records' weights; None if all weights are 1.
+    """
+
+    n_classes: int
+    n_features: int
+    norm: float
+    prior_scale: float | None = None
+    intercept_prior_scale: float | None = None
+    constant: float | Literal["short", "equal"] = "short"
+    max_weight: float | None = None
+
+    @property
+    def scale(self) -> float:
+        """Prior deviation of a coefficient."""
+        return LOGIT_SCALE / self.norm if self.prior_scale is None else float(self.prior_scale)
+
+    @property
+    def intercept_scale(self) -> float:
+        """Prior deviation of an intercept."""
+        if self.intercept_prior_scale is not None:
+            return float(self.intercept_prior_scale)
+        return INTERCEPT_SCALE if self.prior_scale is None else self.scale
+
+    @property
+    def column(self) -> float:
+        """The constant column, 0 for none."""
+        if not isinstance(self.constant, str):
+            return float(self.constant)
+        equal = self.intercept_scale / self.scale
+        # A larger column would only add noise.
+        return min(equal, self.norm) if self.constant == "short" else equal
+
+    @property
+    def prior_precision(self) -> np.ndarray:
+        """Precisions of all sampled coordinates."""
+        return logistic_prior_precision(
+            self.n_features, self.n_classes, self.scale, self.intercept_scale, self.column
+        )
+
+    def at_norm(self, norm: float) -> Self:
+        """Return the model of rows that are clipped to another norm."""
+        return replace(self, norm=norm)
+
+    def bounds(self) -> TargetBounds:
+        """Return what plans may know; raises a ValueError if a number is out of range."""
+        norm = float(np.hypot(self.norm, self.column))
+        return logistic_bounds(
+            norm, self.n_classes, self.prior_precision, self.column, self.max_weight
+        )
+
+    def target(self, rows: Any) -> Any:
+        """Return the target of rows, which have ``X``, ``labels`` and ``weights``."""
+        return make_logistic(
+            rows.X,
+            rows.labels,
+            self.norm,
+            self.n_classes,
+            self.column,
+            self.prior_precision,
+            rows.weights,
+            self.max_weight,
+        )
+
+    def remote(self, address: int, count: int) -> Any:
+        """Return what stands for targets of rows elsewhere."""
+        return logistic_elsewhere(
+            address,
+            count,
+            self.norm,
+            self.n_classes,
+            self.column,
+            self.prior_precision,
+            self.max_weight,
+        )
+
+    def in_blocks(self, draws: np.ndarray) -> np.ndarray:
+        """Return sampled coordinates as blocks of coefficients, the intercept last if there is one."""
+        has_intercept = self.column > 0
+        draws = draws.reshape(len(draws), -1, self.n_features + has_intercept)
+        if has_intercept:
+            draws[:, :, -1] *= self.column
+        return draws
