@@ -7,6 +7,7 @@
 The order of the components is arbitrary, so the draws of a chain are relabelled after sampling.
 """
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -25,7 +26,8 @@ from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
-from .targets.mixture.target import MixtureModel, unpack_mixture
+from .targets._remote import mixture_elsewhere
+from .targets.mixture.target import MixtureModel, make_mixture, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 
