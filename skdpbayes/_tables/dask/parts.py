@@ -119,7 +119,8 @@ def _size_of(part):
 
 def _name(function):
     """Return a name for a task: it is visible, does not reveal arguments, and is unique among clients."""
-    return f"{function.__name__.strip('_')}-{uuid4().hex}"
+    named = getattr(function, "func", function)  # Of a partial.
+    return f"{named.__name__.strip('_')}-{uuid4().hex}"
 
 
 def _groups(client, futures):
