@@ -11,38 +11,110 @@ among several cores by one loop, compiled once for all entries.
 Addresses own nothing. The memory of `laid_out` keeps a target alive, and a job is its caller's.
 """
 
+import ast
 import ctypes
 import hashlib
-from functools import cache
+import sys
+from contextlib import suppress
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
-from numba import cfunc, njit, prange, typeof, types
+from numba import njit, prange, typeof, types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from ..._compiled import WORD, call_address, compiled
+from ..._compiled import WORD, call_address
 from ...targets import n_examples
 
+_OPTIONS = {"error_model": "numpy"}
+_ROOT = Path(__file__).parents[2]
 _PACKAGE = __name__.partition(".")[0]
+
+
+def _sources(root):
+    """Return the files that end up in compiled cores."""
+    # Of the theorems' room, what compiled code takes its constants from.
+    files = [root / "_compiled.py", root / "privacy" / "floating_point.py"]
+    for folder in ("samplers", "targets"):
+        files += sorted((root / folder).rglob("*.py"))
+    return files
+
+
+def _hash(texts):
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(hashlib.sha256(text).digest())
+    return digest.hexdigest()[:16]
+
+
+_FILES = _sources(_ROOT)
+_AS_IMPORTED = _hash(path.read_bytes() for path in _FILES)
 
 
 @cache
 def _fingerprint():
-    """Return a hash of the sources that end up in compiled cores."""
-    digest = hashlib.sha256()
-    for path in _sources(Path(__file__).parents[2]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    """Return a hash of the code that ends up in compiled cores."""
+    # Parsing takes a tenth of a process's first fit, so what the same bytes have given is kept.
+    name = f"sources-{_AS_IMPORTED}.{sys.implementation.cache_tag}"
+    kept = IndexDataCacheFile(FunctionCache(_sources).cache_path, name, _AS_IMPORTED)
+    found = kept.load("code")
+    if found is None:
+        found = _hash_of_code(_ROOT, _AS_IMPORTED)
+        with suppress(OSError):
+            kept.save("code", found)
+    return found
 
 
-def _sources(root):
-    # Of the theorems' room, what compiled code takes its constants from.
-    yield from (root / "_compiled.py", root / "privacy" / "floating_point.py")
-    for folder in ("samplers", "targets"):
-        yield from sorted((root / folder).rglob("*.py"))
+def _hash_of_code(root, as_imported):
+    """Return a hash of what files say to Python, and of where they are.
+
+    If they have changed since the package was imported, the hash of what was imported stands for it.
+    """
+    paths = _sources(root)
+    texts = [path.read_bytes() for path in paths]
+    if _hash(texts) != as_imported:
+        return as_imported
+    names = (path.relative_to(root).as_posix() for path in paths)
+    return _hash(f"{name} {_code(text)}".encode() for name, text in zip(names, texts, strict=True))
+
+
+def _code(text):
+    """Return a module's syntax tree without docstrings, written out without the places of its lines."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
+
+
+class _Cache(FunctionCache):
+    """numba's cache of a function, filed under the code of this package.
+
+    numba looks at the text of the function's own file and at the line where it begins, and not at what the
+    function calls. That remains enough for a file of the user's, as far as it goes.
+    """
+
+    def __init__(self, function):
+        super().__init__(function)
+        name, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        if Path(function.__code__.co_filename) in _FILES:
+            name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
+            stamp = _fingerprint()
+        self._cache_file = IndexDataCacheFile(self.cache_path, f"{name}-{_fingerprint()}", stamp)
+
+
+def _keep(made, function):
+    """Let a compiled function be kept on disk, if there is a folder to write to."""
+    with suppress(RuntimeError):
+        made._cache = _Cache(function)
+    return made
 
 
 def _is_ours(target):
@@ -52,9 +124,8 @@ def _is_ours(target):
 class CompiledCore:
     """A compiled function of a target: cached on disk for this package's targets only.
 
-    numba looks at a core's own file to tell whether its cache is stale, and not at the files of what
-    the core calls. A cached core is therefore filed under a hash of all sources. A target of the
-    user's may change without this package noticing, so it is compiled once per process.
+    It is filed under a hash of the code of all samplers and targets; comments and docstrings do not count. A
+    target of the user's may change without this package noticing, so it is compiled once per process.
 
     Parameters
     ----------
@@ -63,9 +134,12 @@ class CompiledCore:
     """
 
     def __init__(self, function):
-        self._fresh = njit(error_model="numpy", nogil=True)(function)
-        function.__qualname__ += f"_{_fingerprint()}"
-        self._cached = compiled(function)
+        self._fresh = njit(**_OPTIONS, nogil=True)(function)
+
+    @cached_property
+    def _cached(self):
+        function = self._fresh.py_func
+        return _keep(njit(**_OPTIONS, nogil=True)(function), function)
 
     def __call__(self, target, *args):
         return (self._cached if _is_ours(target) else self._fresh)(target, *args)
@@ -95,7 +169,6 @@ class Entry:
         self._compiled = {}
 
     def __call__(self, function):
-        function.__qualname__ += f"_{_fingerprint()}"
         self._function = function
         return self
 
@@ -112,13 +185,11 @@ class Entry:
 
 
 def _compiled_callback(signature, function, cached, **options):
-    options["error_model"] = "numpy"
+    made = CFunc(function, normalize_signature(signature), {}, {**_OPTIONS, **options})
     if cached:
-        try:
-            return cfunc(signature, cache=True, **options)(function)
-        except RuntimeError:  # There is no folder that numba may write to.
-            pass
-    return cfunc(signature, **options)(function)
+        _keep(made, function)
+    made.compile()
+    return made
 
 
 @intrinsic
@@ -228,7 +299,7 @@ def several_cores():
     return _loops[0].address
 
 
-@njit(error_model="numpy")
+@njit(**_OPTIONS)
 def do_parts(entry, target, job, n_parts, loop):
     """Have all parts of a job done, by the loop at an address, or one after the other if that is zero."""
     if entry == 0:

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
+from numba.core.caching import CacheImpl
 from sklearn.datasets import make_classification
 
 import skdpbayes
@@ -250,13 +251,8 @@ def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
 
 
 def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
-    def no_locator(*args, cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr("skdpbayes._compiled.njit", no_locator)
-    monkeypatch.setattr(linking, "njit", no_locator)
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
     core = linking.CompiledCore(lambda target: target + 1)
     assert core(1) == 2
     assert core._cached(1) == 2
+    assert core._cached.stats.cache_path is None

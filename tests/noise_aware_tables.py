@@ -1,0 +1,22 @@
+"""Tables and plans for the tests of noise-aware posteriors."""
+
+import numpy as np
+from scipy.special import expit
+
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import NoiseAware
+
+PRIOR_SCALE = 3.0
+
+
+def unit_rows(rng, n, d):
+    rows = rng.normal(size=(n, d))
+    return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def labels_of(rng, rows, theta):
+    return (rng.random(len(rows)) < expit(rows @ theta)).astype(int)
+
+
+def a_plan(bounds, n, epsilon=1.0, relation="replace_one", n_draws=None):
+    return NoiseAware().plan(bounds, n, Budget(epsilon, 1e-6, relation), n_draws=n_draws)

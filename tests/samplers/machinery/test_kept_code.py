@@ -1,0 +1,117 @@
+"""Compiled code is kept as long as the code it was made of, and no longer."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skdpbayes
+from skdpbayes.samplers._machinery import linking
+
+PACKAGE = Path(skdpbayes.__file__).parent
+LINKING = "samplers/_machinery/linking.py"
+
+
+_no_caches = shutil.ignore_patterns("__pycache__")
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package, to be edited."""
+    return Path(shutil.copytree(PACKAGE, tmp_path / "skdpbayes", ignore=_no_caches))
+
+
+def replace(package, path, old, new):
+    file = package / path
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def fingerprint(package):
+    files = (path.read_bytes() for path in linking._sources(package))
+    return linking._hash_of_code(package, linking._hash(files))
+
+
+@pytest.fixture(scope="module")
+def before():
+    return fingerprint(PACKAGE)
+
+
+WORDS = [
+    ('"""', '"""Other words.\n\n'),  # In the module's docstring, and all lines move.
+    ("import ctypes\n", "import ctypes  # A comment\n# and another\n\n\n"),
+    ('    """Return a target\'s number of records."""', '    """How many."""\n\n'),
+    ('    """Return a target\'s number of records."""\n', ""),
+    ('    """A compiled function of a target:', '    """What is compiled:'),
+]
+
+
+@pytest.mark.parametrize("old, new", WORDS)
+def test_words_and_lines_are_not_code(package, before, old, new):
+    replace(package, LINKING, old, new)
+    assert fingerprint(package) == before
+
+
+def test_a_module_of_words_alone_is_hashed(package, before):
+    (package / "samplers" / "_empty.py").write_text('"""Words."""\n')
+    assert fingerprint(package) != before  # There is one file more.
+
+
+CODE = [
+    ("_compiled.py", "ir.IntType(64)", "ir.IntType(32)"),
+    ("samplers/_machinery/linking.py", "done != n_parts", "done < n_parts"),
+    ("samplers/_machinery/linking.py", '"an entry takes', '"an Entry takes'),
+    ("targets/__init__.py", '"""\n', '"""\n"""A string that is no docstring."""\n'),
+]
+
+
+@pytest.mark.parametrize("path, old, new", CODE)
+def test_a_change_of_the_code_is_one_of_the_hash(package, before, path, old, new):
+    replace(package, path, old, new)
+    assert fingerprint(package) != before
+
+
+def test_a_file_in_another_place_is_another_hash(package, before):
+    (package / LINKING).rename(package / "samplers" / "_machinery" / "links.py")
+    assert fingerprint(package) != before
+
+
+def test_files_that_changed_after_the_import_do_not_stand_for_what_was_imported(package):
+    imported = linking._hash(path.read_bytes() for path in linking._sources(package))
+    replace(package, LINKING, "done != n_parts", "done < n_parts")
+    assert linking._hash_of_code(package, imported) == imported
+    assert fingerprint(package) != imported
+
+
+SCRIPT = """
+import numpy as np
+from skdpbayes.samplers._machinery import linking
+from skdpbayes.targets import make_logistic
+
+X, y = np.ones((3, 2)), np.array([0.0, 1.0, 1.0])
+assert linking.count_examples(make_logistic(X, y, 1.0, 2, 0.0, np.ones(2))) == 3
+stats = linking._lay_out._cached.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_it(package):
+    def hits_and_misses():
+        places = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package / "kept")}
+        command = [sys.executable, "-c", SCRIPT]
+        done = subprocess.run(
+            command, env=os.environ | places, cwd=package.parent, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert hits_and_misses() == ["0", "1"]
+    replace(package, LINKING, '"""', '"""Other words.\n\n')
+    replace(package, "targets/logistic.py", '"""', '"""Other words.\n\n')
+    assert hits_and_misses() == ["1", "0"]
+    replace(package, "_compiled.py", '"nogil": True', '"nogil": 1')
+    assert hits_and_misses() == ["0", "1"]
