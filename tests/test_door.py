@@ -230,7 +230,7 @@ def network_target(table, _):
 
 
 def mixture_target(table, _):
-    model = mixture()._bounds(3)
+    model = mixture()._model(3)
     return targets.make_mixture(table, model)
 
 

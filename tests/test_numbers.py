@@ -38,8 +38,8 @@ PRIVATE = {
         Logistic(), {"data_norm": [1.0]}, epsilon=epsilon
     ).privacy_plan(100),
     "budget": lambda epsilon: (
-        Logistic()._bounds(5, 2, None)
-        and SGLD().plan(Logistic()._bounds(5, 2, None), 100, Budget(epsilon, 1e-5))
+        Logistic()._model(5, 2).bounds()
+        and SGLD().plan(Logistic()._model(5, 2).bounds(), 100, Budget(epsilon, 1e-5))
     ),
 }
 

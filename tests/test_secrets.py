@@ -218,7 +218,7 @@ PARTS = {
         Y,
     ),
     "rows of make_mixture": (
-        lambda X: targets.make_mixture(X, DPGaussianMixturePosterior()._bounds(2)),
+        lambda X: targets.make_mixture(X, DPGaussianMixturePosterior()._model(2)),
         X,
     ),
 }
