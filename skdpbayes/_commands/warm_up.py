@@ -79,6 +79,5 @@ def add_arguments(parser):
 
 def run(options):
     """Compile the code that the options ask for."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         warm_up(options.estimators, options.all)

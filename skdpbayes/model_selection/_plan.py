@@ -108,9 +108,9 @@ class SelectionPlan(NamedTuple):
             "pays if": "the best candidate beats your first choice by more than that, and by more than a fit "
             f"loses with epsilon = {self.fit_epsilon:.3g} instead of {self.budget.epsilon:g}",
         }
-        lines |= {"warning" + " " * i: text for i, text in enumerate(self.warnings)}
+        told = [*lines.items(), *(("warning", text) for text in self.warnings)]
         width = max(map(len, lines))
-        return "Selection plan\n" + "\n".join(f"  {k:<{width}}  {v}" for k, v in lines.items())
+        return "Selection plan\n" + "\n".join(f"  {k:<{width}}  {v}" for k, v in told)
 
 
 @lru_cache(maxsize=256)

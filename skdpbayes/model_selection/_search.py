@@ -10,7 +10,6 @@ The split of the rows, the number of runs and the candidates do not depend on th
 """
 
 import warnings
-from contextlib import contextmanager
 from itertools import chain
 from numbers import Real
 from typing import Any, Self
@@ -285,14 +284,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)  # Proposition 43.
-        with _without_warnings():
+        with warnings.catch_warnings(action="ignore"):  # Those of candidates could be counted.
             # Proposition 43.
             candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
         seeded = self._has_seeds() or any(has_seeds(candidate) for _, candidate in candidates)
         if self.random_state is None and seeded:
             announce_seed()
         parts = self._parts(_num_samples(X), plan, generator)
-        with _without_warnings():
+        with warnings.catch_warnings(action="ignore"):
             for _, candidate in candidates:
                 check_candidate(candidate, plan, self._scorer(), X, y, parts)
         for text in plan.warnings:
@@ -379,7 +378,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         fit, score = plan.costs_of_run
         with (
             vouchers([(spending_step(candidate), fit), (scorer, score)]),
-            _without_warnings(),
+            warnings.catch_warnings(action="ignore"),
         ):
             try:
                 candidate.fit(parts[0], targets[0])
@@ -431,11 +430,3 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.scorer_(self.best_estimator_, X, y)
-
-
-@contextmanager
-def _without_warnings():
-    """Show no warnings of candidates, which could be counted."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

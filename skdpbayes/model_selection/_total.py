@@ -199,7 +199,7 @@ def _spent(step):
     """Return the costs of a fitted step, or of all steps inside it."""
     if hasattr(step, "privacy_cost_"):
         cost = step.privacy_cost_
-        return [] if cost == PrivacyCost(cost.neighboring_relation) else [cost]
+        return [] if cost.is_zero else [cost]
     held = getattr(step, "transformers_", None) or children(step) or []
     return [cost for _, one, *_ in held for cost in _spent(one)]
 

@@ -73,8 +73,8 @@ def rehearse(step, X, y=None, params=None, fixed=()):
     """
     if y is not None and not is_collection(X):
         check_consistent_length(X, y)
-    with warnings.catch_warnings(), without_releases():
-        warnings.simplefilter("ignore")  # The fit itself shows them.
+    # The fit itself shows warnings.
+    with warnings.catch_warnings(action="ignore"), without_releases():
         return _rehearse(step, X, y, params or {}, frozenset(fixed), "")
 
 
@@ -150,7 +150,7 @@ def _rehearse_branches(step, X, y, fixed, path):
 
 def _refuse_cells(step, X):
     """Raise what a step would say of cells of columns, whose number is not known."""
-    if not (type(step).__module__.startswith(("sklearn.", "skdpbayes."))):
+    if not type(step).__module__.startswith(("sklearn.", "skdpbayes.")):
         return
     takes = get_tags(step)
     reads_numbers = not (
@@ -195,9 +195,8 @@ def _transformed(step, X, y, params):
 
 def _fit_transform(step, X, y, params):
     if not type(step).__module__.startswith("skdpbayes."):
-        X = _copied(
-            X
-        )  # The step may work in place, and the fit itself is to find the rows as they are.
+        # The step may work in place, and the fit itself is to find the rows as they are.
+        X = _copied(X)
     if hasattr(step, "fit_transform"):
         return step.fit_transform(X, y, **params)
     return step.fit(X, y, **params).transform(X)

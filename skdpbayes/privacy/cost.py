@@ -205,6 +205,11 @@ class PrivacyCost:
         return self.sampled + self.counted + self.bits + self.pure + self.selected
 
     @property
+    def is_zero(self) -> bool:
+        """Whether nothing is revealed."""
+        return self == PrivacyCost(self.neighboring_relation)
+
+    @property
     def is_nothing(self) -> bool:
         """Whether the cost is infinite, so that nothing is claimed."""
         return math.isinf(self.mu) or math.isinf(self.rho)

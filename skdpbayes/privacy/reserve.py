@@ -10,7 +10,6 @@ from itertools import chain
 
 from ..exceptions import LedgerOutOfReachError
 from .budget import check_ceiling
-from .cost import PrivacyCost
 from .ledger import PrivacyLedger, _active
 from .ledger_memory import Charge, Reservations
 from .ledger_processes import announced_by_ancestors, out_of_reach
@@ -41,7 +40,7 @@ def reserve(plan, estimator=None):
     if (voucher := take_voucher(estimator)) is not None:
         voucher.redeem(plan)
         return reservations
-    if plan.cost == PrivacyCost(plan.cost.neighboring_relation):
+    if plan.cost.is_zero:
         return reservations
     refuse_in_rehearsal(plan)
     check_surroundings(plan, depth=2)
