@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from skdpbayes import (
     DPBayesianLogisticRegression,
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
+    samplers,
 )
+from skdpbayes.samplers import resolve_sampler
+from skdpbayes.samplers._registry import samplers_by_name
 
 ROOT = Path(skdpbayes.__file__).parent
 # What plans may know of targets: public bounds, sizes and constants.
@@ -129,6 +133,73 @@ def test_rooms_know_only_what_is_below_them(room, unknown):
     for path in files(room):
         for module, _ in imports_of(path)[0]:
             assert module.split(".")[1] not in unknown, f"{path.name} imports {module}"
+
+
+# Where samplers may be named: the exports, the choice among them, an estimator's default, and what another
+# sampler is built on or compares itself with.
+NAMED = {
+    "samplers/__init__.py": None,
+    "samplers/auto.py": None,
+    "neural_network.py": {"sghmc"},
+    "samplers/fisher/sampler.py": {"SGHMC"},
+    "samplers/metropolis/sampler.py": {"SGHMC"},
+}
+
+
+def words_of(path):
+    """Yield the names and the words of strings in a file's code, docstrings left out."""
+    tree, documentation = ast.parse(path.read_text()), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            documentation.add(node.body[0].value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name
+        elif isinstance(getattr(node, "value", None), str) and node not in documentation:
+            yield from re.findall(r"\w+", node.value)
+
+
+def families():
+    """Return {folder of samplers: classes and names of the samplers there}."""
+    found = {}
+    for name, kind in samplers_by_name().items():
+        folder = kind.__module__.split(".")[2]
+        classes = {own.__name__ for own in kind.__mro__ if f".{folder}." in own.__module__}
+        if folder != "auto":
+            found.setdefault(folder, set()).update({name, *classes})
+    return found
+
+
+def test_a_sampler_is_named_in_its_own_folder_only():
+    """What others ask of it, its attributes say."""
+    strangers = set()
+    for folder, names in families().items():
+        for path in files("."):
+            place = path.relative_to(ROOT).as_posix()
+            allowed = NAMED.get(place, set())
+            if place.startswith(f"samplers/{folder}/") or allowed is None:
+                continue
+            # A folder's name may be a word of a path or an import, as noise_aware is.
+            found = names & set(words_of(path)) - allowed
+            strangers |= {f"{name} in {place}" for name in found}
+    assert len(families()) >= 5 and strangers == set()
+
+
+def test_a_name_is_that_of_one_exported_class():
+    for name, kind in samplers_by_name().items():
+        assert type(resolve_sampler(name)) is kind and getattr(samplers, kind.__name__) is kind
+    exported = {
+        kind
+        for kind in map(vars(samplers).get, samplers.__all__)
+        if inspect.isclass(kind) and issubclass(kind, samplers.Sampler)
+    }
+    assert exported - {samplers.Sampler} == set(samplers_by_name().values())
 
 
 @pytest.mark.parametrize(

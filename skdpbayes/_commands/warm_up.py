@@ -9,20 +9,20 @@ import warnings
 
 import numpy as np
 
-from ..samplers import cache_folder, resolve_sampler
+from ..samplers import cache_folder
+from ..samplers._registry import samplers_by_name
+from ..samplers.auto import CHAINS, Auto
 from ._estimators import ESTIMATORS
 
 _SHAPE = (6000, 60)
-_WALKS = ("dp_mh", "dp_fast_mh", "penalty", "dp_fast_mh_gaussian")
-_CHAINS = ("sgld", "sghmc", "sgnht")
 
 
 def _usual():
     """Yield (name of the estimator, number of classes, parameters) of the most common fits."""
-    # "auto" uses these if there are too many coefficients for "noise_aware", which compiles nothing.
-    for sampler in ("sgfs", "sghmc"):
+    # A posterior given statistics, the default for few coefficients, compiles nothing.
+    for kind in CHAINS:
         for n_classes in (2, 3):
-            yield "logistic", n_classes, {"sampler": sampler}
+            yield "logistic", n_classes, {"sampler": kind.name}
     for kind in ("diag", "full"):
         yield "mixture", 0, {"covariance_type": kind, "n_steps": "auto"}
     yield "network", 2, {"hidden_layer_sizes": (8,)}
@@ -30,15 +30,21 @@ def _usual():
 
 def _others():
     """Yield the same for all other samplers, for more classes, and for batches."""
-    for sampler in ("sgld", "sgnht", "ops", "bbb", *_WALKS):
-        for n_classes in (2, 3):
-            yield "logistic", n_classes, {"sampler": sampler}
-    for sampler in (*_CHAINS, "bbb"):
-        yield "logistic", 2, {"sampler": resolve_sampler(sampler).set_params(batch_size=100)}
-        yield "network", 2, {"sampler": sampler}
-    for sampler in (*_CHAINS, *_WALKS):
-        for kind in ("diag", "full"):
-            yield "mixture", 0, {"sampler": sampler, "covariance_type": kind}
+    compiled = [
+        kind
+        for kind in samplers_by_name().values()
+        if kind is not Auto and kind.mechanism != "statistics"
+    ]
+    for kind in compiled:
+        if kind not in CHAINS:
+            for n_classes in (2, 3):
+                yield "logistic", n_classes, {"sampler": kind.name}
+        if "network" in kind.targets:
+            yield "logistic", 2, {"sampler": kind().set_params(batch_size=100)}
+            yield "network", 2, {"sampler": kind.name}
+        if "mixture" in kind.targets:
+            for shape in ("diag", "full"):
+                yield "mixture", 0, {"sampler": kind.name, "covariance_type": shape}
 
 
 def warm_up(names, everything):

@@ -63,7 +63,8 @@ def shortness(draws, plan):
     if size >= wanted:
         return ()
     longer = math.ceil(plan.n_steps * wanted / size)
-    other = "" if plan.name == "sgfs" else ", or use sampler='auto', which needs fewer steps"
+    whitened = getattr(plan.sampler, "is_whitened", False)
+    other = "" if whitened else ", or use sampler='auto', which needs fewer steps"
     return (
         f"in the coordinate that mixes slowest, the {n_draws} draws are worth about {size:.0f} independent "
         f"ones, fewer than {wanted}: set n_steps={longer:,} or more instead of {plan.n_steps:,}{other}.",

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from .._checks import check_level
+from ..samplers._registry import names_where
 
 # Number of draws that intervals are computed from, if new ones are free.
 _FEW = 400
@@ -34,10 +35,10 @@ def interval_ends(estimator, level, draws):
     """
     check_level(level)
     if not estimator.plan_.is_calibrated:
+        calibrated = names_where(lambda sampler: sampler.is_calibrated)
         warnings.warn(
             f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
-            "coverage of intervals may be below or above their level. Use sampler='noise_aware', for up to "
-            "200 coefficients.",
+            f"coverage of intervals may be below or above their level. Draws of {calibrated} are.",
             UserWarning,
             stacklevel=3,
         )

@@ -100,13 +100,15 @@ class Budget(NamedTuple):
         check_relation(self.neighboring_relation, persons=persons)
         return self._replace(epsilon=float(self.epsilon), delta=float(self.delta))
 
-    def checked_gaussian(self, name: str) -> Self:
+    def checked_gaussian(self, name: str, others: str = "") -> Self:
         """Return self, or raise a ValueError where delta is 0, which Gaussian noise cannot give."""
         if self.delta == 0 and self.is_private:
+            instead = others and (
+                f", or take another sampler ({others}), which mixtures and networks do not have at delta=0"
+            )
             raise ValueError(
                 f"delta=0 asks for pure differential privacy, and {name} adds Gaussian noise, which has "
-                "none: give a delta in (0, 1), e.g. delta=None for the default, or take sampler='dp_mh' or "
-                "'dp_fast_mh', which mixtures and networks do not have at delta=0."
+                f"none: give a delta in (0, 1), e.g. delta=None for the default{instead}."
             )
         return self
 

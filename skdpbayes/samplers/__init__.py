@@ -3,7 +3,7 @@
 from ._machinery.linking import cache_folder
 from ._plan import Plan
 from ._protocol import Released, Sampler, sample
-from ._shorthands import resolve_sampler
+from ._registry import resolve_sampler
 from .auto import Auto
 from .fisher import SGFS
 from .langevin import OPS, SGHMC, SGLD, SGNHT

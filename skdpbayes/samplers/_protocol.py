@@ -33,6 +33,7 @@ from ._machinery.parts import raise_failure
 from ._made_for import check_made_for
 from ._plan import Plan
 from ._public_numbers import check_public
+from ._registry import names_where
 from ._resources import check_plan
 
 AUTO = StrOptions({"auto"})
@@ -76,14 +77,42 @@ class Sampler(BaseEstimator):
 
     A subclass takes its options as keyword parameters of ``__init__``, like scikit-learn's estimators (the
     decorator `options` turns fields of a class into such parameters). It has a class attribute ``name`` and
-    implements at least `plan` and `run`. ``wants_equal_precisions`` says whether to scale an intercept's
-    column so that its prior precision equals that of the coefficients, ``takes_weights`` whether records may
-    have weights.
+    implements at least `plan` and `run`. What others ask of a sampler, it says itself, by attributes; the
+    defaults suit a chain of noisy steps.
+
+    Attributes
+    ----------
+    name : str
+        What plans print and, of the package's own, estimators take.
+    targets : frozenset of str
+        Which of the package's targets it samples: "linear", "mixture", "network".
+    mechanism : {"steps", "gradients", "decisions", "statistics"}
+        What it releases: steps with noise; sums of gradients with noise and nothing else, so that only the
+        difference of two records' gradients has to be hidden; accept/reject decisions; or statistics, given
+        which it draws. A mixture divides its budget by it.
+    set_by_start : mapping of {str: object}
+        Options that follow from a mixture's released start, with the only value that they may have there.
+    wants_equal_precisions : bool
+        Whether to scale an intercept's column so that its prior precision equals that of the coefficients.
+    takes_weights : bool
+        Whether records may have weights.
+    is_calibrated : bool
+        Whether draws are, under privacy, a posterior that knows what privacy hides.
+    is_whitened : bool
+        Whether its coordinates are those in which the posterior is round, and no chain needs fewer steps.
+    needs_delta : bool
+        Whether no pure differential privacy can be had.
     """
 
     name = "sampler"
+    targets = frozenset({"linear", "mixture", "network"})
+    mechanism = "steps"
+    set_by_start: Mapping = MappingProxyType({})
     wants_equal_precisions = True
     takes_weights = False
+    is_calibrated = False
+    is_whitened = False
+    needs_delta = True
     _parameter_constraints: dict = {}
 
     def __setattr__(self, name, value):
@@ -133,8 +162,9 @@ class Sampler(BaseEstimator):
         check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
         if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
             raise ValueError(
-                f"sampler={self.name!r} does not support sample weights or class weights: use 'auto', "
-                "'noise_aware', or all iterates of 'sghmc', 'sgld' or 'sgnht', init='zeros'; or omit them."
+                f"sampler={self.name!r}, with these options, does not support sample weights or class "
+                f"weights: use one of {names_where(lambda own: own.takes_weights)}, which do with their "
+                "defaults; or omit them."
             )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())
@@ -209,6 +239,41 @@ class Sampler(BaseEstimator):
         own = path.bounds._replace(gradient_bound=geometry.bounds.gradient_bound)
         return path.changed(bounds=own, budget=budget, cost=cost)
 
+    def for_mixture(
+        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
+    ) -> Any:
+        """Return the sampler that draws a mixture where this one is asked for: itself.
+
+        Parameters
+        ----------
+        model : MixtureModel
+        budget : Budget
+        temperature : float or None
+        n_steps : int or None
+
+        Returns
+        -------
+        sampler : Sampler
+
+        Raises
+        ------
+        ValueError
+            If what is fixed does not go with it.
+        """
+        return self
+
+    def pace(self, bounds: Any, n_samples: int) -> tuple[float, float]:
+        """Return (share of the records that a step reads, share of the steps before the first draw).
+
+        Of a path around a mixture's start.
+
+        Parameters
+        ----------
+        bounds : TargetBounds
+        n_samples : int
+        """
+        return 1.0, 0.0
+
     def check(self, plan: Plan, target: NamedTuple) -> None:
         """Raise a ValueError if a plan was made for another target, or does not hold for this one.
 
@@ -261,6 +326,13 @@ def _planned(sampler_class, options, *args):
     plan = of_plan(sampler_class(**dict(options)))._plan(*args)
     fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True), **dict(options))
     return plan.changed(fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
+
+
+def checked_gaussian(sampler, budget):
+    """Raise a ValueError where a budget has delta=0, and a sampler adds Gaussian noise."""
+    budget.checked_gaussian(
+        f"sampler={sampler.name!r}", names_where(lambda other: not other.needs_delta)
+    )
 
 
 def of_plan(sampler):

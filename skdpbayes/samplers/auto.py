@@ -20,9 +20,15 @@ from typing import Any
 
 from ._protocol import CONSTRAINTS, Sampler, options
 from .fisher import SGFS
-from .langevin import SGHMC
+from .langevin import SGHMC, SGLD
+from .mixture.rounds import LARGEST_SIZE, release_size
 from .noise_aware import NoiseAware
 from .noise_aware.sampler import is_for
+
+__all__ = ["Auto"]
+
+# What it takes where a posterior given statistics is not for a target.
+CHAINS = (SGFS, SGHMC)
 
 _WORTH = 0.5
 _HARDLY_TEMPERED = 6.0
@@ -91,3 +97,16 @@ class Auto(Sampler):
     def plan_at_noise(self, *args: Any, **more: Any) -> Any:
         """Plan a path of `SGHMC` at noise that is paid for."""
         return SGHMC(**self.get_params(deep=False)).plan_at_noise(*args, **more)
+
+    def for_mixture(
+        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
+    ) -> Any:
+        """Return `NoiseAware`, `SGLD` without privacy, or `SGHMC` for what only chains have."""
+        own = self.get_params(deep=False)
+        if set(own.values()) <= {"auto"}:
+            chain = temperature not in (None, 1.0) or n_steps is not None
+            if not budget.is_private:
+                return SGLD()
+            if not chain and release_size(model) <= LARGEST_SIZE:
+                return NoiseAware()
+        return SGHMC(**own)

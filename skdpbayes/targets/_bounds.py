@@ -93,7 +93,7 @@ class TargetBounds(NamedTuple):
         self.checked()
         if not self.convex:
             raise ValueError(
-                "releasing last iterates only (sampler='ops', release='last_iterate', init='ops') is private "
-                "for convex targets, and this one's bounds do not say convex=True: release all iterates."
+                "releasing last iterates only, also as the start of a path, is private for convex targets, "
+                "and this one's bounds do not say convex=True: release all iterates, from zero on."
             )
         return self

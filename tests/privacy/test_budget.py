@@ -48,6 +48,10 @@ def test_nonsense_is_refused(numbers, named):
 def test_gaussian_noise_needs_a_delta():
     with pytest.raises(ValueError, match="delta=0.*sampler='sgld'"):
         Budget(1.0, 0.0).checked_gaussian("sampler='sgld'")
-    with pytest.raises(ValueError, match="mixtures and networks do not have"):
+    with pytest.raises(ValueError, match="default\\.$"):
         Budget(1.0, 0.0).checked_gaussian("a mixture's start")
+    with pytest.raises(
+        ValueError, match="another sampler .'dp_mh'., which mixtures and networks do not"
+    ):
+        Budget(1.0, 0.0).checked_gaussian("sampler='sgld'", "'dp_mh'")
     Budget(math.inf, 0.0).checked_gaussian("sampler='sgld'")

@@ -275,7 +275,7 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
     plan : FisherPlan
     """
     if bounds.row_norm is None:
-        raise ValueError("sampler='sgfs' needs a target of rows, whose bounds state a row_norm.")
+        raise ValueError("Fisher scoring needs a target of rows, whose bounds state a row_norm.")
     which = 0 if budget.is_private else 1
     burn_in = BURN_IN[which] if burn_in is None else burn_in
     draws = number_of_draws(n_draws, N_DRAWS[which], n_steps, burn_in)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._made_for import check_made_for
-from .._protocol import CONSTRAINTS, Sampler, given, options, resolved_batch_size
+from .._protocol import CONSTRAINTS, Sampler, checked_gaussian, given, options, resolved_batch_size
 from ..langevin import SGHMC
 from .plan import nominal_temperatures, plan_fisher
 
@@ -52,6 +52,8 @@ class SGFS(Sampler):
     """
 
     name = "sgfs"
+    targets = frozenset({"linear"})
+    is_whitened = True
     _parameter_constraints = {
         name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
     }
@@ -61,7 +63,7 @@ class SGFS(Sampler):
     burn_in: float | str = "auto"
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
-        budget.checked_gaussian(f"sampler={self.name!r}")
+        checked_gaussian(self, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         burn_in = None if given(self.burn_in) is None else float(self.burn_in)

@@ -7,13 +7,14 @@ long steps are, `dynamics` says; how many, and at which temperature, `schedule`;
 
 import math
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ...targets import clips_each_example
 from .._made_for import check_made_for
-from .._protocol import Released, Sampler, given, resolved_batch_size
+from .._protocol import Released, Sampler, checked_gaussian, given, resolved_batch_size
 from .all_iterates import AllIterates
 from .at_noise import schedule_at_noise
 from .clipped import BURN_IN as CLIPPED_BURN_IN
@@ -32,6 +33,10 @@ PATH_BURN_IN, PATH_DRAWS = 0.25, (100, 1000)
 class LangevinSampler(Sampler):
     """What Langevin samplers share; see `SGLD`."""
 
+    mechanism = "gradients"
+    set_by_start = MappingProxyType(
+        {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
+    )
     is_overdamped = True
     # What samplers do that have no such option.
     release = "all_iterates"
@@ -47,6 +52,11 @@ class LangevinSampler(Sampler):
         """Whether records may have weights; what hides a path is proved without."""
         return self.release == "all_iterates" and self.init == "zeros"
 
+    def pace(self, bounds: Any, n_samples: int) -> tuple[float, float]:
+        """Return (share of the records that a step reads, share of the steps before the first draw)."""
+        batch = resolved_batch_size(self.batch_size, bounds, n_samples)
+        return 1.0 if batch is None else batch / n_samples, self.burn_in_or(PATH_BURN_IN)
+
     def burn_in_or(self, default: Any) -> float:
         """Return the burn-in that is given, or a default."""
         return default if given(self.burn_in) is None else float(self.burn_in)
@@ -61,7 +71,7 @@ class LangevinSampler(Sampler):
     # Plans
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
-        budget.checked_gaussian(f"sampler={self.name!r}")
+        checked_gaussian(self, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         temperature = None if temperature is None else float(temperature)

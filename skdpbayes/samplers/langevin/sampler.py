@@ -64,6 +64,7 @@ class OPS(LangevinSampler):
     """
 
     name = "ops"
+    targets = frozenset({"linear"})
     release = "last_iterate"
     _parameter_constraints = {name: CONSTRAINTS[name] for name in ("step_size", "step_decay")}
 

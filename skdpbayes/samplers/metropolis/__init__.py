@@ -1,5 +1,5 @@
 """Metropolis-Hastings: DPMH, DPFastMH, PenaltyMH, DPFastMHGaussian."""
 
-from .sampler import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH, RandomWalk
+from .sampler import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
 
-__all__ = ["DPMH", "DPFastMH", "DPFastMHGaussian", "PenaltyMH", "RandomWalk"]
+__all__ = ["DPMH", "DPFastMH", "DPFastMHGaussian", "PenaltyMH"]

@@ -17,6 +17,7 @@ and there is none of it here.
 
 import math
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,12 @@ from .._protocol import (
     AUTO,
     CONSTRAINTS,
     Sampler,
+    checked_gaussian,
     given,
     options,
     resolved_batch_size,
 )
+from .._registry import names_where
 from ..langevin import SGHMC
 from .exact import plan_walk
 from .kernel import Kernel
@@ -66,9 +69,17 @@ class RandomWalk(Sampler):
     n_effective: int | str = "auto"
     burn_in: float | str = "auto"
 
+    targets = frozenset({"linear", "mixture"})
+    mechanism = "decisions"
+    set_by_start = MappingProxyType({"step_size": "auto"})
     # Whether it reads batches, and whether it adds noise.
     on_batches = False
     is_noisy = False
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether no pure differential privacy can be had: where noise is added."""
+        return self.is_noisy
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         fixed = self._options(temperature, n_steps, n_draws)
@@ -86,10 +97,11 @@ class RandomWalk(Sampler):
         if bounds.clipped:
             raise ValueError(
                 f"sampler={self.name!r} compares losses, whose differences have no bound where "
-                "gradients are clipped, as in networks: take sampler='sghmc'."
+                "gradients are clipped, as in networks: take one of "
+                f"{names_where(lambda other: 'network' in other.targets)}."
             )
         if self.is_noisy:
-            budget.checked_gaussian(f"sampler={self.name!r}")
+            checked_gaussian(self, budget)
         size = resolved_batch_size(fixed.batch_size, bounds, n_samples)
         largest = fixed.max_batch_size
         if size is not None and largest is not None and size > largest:
@@ -330,12 +342,12 @@ def _advice(plan, fixed):
     if plan.budget.delta == 0:
         return (
             advice
-            + "Gaussian samplers such as sampler='sghmc' can do more: they need a delta above 0."
+            + f"Gaussian samplers such as sampler={SGHMC.name!r} can do more: they need a delta above 0."
         )
     other = SGHMC().plan(plan.bounds, plan.n_samples, plan.budget)
     if other.temperature >= plan.temperature:
         return advice + "Fewer parameters, more records or a larger epsilon would help."
     return advice + (
-        f"sampler='sghmc' moves {2 * plan.n_parameters} times as far, and needs a temperature of "
+        f"sampler={SGHMC.name!r} moves {2 * plan.n_parameters} times as far, and needs a temperature of "
         f"{other.temperature:.3g}."
     )

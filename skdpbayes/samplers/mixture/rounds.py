@@ -183,8 +183,8 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
     if size > LARGEST_SIZE:
         raise ValueError(
             f"{model.n_components} components with covariance_type={model.covariance_type!r} of "
-            f"{model.n_features} columns have {size:,} statistics, and sampler='noise_aware' is for up to "
-            f"{LARGEST_SIZE:,}: take fewer columns or covariance_type='diag', or sampler='sgld'."
+            f"{model.n_features} columns have {size:,} statistics, and sampler={sampler.name!r} is for up to "
+            f"{LARGEST_SIZE:,}: take fewer columns or covariance_type='diag', or sampler='auto'."
         )
     one = model.n_components == 1
     shares = {"cells": SHARE_OF_FIRST_LOOK} if one else SHARES

@@ -14,20 +14,12 @@ from sklearn.base import clone
 from ..._typing import RandomStateLike
 from .._machinery.parts import check_in_memory
 from .._made_for import check_made_for
-from .._protocol import Sampler, of_plan, resolved_batch_size
+from .._protocol import Sampler, of_plan
 from .._public_numbers import check_public
-from ..auto import Auto
-from ..fisher import SGFS
-from ..langevin import OPS, SGHMC, SGLD
-from ..langevin.base import PATH_BURN_IN, LangevinSampler
-from ..metropolis import RandomWalk
-from ..noise_aware import NoiseAware
-from ..variational import BayesByBackprop
+from .._registry import names_where
 from .path import complete_path
 from .plan import plan_noisy_path, plan_walk, statistics_bounds
-from .rounds import LARGEST_SIZE, RoundsPlan, plan_rounds, release_size, with_fewer
-
-_BY_OPTION = {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
+from .rounds import RoundsPlan, plan_rounds, with_fewer
 
 
 class MixtureSampler(Sampler):
@@ -36,11 +28,12 @@ class MixtureSampler(Sampler):
     Parameters
     ----------
     path : Sampler
-        `NoiseAware` for the first. Of the path: SGLD, SGHMC, SGNHT, a random walk, or your own; its step
-        sizes follow from the start. What has to be convex, or to have rows or a Gaussian prior, is refused.
+        One whose ``mechanism`` is "statistics", for the first, or one that makes the path; its step sizes
+        follow from the start. What has to be convex, or to have rows or a Gaussian prior, says by its
+        ``targets`` that it is not for mixtures, and is refused.
     chooses : bool, default=False
         Whether a model's number of components is the largest, and that of the draws follows from what is
-        released. For `NoiseAware`.
+        released. For statistics.
     """
 
     def __init__(self, path: Sampler, chooses: bool = False):
@@ -74,7 +67,7 @@ class MixtureSampler(Sampler):
         Returns
         -------
         plan : MixturePlan
-            A `RoundsPlan` for `NoiseAware` under privacy, and for `Auto` with nothing that only chains have.
+            A `RoundsPlan` where statistics are released.
 
         Raises
         ------
@@ -85,27 +78,23 @@ class MixtureSampler(Sampler):
         bounds, fixed = statistics_bounds(model), (temperature, n_steps, n_draws)
         check_public(bounds, n_samples, budget, *fixed)
         budget.checked_gaussian("a mixture's start")
-        path = _chosen(clone(self.path), model, budget, fixed)
-        if isinstance(path, NoiseAware):
+        path = clone(self.path).for_mixture(model, budget, temperature, n_steps)
+        path._validate_params()
+        _check_path(path)
+        if path.mechanism == "statistics":
             made_by = of_plan(MixtureSampler(path, self.chooses))
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
         if self.chooses:
             raise ValueError(
-                "n_components='auto' needs sampler='noise_aware', a finite epsilon and no options "
-                "of chains: give a number of components."
+                f"n_components='auto' needs {names_where(_conditions_on_statistics)} as the sampler, a "
+                "finite epsilon and no options of chains: give a number of components."
             )
-        path._validate_params()
-        _check_path(path)
         made_by = of_plan(MixtureSampler(path))
-        if isinstance(path, RandomWalk):
+        if path.mechanism == "decisions":
             return plan_walk(made_by, path, model, n_samples, budget, fixed)
-        gradients = isinstance(path, LangevinSampler)
-        rate, burn_in = 1.0, 0.0
-        if gradients:
-            batch = resolved_batch_size(path.batch_size, bounds, n_samples)
-            rate = 1.0 if batch is None else batch / n_samples
-            burn_in = path.burn_in_or(PATH_BURN_IN)
-        plan = plan_noisy_path(made_by, model, n_samples, budget, rate, burn_in, gradients, fixed)
+        halves = path.mechanism == "gradients"
+        pace = path.pace(bounds, n_samples)
+        plan = plan_noisy_path(made_by, model, n_samples, budget, *pace, halves, fixed)
         # What cannot be planned around a start is refused before one is released.
         complete_path(plan, path, lambda deviation: 1.0, 1.0)
         return plan
@@ -120,7 +109,7 @@ class MixtureSampler(Sampler):
                     f"the plan is for {name}={planned:g}, but the target's is {own}: make a table of the "
                     "plan's model, skdpbayes.targets.make_mixture(X, plan.model)."
                 )
-        if isinstance(self.path, RandomWalk):
+        if self.path.mechanism == "decisions":
             check_in_memory(self.path, target)
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
@@ -139,32 +128,20 @@ class MixtureSampler(Sampler):
         return None if posterior is None else posterior.draw(n_draws, random_state)
 
 
-def _chosen(path, model, budget, fixed):
-    """Return the sampler that is meant: `NoiseAware`, or that of a path."""
-    temperature, n_steps, _ = fixed
-    if isinstance(path, NoiseAware) and budget.is_private:
-        path.checked_options(temperature, n_steps)
-        return path
-    is_plain = set(path.get_params(deep=False).values()) <= {"auto"}
-    if isinstance(path, NoiseAware) or (isinstance(path, Auto) and is_plain):
-        chain = temperature not in (None, 1.0) or n_steps is not None
-        if budget.is_private and not chain and release_size(model) <= LARGEST_SIZE:
-            return NoiseAware()
-        if not budget.is_private:
-            return SGLD()
-    return SGHMC(**path.get_params(deep=False)) if isinstance(path, Auto) else path
+def _conditions_on_statistics(sampler):
+    return sampler.mechanism == "statistics" and "mixture" in sampler.targets
 
 
 def _check_path(path):
-    if isinstance(path, OPS | SGFS | BayesByBackprop):
+    if "mixture" not in path.targets:
         raise ValueError(
             f"sampler={path.name!r} does not support mixtures, whose posterior is not convex and "
-            "has neither rows nor a Gaussian prior to work with: take 'sgld', 'sghmc', 'sgnht' or "
-            "a random walk."
+            "has neither rows nor a Gaussian prior to work with: take one of "
+            f"{names_where(lambda other: 'mixture' in other.targets)}."
         )
-    for name, default in _BY_OPTION.items():
-        value = getattr(path, name, default)
-        if isinstance(path, LangevinSampler | RandomWalk) and value != default:
+    for name, needed in path.set_by_start.items():
+        value = getattr(path, name, needed)
+        if value != needed:
             raise ValueError(
                 f"{name}={value!r} does not go with sampler={path.name!r} for mixtures, whose "
                 "steps follow from the released start: leave it out."

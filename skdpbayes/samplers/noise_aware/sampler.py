@@ -11,10 +11,9 @@ import numpy as np
 
 from ..._typing import RandomStateLike
 from .._made_for import check_made_for
-from .._protocol import Sampler, options
+from .._protocol import Sampler, checked_gaussian, options
+from .._registry import resolve_sampler
 from .._resources import check_draws
-from ..fisher import SGFS
-from ..langevin import SGHMC
 from .plan import link_for, plan_noise_aware
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
@@ -63,11 +62,14 @@ class NoiseAware(Sampler):
     """
 
     name = "noise_aware"
+    targets = frozenset({"linear", "mixture"})
+    mechanism = "statistics"
+    is_calibrated = True
     wants_equal_precisions = False
     takes_weights = True
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
-        budget.checked_gaussian(f"sampler={self.name!r}")
+        checked_gaussian(self, budget)
         self.checked_options(temperature, None)
         size = size_of(bounds)
         if size is None:
@@ -86,10 +88,19 @@ class NoiseAware(Sampler):
                 f"of {bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
             )
         if not budget.is_private:
-            chain = SGFS() if bounds.max_weight is None else SGHMC()
+            chain = resolve_sampler("auto")
             return chain.plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
         self.checked_options(temperature, n_steps)
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
+
+    def for_mixture(
+        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
+    ) -> Any:
+        """Return itself or, without privacy, what "auto" takes."""
+        if not budget.is_private:
+            return resolve_sampler("auto").for_mixture(model, budget, temperature, n_steps)
+        self.checked_options(temperature, n_steps)
+        return self
 
     def checked_options(self, temperature: float, n_steps: int) -> None:
         """Raise a ValueError for what only chains have."""

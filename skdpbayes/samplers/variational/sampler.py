@@ -18,6 +18,7 @@ from .._protocol import (
     AUTO,
     CONSTRAINTS,
     Sampler,
+    checked_gaussian,
     given,
     options,
     resolved_batch_size,
@@ -66,6 +67,7 @@ class BayesByBackprop(Sampler):
     """
 
     name = "bbb"
+    targets = frozenset({"linear", "network"})
     _parameter_constraints = {
         "batch_size": CONSTRAINTS["batch_size"],
         "step_size": _SHARE,
@@ -85,7 +87,7 @@ class BayesByBackprop(Sampler):
         return default if given(self.initial_scale) is None else float(self.initial_scale)
 
     def _plan(self, bounds, n_samples, budget, *fixed):
-        budget.checked_gaussian(f"sampler={self.name!r}")
+        checked_gaussian(self, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         return plan_variational(self, bounds, n_samples, budget, rate, *fixed)
