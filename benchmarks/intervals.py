@@ -29,7 +29,8 @@ from scipy.stats import chisquare, norm
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.samplers import Auto
-from skdpbayes.targets.linear.links import link_of, slope_matrix
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.weighted import slope_matrix
 
 PRIOR_SCALE = 3.0
 SIZES = ((2_000, 5), (5_000, 10), (20_000, 10), (20_000, 40), (100_000, 100))
@@ -78,16 +79,16 @@ def onehot(rng, n, d):
 DESIGNS = {design.__name__: design for design in (ball, decaying, sparse, lognormal, onehot)}
 
 
-def oracle_width(clf, rows, theta, link):
+def oracle_width(clf, rows, theta, family):
     """Return the mean width of 90% intervals for who knows the curvature, with the noise of a fit."""
     posterior = clf.released_["posterior"]
     given, transform = posterior.surrogate, posterior.transform
     moved = rows @ transform
     weights = np.minimum(1.0, posterior.norm**2 / np.sum(moved**2, axis=1))
-    probabilities = link.probabilities((rows @ theta.T).T)
-    curvature = slope_matrix(link, probabilities, weights, moved)
+    probabilities = family.inverse_link((rows @ theta.T).T)
+    curvature = slope_matrix(family, probabilities, weights, moved)
     noisy = curvature + given.variance * np.eye(len(curvature))
-    blocks = np.eye(link.n_blocks)
+    blocks = np.eye(family.n_blocks)
     precision = curvature @ np.linalg.solve(noisy, curvature) + np.kron(blocks, given.prior)
     back = np.kron(blocks, transform)
     return 2 * norm.ppf(0.95) * np.sqrt(np.diag(back @ np.linalg.inv(precision) @ back.T)).mean()
@@ -96,14 +97,14 @@ def oracle_width(clf, rows, theta, link):
 def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_classes):
     """Return (ranks in [0, 1], widths over the prior's and over an oracle's, seconds a fit)."""
     ranks, widths, over_oracle, seconds = [], [], [], 0.0
-    link = link_of(n_classes)
+    family = classifier(n_classes).identified
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         rows = design(rng, n, d)
-        theta = PRIOR_SCALE * rng.normal(size=(link.n_blocks, d))
+        theta = PRIOR_SCALE * rng.normal(size=(family.n_blocks, d))
         if fixed:
             theta = PRIOR_SCALE * np.resize([1.0, -0.5, 0.0, 0.25], theta.shape)
-        shares = softmax(rows @ theta.T @ link.contrasts.T, axis=1)
+        shares = softmax(rows @ theta.T @ family.contrasts.T, axis=1)
         labels = (rng.random((n, 1)) > np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)
         clf = DPBayesianLogisticRegression(
             epsilon=epsilon,
@@ -118,13 +119,13 @@ def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_class
         begun = time.perf_counter()
         draws = clf.fit(rows, labels).posterior_samples_
         seconds += time.perf_counter() - begun
-        draws = draws if n_classes == 2 else link.contrasts.T @ draws
+        draws = draws if n_classes == 2 else family.contrasts.T @ draws
         ranks.append((draws < theta).mean(axis=0).ravel())
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         width = (high - low).mean()
         widths.append(width / (2 * norm.ppf(0.95) * PRIOR_SCALE))
         if "posterior" in clf.released_:
-            over_oracle.append(width / oracle_width(clf, rows, theta, link))
+            over_oracle.append(width / oracle_width(clf, rows, theta, family))
     ratio = np.mean(over_oracle) if over_oracle else np.nan
     return np.concatenate(ranks), np.mean(widths), ratio, seconds / repetitions
 

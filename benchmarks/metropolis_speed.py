@@ -24,7 +24,8 @@ from speed import show_ratio, show_times, take_turns
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH, sample
 from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.targets import logistic_bounds, logistic_prior_precision, make_logistic
+from skdpbayes.targets import Logistic
+from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)
@@ -33,8 +34,8 @@ with warnings.catch_warnings():
 SAMPLERS = (DPFastMH(), DPMH(), PenaltyMH(), DPFastMHGaussian())
 BUDGET = Budget(1.0, 1e-6)
 TRUTH = np.array([3.0, -2.0, 1.0])
-PRECISION = logistic_prior_precision(TRUTH.size, 2, 2.5, 1.25, 0.0)
-BOUNDS = logistic_bounds(1.0, 2, PRECISION)
+PRECISION = linear_prior_precision(Logistic(), TRUTH.size, 2.5, 1.25, 0.0)
+BOUNDS = linear_bounds(Logistic(), 1.0, PRECISION)
 KERNEL_TABLE, KERNEL_STEPS = 200_000, 20_000
 SIZES = (10_000, 100_000, 1_000_000)
 SWEPT_TABLE, FACTORS = 200_000, (0.3, 1.0, 3.0, 10.0)
@@ -51,7 +52,7 @@ def make_table(n_samples, seed=0):
 
 def make_target(X, y):
     """Return the logistic target of a table, without an intercept."""
-    return make_logistic(X, y, 1.0, 2, 0.0, PRECISION)
+    return make_linear(X, y, Logistic(), 1.0, 0.0, PRECISION)
 
 
 # 1. Steps

@@ -31,11 +31,8 @@ from skdpbayes.privacy.floating_point import n_chunks
 from skdpbayes.samplers import SGLD, sample
 from skdpbayes.samplers._machinery.gradients import gradient_oracle, gradient_sum
 from skdpbayes.samplers._machinery.linking import CompiledCore, several_cores
-from skdpbayes.targets import (
-    logistic_bounds,
-    logistic_prior_precision,
-    make_logistic,
-)
+from skdpbayes.targets import Logistic
+from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
 SMALL_TABLE = (24_420, 93)
 LARGE_TABLE = (1_000_000, 50)
@@ -120,9 +117,9 @@ def make_target(X, y):
     """Return the binary logistic target of a table, without an intercept, and its bounds."""
     n_features = X.shape[1]
     norm = math.sqrt(n_features)
-    precision = logistic_prior_precision(n_features, 2, 2.5 / norm, 1.0, 0.0)
-    bounds = logistic_bounds(norm, 2, precision)
-    return make_logistic(X, y, norm, 2, 0.0, precision), bounds
+    precision = linear_prior_precision(Logistic(), n_features, 2.5 / norm, 1.0, 0.0)
+    bounds = linear_bounds(Logistic(), norm, precision)
+    return make_linear(X, y, Logistic(), norm, 0.0, precision), bounds
 
 
 # 1. The full-batch gradient

@@ -32,6 +32,7 @@ from ._tables.weights import largest_weight
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Sampler
 from .targets._clipping import clip_rows
+from .targets.linear.families import classifier
 from .targets.linear.model import LinearModel
 
 
@@ -263,7 +264,7 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         elif self.intercept_scaling is not None:
             constant = float(self.intercept_scaling)
         return LinearModel(
-            n_classes=n_classes,
+            family=classifier(n_classes),
             n_features=n_features,
             norm=self._norm(n_features),
             prior_scale=self.prior_scale,
@@ -327,7 +328,9 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
             model = self._model(n_features, classes.size, largest)
             plan = self._plan_of(model, table.n_samples)
             with released_norm(self, plan, table, model, model.at_norm) as (model, plan):
-                draws = self._draw(table.target(model.target, model.remote), plan, model.in_blocks)
+                draws = self._draw(
+                    table.target(model.target_of, model.remote), plan, model.in_blocks
+                )
         mean = draws.mean(axis=0)
         told = shortness(draws, self.plan_) + narrowness(
             mean[:, :n_features], model.scale, self.plan_

@@ -26,7 +26,7 @@ from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
-from .targets._remote import mixture_elsewhere
+from .targets.mixture.remote import remote_mixture
 from .targets.mixture.target import MixtureModel, make_mixture, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
@@ -363,7 +363,7 @@ class DPGaussianMixturePosterior(
             model = self._model(table.n_features)
             at_norm = partial(self._model, table.n_features)
             with released_norm(self, plan, table, model, at_norm) as (model, plan):
-                make, remote = partial(_target, model), partial(mixture_elsewhere, model=model)
+                make, remote = partial(_target, model), partial(remote_mixture, model=model)
                 draws = self._draw(table.target(make, remote), plan)
         posterior = self.released_.get("posterior")
         if posterior is not None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes.targets import logistic_bounds, logistic_prior_precision, make_logistic
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
 
 @pytest.fixture
@@ -20,10 +21,10 @@ def make_target():
         constant = intercept_scaling
         # Other orders of memory would be compiled for anew; estimators pass this one.
         X = X if sp.issparse(X) else np.ascontiguousarray(X)
-        precision = logistic_prior_precision(
-            X.shape[1], n_classes, prior_scale, prior_scale, constant
+        precision = linear_prior_precision(
+            classifier(n_classes), X.shape[1], prior_scale, prior_scale, constant
         )
-        bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision, constant)
-        return make_logistic(X, y, norm, n_classes, constant, precision), bounds
+        bounds = linear_bounds(classifier(n_classes), np.hypot(norm, constant), precision, constant)
+        return make_linear(X, y, classifier(n_classes), norm, constant, precision), bounds
 
     return build

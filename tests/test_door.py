@@ -35,6 +35,7 @@ from skdpbayes.preprocessing import (
     row_scales,
 )
 from skdpbayes.samplers import SGLD
+from skdpbayes.targets.linear.target import linear_prior_precision, make_linear
 
 N = 90
 rng = np.random.default_rng(0)
@@ -217,11 +218,11 @@ COLUMNS = {
     "small": [5e-324, -1e-200, 0.0],
     "both": [1e308, 5e-324, -1.4e154],
 }
-PRECISION = targets.logistic_prior_precision(3, 2, 1.0, 1.0, 1.0)
+PRECISION = linear_prior_precision(targets.Logistic(), 3, 1.0, 1.0, 1.0)
 
 
 def logistic_target(table, _):
-    return targets.make_logistic(table, Y, 1.0, 2, 1.0, PRECISION, np.ones(N), 1.0)
+    return make_linear(table, Y, targets.Logistic(), 1.0, 1.0, PRECISION, np.ones(N), 1.0)
 
 
 def network_target(table, _):
@@ -241,7 +242,7 @@ def score(function, *columns, **options):
 # Of a table, and of a column with numbers of its kind.
 FUNCTIONS = {
     "row_scales": lambda X, _: row_scales(X, 1.0),
-    "make_logistic": logistic_target,
+    "make_linear": logistic_target,
     "make_mlp": network_target,
     "make_mixture": mixture_target,
     "second_moment": lambda X, v: targets.second_moment(logistic_target(X, v), None, np.abs(v)),

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.predictive import average_binary, average_softmax, fits_single_precision
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
-from skdpbayes.targets import make_logistic
+from skdpbayes.targets.linear.target import make_linear
 
 X, y = make_classification(3000, 6, n_informative=4, n_redundant=0, random_state=0)
 X3, y3 = make_classification(3000, 6, n_informative=4, n_classes=3, random_state=1)
@@ -233,10 +233,10 @@ def test_a_table_is_never_copied_nor_made_dense(monkeypatch):
     seen = {}
 
     def spy(*args):
-        seen["values"] = make_logistic(*args).values
-        return make_logistic(*args)
+        seen["values"] = make_linear(*args).values
+        return make_linear(*args)
 
-    monkeypatch.setattr("skdpbayes.targets.linear.model.make_logistic", spy)
+    monkeypatch.setattr("skdpbayes.targets.linear.model.make_linear", spy)
     wide = sp.random(2000, 50_000, density=1e-4, random_state=0, format="csr")
     make(n_steps=140).fit(wide, np.arange(2000) % 2)
     assert np.shares_memory(seen["values"], wide.data)

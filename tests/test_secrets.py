@@ -27,6 +27,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
     row_scales,
 )
+from skdpbayes.targets.linear.target import make_linear
 
 N = 40
 rng = np.random.default_rng(0)
@@ -205,12 +206,12 @@ def test_no_scorer_quotes_a_cell(name):
 PRECISION = np.ones(2)
 PARTS = {
     "row_scales": (lambda X: row_scales(X, 1.0), X),
-    "rows of make_logistic": (
-        lambda X: targets.make_logistic(X, Y, 1.0, 2, 0.0, PRECISION),
+    "rows of make_linear": (
+        lambda X: make_linear(X, Y, targets.Logistic(), 1.0, 0.0, PRECISION),
         X,
     ),
-    "labels of make_logistic": (
-        lambda y: targets.make_logistic(X, y, 1.0, 2, 0.0, PRECISION),
+    "labels of make_linear": (
+        lambda y: make_linear(X, y, targets.Logistic(), 1.0, 0.0, PRECISION),
         Y,
     ),
     "labels of make_mlp": (

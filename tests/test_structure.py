@@ -22,7 +22,15 @@ from skdpbayes.samplers._registry import samplers_by_name
 
 ROOT = Path(skdpbayes.__file__).parent
 # What plans may know of targets: public bounds, sizes and constants.
-PUBLIC = {"TargetBounds", "MixtureModel", "MOMENT_ROWS", "STATISTICS_NORM", "STEEPER", "link_of"}
+PUBLIC = {
+    "TargetBounds",
+    "MixtureModel",
+    "MOMENT_ROWS",
+    "STATISTICS_NORM",
+    "STEEPER",
+    "Logistic",
+    "Softmax",
+}
 PLANNING = {
     "_plan.py",
     "plan.py",

@@ -60,6 +60,11 @@ def _check_bounds(own, bounds):
             "the plan is for a target of rows, with a row_norm, but the target has none: make the plan from "
             "the target's own bounds."
         )
+    if bounds.family is not None and own.family != bounds.family:
+        raise ValueError(
+            f"the plan is for {bounds.family}, but the target's is {own.family}: make the plan from the "
+            "target's own bounds."
+        )
     for name in ("n_blocks", "constant"):
         value, planned = getattr(own, name), getattr(bounds, name)
         if value != planned:

@@ -19,7 +19,8 @@ from ._interface import (
     record,
     selected_from,
 )
-from .linear.logistic import logistic_bounds, logistic_prior_precision, make_logistic
+from .linear.families import Logistic, Softmax
+from .linear.model import LinearModel
 from .linear.moments import MOMENT_ROWS, second_moment
 from .linear.weighted import record_weights
 from .mixture.target import MixtureModel, make_mixture, unpack_mixture
@@ -27,7 +28,10 @@ from .network.mlp import make_mlp, mlp_bounds
 
 __all__ = [
     "MOMENT_ROWS",
+    "LinearModel",
+    "Logistic",
     "MixtureModel",
+    "Softmax",
     "TargetBounds",
     "add_gradient",
     "clips_each_example",
@@ -37,10 +41,7 @@ __all__ = [
     "has_losses",
     "has_own_prior",
     "implements",
-    "logistic_bounds",
-    "logistic_prior_precision",
     "loss_differences",
-    "make_logistic",
     "make_mixture",
     "make_mlp",
     "mlp_bounds",

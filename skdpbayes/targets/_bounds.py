@@ -6,7 +6,7 @@ For a target of your own, the bounds are your claim.
 """
 
 import math
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 
 class TargetBounds(NamedTuple):
@@ -37,6 +37,8 @@ class TargetBounds(NamedTuple):
         networks. ``smoothness`` is then nominal.
     max_weight : float or None, default=None
         If records have weights, their public maximum. The bounds already include it.
+    family : Family or None, default=None
+        For linear models, the law of a response given the logits ``z . theta_k``.
     """
 
     n_parameters: int
@@ -49,6 +51,7 @@ class TargetBounds(NamedTuple):
     n_blocks: int = 1
     clipped: bool = False
     max_weight: float | None = None
+    family: Any = None
 
     @property
     def block_length(self) -> int:

@@ -5,44 +5,11 @@
 Compiled code asks a function at an address, which is Python's: see `skdpbayes.samplers._machinery.parts`.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import types
 
 from .._compiled import call_address, compiled_for
 from ._interface import add_gradient, implements, n_examples
-from .linear.logistic import BOUNDS, public_numbers
-from .mixture.model import STATISTICS_NORM
-
-
-class LogisticElsewhere(NamedTuple):
-    """Logistic regression; ``n_classes`` is the number of blocks, 1 for two classes."""
-
-    address: int
-    count: int
-    intercept_scaling: float
-    prior_precision: np.ndarray
-    gradient_bound: float
-    row_norm: float
-    max_weight: float
-    n_classes: int
-
-    bounds = BOUNDS
-    # Whom it asks cuts the sum into parts of its own.
-    n_parts = 1
-
-
-class MixtureTableElsewhere(NamedTuple):
-    """A mixture's rows in the unit ball."""
-
-    address: int
-    count: int
-    gradient_bound: float
-    n_features: int
-    data_norm: float
-
-    n_parts = 1
 
 
 def _count(target):
@@ -70,19 +37,10 @@ def _ask(target, theta, selection, count, out):
         raise RuntimeError("a sum over rows elsewhere was interrupted.")
 
 
-for _target in (LogisticElsewhere, MixtureTableElsewhere):
-    implements(n_examples, _target)(_count)
-    implements(add_gradient, _target)(_ask)
-
-
-def logistic_elsewhere(address, count, norm, n_classes, constant, prior_precision, max_weight):
-    """Return what stands for the targets that `make_logistic` makes of rows elsewhere."""
-    numbers = public_numbers(norm, n_classes, constant, prior_precision, max_weight)
-    return LogisticElsewhere(address, count, *numbers, 1 if n_classes == 2 else n_classes)
-
-
-def mixture_elsewhere(address, count, model):
-    """Return what stands for a mixture's rows elsewhere."""
-    return MixtureTableElsewhere(
-        address, count, STATISTICS_NORM, model.n_features, float(model.data_norm)
-    )
+def asks_elsewhere(target_class):
+    """Declare a class of targets with an ``address`` that is asked, and a ``count`` of records."""
+    implements(n_examples, target_class)(_count)
+    implements(add_gradient, target_class)(_ask)
+    # Whom it asks cuts the sum into parts of its own.
+    target_class.n_parts = 1
+    return target_class

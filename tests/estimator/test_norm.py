@@ -129,7 +129,7 @@ def test_a_fit_that_fails_after_the_norm_has_spent_it_all(table, monkeypatch):
     def fails(*_):
         raise RuntimeError("after the norm")
 
-    monkeypatch.setattr("skdpbayes.targets.linear.model.make_logistic", fails)
+    monkeypatch.setattr("skdpbayes.targets.linear.model.make_linear", fails)
     with (
         PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger,
         pytest.raises(RuntimeError, match="after the norm"),

@@ -19,13 +19,9 @@ from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
-from skdpbayes.targets import (
-    logistic_bounds,
-    logistic_prior_precision,
-    make_logistic,
-    potential_gradient,
-    second_moment,
-)
+from skdpbayes.targets import potential_gradient, second_moment
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
 
 N = 3000
@@ -45,9 +41,13 @@ def logistic(epsilon=1.0, **options):
 
 
 def weighted_target(rows, labels, weights, largest, n_classes=2, constant=0.5):
-    precision = logistic_prior_precision(rows.shape[1], n_classes, 2.5, 2.5, constant)
-    bounds = logistic_bounds(math.hypot(1.0, constant), n_classes, precision, constant, largest)
-    target = make_logistic(rows, labels, 1.0, n_classes, constant, precision, weights, largest)
+    precision = linear_prior_precision(classifier(n_classes), rows.shape[1], 2.5, 2.5, constant)
+    bounds = linear_bounds(
+        classifier(n_classes), math.hypot(1.0, constant), precision, constant, largest
+    )
+    target = make_linear(
+        rows, labels, classifier(n_classes), 1.0, constant, precision, weights, largest
+    )
     return target, bounds
 
 

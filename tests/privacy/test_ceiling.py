@@ -16,7 +16,8 @@ from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
 from skdpbayes.privacy.reserve import reserve
 from skdpbayes.samplers import SGLD, NoiseAware, sample
 from skdpbayes.samplers.noise_aware import plan as noise_aware
-from skdpbayes.targets import logistic_bounds, make_logistic
+from skdpbayes.targets import Logistic
+from skdpbayes.targets.linear.target import linear_bounds, make_linear
 
 N = 613  # Plans are cached: this one is nobody else's.
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))
@@ -62,10 +63,10 @@ class Elsewhere(SGLD):
 
 
 def target():
-    return make_logistic(ROWS, LABELS, 1.0, 2, 0.0, np.ones(3))
+    return make_linear(ROWS, LABELS, Logistic(), 1.0, 0.0, np.ones(3))
 
 
-BOUNDS = logistic_bounds(1.0, 2, np.ones(3))
+BOUNDS = linear_bounds(Logistic(), 1.0, np.ones(3))
 
 
 def test_a_sampler_of_ones_own_is_refused():

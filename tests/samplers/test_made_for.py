@@ -17,14 +17,9 @@ from skdpbayes.samplers import (
 )
 from skdpbayes.samplers.mixture.sampler import MixtureSampler
 from skdpbayes.samplers.network.sampler import NetworkSampler
-from skdpbayes.targets import (
-    MixtureModel,
-    logistic_bounds,
-    make_logistic,
-    make_mixture,
-    make_mlp,
-    mlp_bounds,
-)
+from skdpbayes.targets import MixtureModel, make_mixture, make_mlp, mlp_bounds
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.target import linear_bounds, make_linear
 
 N, D = 200, 3
 BUDGET = Budget(1.0, 1e-6)
@@ -43,14 +38,16 @@ def precisions(n_classes, precision=PRECISION):
 
 def bounds_of(n_classes, max_weight):
     total = float(np.hypot(NORM, CONSTANT))
-    return logistic_bounds(total, n_classes, precisions(n_classes), CONSTANT, max_weight)
+    return linear_bounds(classifier(n_classes), total, precisions(n_classes), CONSTANT, max_weight)
 
 
 def target_of(form, n_classes, norm=NORM, constant=CONSTANT, max_weight=None, precision=PRECISION):
     weights = None if max_weight is None else np.full(N, max_weight)
     made = precisions(n_classes, precision)
     labels = np.arange(N) % n_classes
-    return make_logistic(form(ROWS), labels, norm, n_classes, constant, made, weights, max_weight)
+    return make_linear(
+        form(ROWS), labels, classifier(n_classes), norm, constant, made, weights, max_weight
+    )
 
 
 def refused(target, plan, what):
@@ -110,7 +107,8 @@ def test_more_classes_do_not_pass_for_parameters():
     size = softmax.prior_precision.size
     bounds = bounds_of(2, None)._replace(n_parameters=size, gradient_bound=2.0, smoothness=4.0)
     for sampler in (SGFS(), NoiseAware()):
-        refused(softmax, sampler.plan(bounds, N, BUDGET), "n_blocks")
+        refused(softmax, sampler.plan(bounds, N, BUDGET), "Softmax")
+    refused(softmax, SGFS().plan(bounds._replace(family=None), N, BUDGET), "n_blocks")
 
 
 def test_a_norm_in_the_plan_does_not_divide_what_gradients_are_bounded_by():

@@ -10,8 +10,9 @@ from skdpbayes.privacy.floating_point import UNIT_ROUNDOFF, n_chunks, sum_inflat
 from skdpbayes.samplers.mixture.local import Reference, inflation, local_sums, lower_entries
 from skdpbayes.samplers.mixture.scales import scales_for
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.targets import MixtureModel, make_logistic, make_mixture, potential_gradient
-from skdpbayes.targets.linear.links import link_of
+from skdpbayes.targets import Logistic, MixtureModel, make_mixture, potential_gradient
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.target import make_linear
 from skdpbayes.targets.linear.weighted import reweighted, weighted_sums
 
 LONG = np.longdouble
@@ -63,16 +64,18 @@ def nasty(rng, n, d):
     return rows
 
 
-def exact_sums(target, link, transform, norm, theta):
+def exact_sums(target, family, transform, norm, theta):
     rows = (target.values * target.scale[:, None]).astype(LONG)
     rows = np.hstack([rows, np.full((len(rows), 1), LONG(CONSTANT))])
-    transform, theta, contrasts = (part.astype(LONG) for part in (transform, theta, link.contrasts))
+    transform, theta, contrasts = (
+        part.astype(LONG) for part in (transform, theta, family.contrasts)
+    )
     z = rows @ transform
     v = np.minimum(LONG(1), LONG(norm) ** 2 / (z * z).sum(axis=1))
     logits = rows @ theta.T @ contrasts.T
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    residuals = (p - np.eye(p.shape[1], dtype=LONG)[target.labels]) @ contrasts
+    residuals = (p - np.eye(p.shape[1], dtype=LONG)[target.responses]) @ contrasts
     gradient = np.einsum("i,ik,ij->kj", v, residuals, z)
     slopes = np.einsum("ck,ic,cl->ikl", contrasts, p, contrasts)
     mean = p @ contrasts
@@ -87,18 +90,20 @@ def exact_sums(target, link, transform, norm, theta):
 def test_gradients_and_curvatures_are_rounded_by_less_than_is_charged(n_classes, spread, far):
     rng, n, d = np.random.default_rng(0), 5000, 4
     rows, length = nasty(rng, n, d), d + 1
-    link = link_of(n_classes)
+    family = classifier(n_classes).identified
     precision = np.ones(length * (1 if n_classes == 2 else n_classes))
-    target = make_logistic(rows, rng.integers(0, n_classes, n), 1.0, n_classes, CONSTANT, precision)
+    target = make_linear(
+        rows, rng.integers(0, n_classes, n), classifier(n_classes), 1.0, CONSTANT, precision
+    )
     rotation = np.linalg.qr(rng.normal(size=(length, length)))[0]
     transform = rotation * np.geomspace(1.0, spread, length)
     at = Coordinates(transform, 1.5, float(np.hypot(1.0, CONSTANT)))
-    theta = far * rng.normal(size=(link.n_blocks, length))
+    theta = far * rng.normal(size=(family.n_blocks, length))
     weighted = reweighted(target, transform, at.norm)
-    gradient, matrix = weighted_sums(weighted, link, None, theta, transform)
-    exact = exact_sums(target, link, transform, at.norm, theta)
+    gradient, matrix = weighted_sums(weighted, family, None, theta, transform)
+    exact = exact_sums(target, family, transform, at.norm, theta)
     room = at.inflation(plan_for(n, 1 if n_classes == 2 else n_classes), theta) - 1.0
-    bounds = link.residual_bound * at.norm, link.slope_bound * at.norm**2
+    bounds = family.residual_bound * at.norm, family.slope_bound * at.norm**2
     for found, true, bound in zip((gradient @ transform, matrix), exact, bounds, strict=True):
         error = float(np.linalg.norm((found - true).astype(float)))
         assert 0 < error <= 0.5 * room * bound
@@ -184,11 +189,11 @@ def test_a_mixture_s_statistics_are_rounded_by_less_than_is_charged(kind, deviat
 def test_the_sum_over_a_table_far_beyond_its_public_size_is_rounded_as_proposition_39_says():
     public, n, d = 50, 40_000, 4
     rows = nasty(np.random.default_rng(2), n, d)
-    target = make_logistic(rows, np.arange(n) % 2, 1.0, 2, 0.0, np.zeros(d) + 1e-300)
+    target = make_linear(rows, np.arange(n) % 2, Logistic(), 1.0, 0.0, np.zeros(d) + 1e-300)
     theta = np.array([1.0, -2.0, 3.0, 0.5])
     x = (target.values * target.scale[:, None]).astype(LONG)
     p = 1 / (1 + np.exp(-(x @ theta.astype(LONG))))
-    true = (p - target.labels) @ x
+    true = (p - target.responses) @ x
     error = float(np.linalg.norm((potential_gradient(target, theta) - true).astype(float)))
     assert n_chunks(public) == 1
     allowance = 2.0 * UNIT_ROUNDOFF * (n + 64 + d + 8) * n

@@ -87,7 +87,7 @@ def run_reference(plan, chain, target, generator, verbose):
     moment = total(second_moment, target)
     values, vectors = np.linalg.eigh(hessian)
     transform = np.ascontiguousarray(vectors / np.sqrt(values))
-    most = curvature_bound(moment, plan.bounds.n_blocks)
+    most = curvature_bound(moment, target.family)
     most[np.diag_indices_from(most)] += temperature * target.prior_precision
     curvatures = np.linalg.eigvalsh(transform.T @ most @ transform)
     # No less than at the mode, which rounding could make it.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
 from .._protocol import CONSTRAINTS, Sampler, checked_gaussian, given, options, resolved_batch_size
 from ..langevin import SGHMC
@@ -78,7 +79,7 @@ class SGFS(Sampler):
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows."""
         check_made_for(plan, target)
-        if not hasattr(target, "intercept_scaling"):
+        if not isinstance(target, LinearTarget):
             raise ValueError(
                 f"sampler={self.name!r} needs one of the package's own logistic targets, and "
                 f"{type(target).__name__} is not one: leave row_norm out of its bounds, or plan "

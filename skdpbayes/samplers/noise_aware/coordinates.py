@@ -35,15 +35,15 @@ class Coordinates:
     norm: float
     row_norm: float
 
-    def reach(self, link, point, theta):
+    def reach(self, family, point, theta):
         """Return what bounds logits at a point, which is ``theta`` in the coordinates of the rows.
 
         With two classes, the logit of a record of norm ``C`` along the point; otherwise the most by which
         logits of two classes differ.
         """
-        if link.n_blocks == 1:
+        if family.n_blocks == 1:
             return self.norm * float(np.linalg.norm(point))
-        of_classes = link.contrasts @ theta
+        of_classes = family.contrasts @ theta
         apart = of_classes[:, None] - of_classes[None]
         return self.row_norm * float(np.linalg.norm(apart, axis=2).max())
 

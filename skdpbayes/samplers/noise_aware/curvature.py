@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...targets.linear.links import slope_matrix
+from ...targets.linear.weighted import slope_matrix
 from .design import variance_component
 
 # ``k`` a priori, at first and from one release to the next, and of how many entries' weight that is.
@@ -101,11 +101,11 @@ class Curvature:
 
 def curvature_of(population, point, uncertainty):
     """Return the `Curvature` at a point before any is released, given variances of the rows' moments."""
-    probabilities, link = population.probabilities(point[None])[0], population.link
+    probabilities, family = population.probabilities(point[None])[0], population.family
     matrix, slope = _curvature_of(population, probabilities)
-    sizes = np.empty((link.n_blocks, link.n_blocks))
-    for j, unit in enumerate(np.eye(link.n_blocks)):
-        slopes = link.slope_times(probabilities, unit[:, None])
+    sizes = np.empty((family.n_blocks, family.n_blocks))
+    for j, unit in enumerate(np.eye(family.n_blocks)):
+        slopes = family.slope_times(probabilities, unit[:, None])
         sizes[j] = slopes @ population.weights * population.size
     return Curvature(
         of_population=matrix,
@@ -120,5 +120,5 @@ def curvature_of(population, point, uncertainty):
 
 def _curvature_of(population, probabilities):
     """Return (``J``, mean slope) for probabilities of shape (..., n_rows)."""
-    matrix = slope_matrix(population.link, probabilities, population.weights, population.rows)
+    matrix = slope_matrix(population.family, probabilities, population.weights, population.rows)
     return population.size * matrix, float(population.mean_slope(probabilities[None])[0])

@@ -5,7 +5,7 @@
     F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     from u_4 on, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
-``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.links`.
+``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.families`.
 Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released before. Two tables
 are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
 ``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from ...targets.linear.links import link_of
 from .._plan import Plan
 from ..langevin.at_noise import free_shift
 from .sensitivity import free_curvature, joint_multiplier
@@ -67,9 +66,9 @@ class NoiseAwarePlan(Plan):
         return True
 
     @property
-    def link(self):
-        """Link of the classes; a draw has its blocks, and one more for more than two classes."""
-        return link_for(self.bounds)
+    def family(self):
+        """The law of a label; a draw has its blocks, and one more for more than two classes."""
+        return self.bounds.family.identified
 
     @property
     def mu_of_replacing(self):
@@ -83,7 +82,7 @@ class NoiseAwarePlan(Plan):
         entries = self.n_samples * self.n_parameters
         reading = entries * (7.5e-8 + 1.1e-9 * self.bounds.block_length)
         rows = N_ROWS * N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
-        return reading + rows * (2e-8 * self.link.n_blocks + 7e-10 * self.n_parameters)
+        return reading + rows * (2e-8 * self.family.n_blocks + 7e-10 * self.n_parameters)
 
     @property
     def widening(self):
@@ -99,14 +98,14 @@ class NoiseAwarePlan(Plan):
     @property
     def _precisions(self):
         """``F``, ``F^2 / V`` and ``P``."""
-        length, link, moved = self.bounds.block_length, self.link, self.budget.records_moved
+        length, family, moved = self.bounds.block_length, self.family, self.budget.records_moved
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
-        data = self.n_samples / (4.0 * math.sqrt(1.0 + math.pi / 8.0 / prior))
+        data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)
-        noise = (moved * norm * link.residual_bound) ** 2 / _precision(self.gradient_multipliers)
+        noise = (moved * norm * family.residual_bound) ** 2 / _precision(self.gradient_multipliers)
         multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
-        of_curvature = math.sqrt(moved) * norm**2 * link.slope_bound * multiplier
-        seen = 2.0 * (data / of_curvature) ** 2 / (length * link.n_blocks)
+        of_curvature = math.sqrt(moved) * norm**2 * family.slope_bound * multiplier
+        seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
         variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
         prior *= length
         return data, data * (data / variance), prior
@@ -143,11 +142,6 @@ class NoiseAwarePlan(Plan):
         return lines
 
 
-def link_for(bounds):
-    """Return the link of a target with some `TargetBounds`."""
-    return link_of(max(bounds.n_blocks, 2))
-
-
 def _precision(multipliers):
     """Return what releases with some noise multipliers amount to, as a squared ``mu``."""
     return sum(value**-2.0 for value in multipliers)
@@ -172,16 +166,16 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
-    link = link_for(bounds)
+    family = bounds.family.identified
     of_moment = multiplier(MOMENT_SHARE)
     of_gradients = tuple(multiplier(share) for share in shares)
     of_curvatures = tuple(
-        multiplier(free_curvature(link) * share) if k in CURVATURES else None
+        multiplier(free_curvature(family) * share) if k in CURVATURES else None
         for k, share in enumerate(shares)
     )
     pairs = zip(of_gradients, of_curvatures, strict=True)
-    each = (of_moment, *(joint_multiplier(link, *pair) for pair in pairs))
-    size = link.n_blocks * bounds.block_length + 1
+    each = (of_moment, *(joint_multiplier(family, *pair) for pair in pairs))
+    size = family.n_blocks * bounds.block_length + 1
     for value in each:
         free_shift(value, 2 * size**2)  # Raises where rounding would take too much of it.
     return NoiseAwarePlan(

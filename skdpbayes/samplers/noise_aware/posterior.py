@@ -49,7 +49,7 @@ class Posterior:
         blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
         if not self.shift.size:
             return blocks.reshape(n_draws, -1)
-        contrasts = self.surrogate.population.link.contrasts
+        contrasts = self.surrogate.population.family.contrasts
         generator = np.random.default_rng([int(seed), 1])
         # Post-processing.
         common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
@@ -62,21 +62,21 @@ class Posterior:
         # Without privacy all records count fully.
         weight = max(given.population.weights.mean(), 1e-300)
         curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
-        n_blocks = given.population.link.n_blocks
+        n_blocks = given.population.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
         covariance = np.linalg.inv(curvature + np.kron(np.eye(n_blocks), given.prior))
         covariance = blocks @ covariance @ blocks.T
         if not self.shift.size:
             return np.sqrt(np.diag(covariance))
-        contrasts = np.kron(given.population.link.contrasts, np.eye(len(self.transform)))
+        contrasts = np.kron(given.population.family.contrasts, np.eye(len(self.transform)))
         variances = np.einsum("ij,jk,ik->i", contrasts, covariance, contrasts)
         n_classes = n_blocks + 1
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
 
 
-def deviations_in_common(target, link):
+def deviations_in_common(target, family):
     """Return prior deviations of what classes have in common, none for two."""
-    if link.n_blocks == 1:
+    if family.n_blocks == 1:
         return np.empty(0)
-    length = target.prior_precision.size // len(link.contrasts)
+    length = target.prior_precision.size // len(family.contrasts)
     return target.prior_precision[:length] ** -0.5

@@ -77,7 +77,7 @@ class Releases:
 
     def __init__(self, plan, target, generator, advance=lambda: None):
         self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
-        self.link = plan.link
+        self.family = plan.family
         self.looks, self.curvatures, self.curvature = [], [], None
         self._release_moment()
         transform, norm = self.coordinates.transform, self.coordinates.norm
@@ -125,7 +125,7 @@ class Releases:
         self.population = make_population(
             design,
             transform,
-            self.link,
+            self.family,
             self.coordinates.norm,
             n_records,
             N_ROWS,
@@ -134,27 +134,27 @@ class Releases:
 
     def release(self, point, multiplier, curvature_multiplier=None):
         """Add a look at ``point``, and a curvature if it is wanted."""
-        link, transform, norm = self.link, self.coordinates.transform, self.coordinates.norm
+        family, transform, norm = self.family, self.coordinates.transform, self.coordinates.norm
         moved = self.plan.budget.records_moved
-        theta = point.reshape(link.n_blocks, -1) @ transform.T
+        theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
         gradient, matrix = total(
-            weighted_sums, self.target, link, None, theta, transform, curvature=wanted
+            weighted_sums, self.target, family, None, theta, transform, curvature=wanted
         )
         factor = self.largest * noise_factor(
-            link,
-            self.coordinates.reach(link, point, theta),
+            family,
+            self.coordinates.reach(family, point, theta),
             moved == 2,
             (multiplier, curvature_multiplier),
             self.coordinates.inflation(self.plan, theta),
             theta.size + wanted * theta.size**2,
         )
-        noise = moved * link.residual_bound * norm * factor * multiplier
+        noise = moved * family.residual_bound * norm * factor * multiplier
         # Propositions 32 and 71.
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
         self.looks.append(Look(point, gradient, noise))
         if wanted:
-            bound = math.sqrt(moved) * link.slope_bound * norm**2
+            bound = math.sqrt(moved) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
             # Propositions 32 and 71.
             look = Look(point, release_moment(matrix, noise, self.generator), noise)
@@ -164,7 +164,7 @@ class Releases:
 
     def look_around(self):
         """Release gradients at one mode after the other, and curvatures on the way."""
-        plan, point = self.plan, np.zeros(self.link.n_blocks * len(self.prior))
+        plan, point = self.plan, np.zeros(self.family.n_blocks * len(self.prior))
         multipliers = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
         for k, pair in enumerate(multipliers):
             if k:
@@ -218,7 +218,7 @@ class Releases:
             self.surrogate(),
             self.coordinates.transform,
             self.coordinates.norm,
-            deviations_in_common(self.target, self.link),
+            deviations_in_common(self.target, self.family),
         )
 
 

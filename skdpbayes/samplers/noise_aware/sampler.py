@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..._typing import RandomStateLike
+from ...targets.linear.families import Logistic, Softmax
+from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
 from .._protocol import Sampler, checked_gaussian, options
 from .._registry import resolve_sampler
 from .._resources import check_draws
-from .plan import link_for, plan_noise_aware
+from .plan import plan_noise_aware
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
 LARGEST_SIZE = 200
@@ -22,9 +24,9 @@ LARGEST_SIZE = 200
 
 def size_of(bounds):
     """Return how many coefficients labels can tell apart, or None for a target of another kind."""
-    if bounds.row_norm is None:
+    if bounds.row_norm is None or not isinstance(bounds.family, Logistic | Softmax):
         return None
-    return link_for(bounds).n_blocks * bounds.block_length
+    return bounds.family.identified.n_blocks * bounds.block_length
 
 
 def is_for(bounds):
@@ -54,8 +56,8 @@ class NoiseAware(Sampler):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import NoiseAware
-    >>> from skdpbayes.targets import TargetBounds
-    >>> bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    >>> from skdpbayes.targets import LinearModel, Logistic
+    >>> bounds = LinearModel(family=Logistic(), n_features=3, norm=1.0, constant=0.0).bounds()
     >>> plan = NoiseAware().plan(bounds, 100_000, Budget(epsilon=1.0, delta=1e-6))
     >>> plan.temperature, 0.999 < plan.epsilon <= 1.0
     (1.0, True)
@@ -119,7 +121,7 @@ class NoiseAware(Sampler):
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""
         check_made_for(plan, target)
-        if not hasattr(target, "intercept_scaling"):
+        if not isinstance(target, LinearTarget):
             raise ValueError(
                 f"sampler={self.name!r} needs one of the package's own logistic targets, and "
                 f"{type(target).__name__} is not one: plan another sampler."

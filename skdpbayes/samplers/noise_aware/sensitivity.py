@@ -14,6 +14,7 @@ import math
 import numpy as np
 from scipy.special import expit
 
+from ...targets.linear.families import Softmax
 from ..langevin.at_noise import free_shift
 
 # Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
@@ -23,17 +24,17 @@ _FAR = 1e3
 _ROUNDING = 1.0 + 1e-9
 
 
-def free_curvature(link):
+def free_curvature(family):
     """Return the largest ``b / a`` at which a curvature adds nothing to the cost of its gradient."""
-    return 0.5 if link.n_blocks == 1 else 0.25
+    return 0.25 if isinstance(family, Softmax) else 0.5
 
 
-def joint_precision(link, of_gradient, of_curvature=0.0):
+def joint_precision(family, of_gradient, of_curvature=0.0):
     """Return ``J`` wherever the point is.
 
     Parameters
     ----------
-    link : BinaryLink or SoftmaxLink
+    family : Logistic or Softmax
     of_gradient, of_curvature : float
         ``a`` and ``b``: squares of the inverse noise multipliers.
 
@@ -42,7 +43,7 @@ def joint_precision(link, of_gradient, of_curvature=0.0):
     precision : float
         At least ``a``, at most ``a + b``.
     """
-    if link.n_blocks > 1:
+    if isinstance(family, Softmax):
         return max(of_gradient, 0.75 * of_gradient + of_curvature)
     if of_curvature <= 0.5 * of_gradient:
         return of_gradient
@@ -51,17 +52,17 @@ def joint_precision(link, of_gradient, of_curvature=0.0):
     return max(of_gradient, r**2 * (of_gradient + 16.0 * of_curvature * (1.0 - r) ** 2))
 
 
-def joint_multiplier(link, of_gradient, of_curvature=None):
+def joint_multiplier(family, of_gradient, of_curvature=None):
     """Return the noise multiplier of a release whose parts have two, the second or None."""
-    return joint_precision(link, *_precisions(of_gradient, of_curvature)) ** -0.5
+    return joint_precision(family, *_precisions(of_gradient, of_curvature)) ** -0.5
 
 
-def noise_factor(link, reach, replaces, multipliers, room, size):
+def noise_factor(family, reach, replaces, multipliers, room, size):
     """Return by what noise at a point is multiplied, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
 
     Parameters
     ----------
-    link, reach, replaces
+    family, reach, replaces
         As for `joint_precision_at`.
     multipliers : tuple of float
         Of a gradient, and of a curvature or None.
@@ -71,21 +72,21 @@ def noise_factor(link, reach, replaces, multipliers, room, size):
         How many numbers are rounded to a lattice.
     """
     precisions = _precisions(*multipliers)
-    moved = math.sqrt(joint_precision_at(link, reach, replaces, *precisions))
+    moved = math.sqrt(joint_precision_at(family, reach, replaces, *precisions))
     errors = (room - 1.0) * math.sqrt(sum(precisions))
-    return (moved + errors) / free_shift(joint_multiplier(link, *multipliers), size)
+    return (moved + errors) / free_shift(joint_multiplier(family, *multipliers), size)
 
 
 def _precisions(of_gradient, of_curvature):
     return of_gradient**-2.0, 0.0 if of_curvature is None else of_curvature**-2.0
 
 
-def joint_precision_at(link, reach, replaces, of_gradient, of_curvature=0.0):
+def joint_precision_at(family, reach, replaces, of_gradient, of_curvature=0.0):
     """Return ``J`` at a point where logits are bounded.
 
     Parameters
     ----------
-    link : BinaryLink or SoftmaxLink
+    family : Logistic or Softmax
     reach : float
         For two classes the logit of a record of norm ``C`` along the point, otherwise the most by which
         logits of two classes differ.
@@ -99,9 +100,9 @@ def joint_precision_at(link, reach, replaces, of_gradient, of_curvature=0.0):
     precision : float
         No larger than that of `joint_precision`.
     """
-    anywhere = joint_precision(link, of_gradient, of_curvature)
-    if link.n_blocks > 1:
-        of_residual = _largest_residual(len(link.contrasts), reach) ** 2 / link.residual_bound**2
+    anywhere = joint_precision(family, of_gradient, of_curvature)
+    if isinstance(family, Softmax):
+        of_residual = _largest_residual(family.n_classes, reach) ** 2 / family.residual_bound**2
         return min(anywhere, _ROUNDING * (of_gradient * of_residual + of_curvature))
     if not reach < _FAR:
         return anywhere

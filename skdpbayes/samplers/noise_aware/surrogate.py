@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...targets.linear.family import Family
+
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
 
@@ -30,7 +32,7 @@ class Population:
 
     Attributes
     ----------
-    link : BinaryLink or SoftmaxLink
+    family : Family
     rows : ndarray of shape (n_rows, length)
     weights : ndarray of shape (n_rows,)
         ``v``.
@@ -38,7 +40,7 @@ class Population:
         How many records a row stands for.
     """
 
-    link: object
+    family: Family
     rows: np.ndarray
     weights: np.ndarray
     size: float
@@ -46,39 +48,41 @@ class Population:
     @property
     def n_logits(self):
         """How many logits a point has."""
-        return self.link.n_blocks * len(self.rows)
+        return self.family.n_blocks * len(self.rows)
 
     def probabilities(self, u):
-        """Return the link's probabilities for points of shape (n_points, n_blocks * length)."""
-        return self.link.probabilities(self._logits(u))
+        """Return probabilities for points of shape (n_points, n_blocks * length)."""
+        return self.family.inverse_link(self._logits(u))
 
     def score(self, probabilities):
         """Return ``S``, of shape (n_points, n_blocks * length)."""
-        return self._summed(self.link.mean(probabilities))
+        return self._summed(self.family.mean(probabilities))
 
     def slope_times(self, probabilities, vectors):
         """Return ``S' a`` for vectors ``a`` like points."""
-        return self._summed(self.link.slope_times(probabilities, self._logits(vectors)))
+        return self._summed(self.family.slope_times(probabilities, self._logits(vectors)))
 
     def mean_slope(self, probabilities):
         """Return the mean slope of a row, of shape (n_points,)."""
-        return self.link.size_of_slope(probabilities) @ self.weights / self.weights.size
+        return self.family.mean_variance(probabilities) @ self.weights / self.weights.size
 
     def mean_bend(self, probabilities):
         """Return the gradient of the mean slope."""
-        return self._summed(self.link.bend(probabilities)) / (self.size * self.weights.size)
+        return self._summed(self.family.mean_variance_derivative(probabilities)) / (
+            self.size * self.weights.size
+        )
 
     # One product of matrices each: of three axes, numpy would make one for every point.
     def _logits(self, vectors):
         blocks = vectors.reshape(-1, self.rows.shape[1]) @ self.rows.T
-        return blocks.reshape(len(vectors), self.link.n_blocks, -1)
+        return blocks.reshape(len(vectors), self.family.n_blocks, -1)
 
     def _summed(self, values):
         sums = (values * self.weights).reshape(-1, len(self.rows)) @ self.rows
         return (self.size * sums).reshape(len(values), -1)
 
 
-def make_population(design, transform, link, norm, n_samples, n_rows, generator):
+def make_population(design, transform, family, norm, n_samples, n_rows, generator):
     """Return rows with exactly the moments of a `Design`, in other coordinates, and their weights."""
     values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
     used = values > 1e-12 * values[-1]
@@ -89,7 +93,7 @@ def make_population(design, transform, link, norm, n_samples, n_rows, generator)
     normal = np.linalg.solve(factor, normal.T).T
     rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
     weights = np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
-    return Population(link, rows, weights, n_samples / len(rows))
+    return Population(family, rows, weights, n_samples / len(rows))
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ class Surrogate:
         gradient : ndarray of shape (n_points, n)
         """
         population = self.population
-        if population.link.n_blocks == 1:
+        if population.family.n_blocks == 1:
             return self._potential(u)
         groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
         return tuple(map(np.concatenate, zip(*map(self._potential, groups), strict=True)))

@@ -9,7 +9,6 @@
 
 import numpy as np
 
-from .links import BinaryLink, SoftmaxLink
 from .weighted import sum_of_losses, weighted_sums
 
 
@@ -19,7 +18,7 @@ def loss_and_derivatives(target, theta):
     Parameters
     ----------
     target : NamedTuple
-        A logistic target.
+        A linear model's target.
     theta : ndarray of shape (n_parameters,)
 
     Returns
@@ -28,15 +27,12 @@ def loss_and_derivatives(target, theta):
     gradient : ndarray of shape (n_parameters,)
     hessian : ndarray of shape (n_parameters, n_parameters)
     """
-    n_blocks = getattr(target, "n_classes", 1)
-    link = BinaryLink() if n_blocks == 1 else SoftmaxLink(n_blocks, np.eye(n_blocks))
-    blocks = theta.reshape(n_blocks, -1)
-    gradient, hessian = weighted_sums(target, link, np.ones(target.scale.size), blocks)
-    return sum_of_losses(target, link, blocks), gradient.ravel(), hessian
+    family = target.family
+    blocks = theta.reshape(family.n_blocks, -1)
+    gradient, hessian = weighted_sums(target, family, np.ones(target.scale.size), blocks)
+    return sum_of_losses(target, family, blocks), gradient.ravel(), hessian
 
 
-def curvature_bound(moment, n_blocks):
+def curvature_bound(moment, family):
     """Return a matrix that is nowhere smaller than the Hessian, from the rows' second moment."""
-    if n_blocks == 1:
-        return moment / 4.0
-    return np.kron((np.eye(n_blocks) - 1.0 / n_blocks) / 2.0, moment)
+    return np.kron(family.largest_slope, moment)

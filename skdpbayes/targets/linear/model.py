@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..._typing import MatrixLike
 from .._bounds import TargetBounds
-from .._remote import logistic_elsewhere
-from .logistic import logistic_bounds, logistic_prior_precision, make_logistic
+from .family import Family
+from .target import linear_bounds, linear_prior_precision, make_linear, remote_linear
 
 # Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
 LOGIT_SCALE = 2.5
@@ -22,12 +24,12 @@ INTERCEPT_SCALE = 1.25
 
 @dataclass(frozen=True, kw_only=True)
 class LinearModel:
-    """A classifier whose logits are linear: what an estimator makes, and plans and tables need.
+    """A linear model: what an estimator makes, a plan reads, and a table becomes.
 
     Parameters
     ----------
-    n_classes : int
-        2 has one logit, that of the second class; more have one each.
+    family : Family
+        The law of a response given the linear predictors.
     n_features : int
     norm : float
         ``R``, to which rows are clipped.
@@ -40,9 +42,23 @@ class LinearModel:
         "short" as well where it is no longer than ``norm``.
     max_weight : float or None, default=None
         Public maximum of the records' weights; None if all weights are 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.privacy import Budget
+    >>> from skdpbayes.samplers import SGLD, sample
+    >>> from skdpbayes.targets import LinearModel, Logistic
+    >>> model = LinearModel(family=Logistic(), n_features=2, norm=1.0)
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.uniform(-0.7, 0.7, (500, 2)), rng.integers(2, size=500)
+    >>> plan = SGLD().plan(model.bounds(), 500, Budget(epsilon=1.0, delta=1e-5))
+    >>> draws = sample(model.target(X, y), plan, random_state=0)
+    >>> model.in_blocks(draws).shape  # One block, the intercept last.
+    (100, 1, 3)
     """
 
-    n_classes: int
+    family: Family
     n_features: int
     norm: float
     prior_scale: float | None = None
@@ -74,8 +90,8 @@ class LinearModel:
     @property
     def prior_precision(self) -> np.ndarray:
         """Precisions of all sampled coordinates."""
-        return logistic_prior_precision(
-            self.n_features, self.n_classes, self.scale, self.intercept_scale, self.column
+        return linear_prior_precision(
+            self.family, self.n_features, self.scale, self.intercept_scale, self.column
         )
 
     def at_norm(self, norm: float) -> Self:
@@ -85,30 +101,47 @@ class LinearModel:
     def bounds(self) -> TargetBounds:
         """Return what plans may know; raises a ValueError if a number is out of range."""
         norm = float(np.hypot(self.norm, self.column))
-        return logistic_bounds(
-            norm, self.n_classes, self.prior_precision, self.column, self.max_weight
-        )
+        return linear_bounds(self.family, norm, self.prior_precision, self.column, self.max_weight)
 
-    def target(self, rows: Any) -> Any:
-        """Return the target of rows, which have ``X``, ``labels`` and ``weights``."""
-        return make_logistic(
-            rows.X,
-            rows.labels,
+    def target(self, X: MatrixLike, y: ArrayLike, weights: np.ndarray | None = None) -> Any:
+        """Return the target of a table, to which samplers can be applied.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n_samples, n_features)
+            Finite numbers; an array must be C-contiguous. Rows are clipped.
+        y : array-like of shape (n_samples,)
+            As the family has them; for classifiers class numbers, from 0.
+        weights : ndarray of shape (n_samples,) or None, default=None
+            From 0 to ``max_weight``; None is 1.
+
+        Raises
+        ------
+        ValueError
+            If a response or a weight is out of range, or a bound is not positive and finite.
+        """
+        return make_linear(
+            X,
+            y,
+            self.family,
             self.norm,
-            self.n_classes,
             self.column,
             self.prior_precision,
-            rows.weights,
+            weights,
             self.max_weight,
         )
 
+    def target_of(self, rows: Any) -> Any:
+        """Return the target of validated rows of a table."""
+        return self.target(rows.X, rows.labels, rows.weights)
+
     def remote(self, address: int, count: int) -> Any:
         """Return what stands for targets of rows elsewhere."""
-        return logistic_elsewhere(
+        return remote_linear(
             address,
             count,
+            self.family,
             self.norm,
-            self.n_classes,
             self.column,
             self.prior_precision,
             self.max_weight,

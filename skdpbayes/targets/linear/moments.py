@@ -15,18 +15,12 @@ from .._clipping import scale_rows
 MOMENT_ROWS = 4096
 
 
-def _n_features(target):
-    """Return the number of columns, the constant one apart."""
-    length = target.prior_precision.size // getattr(target, "n_classes", 1)
-    return length - (target.intercept_scaling > 0)
-
-
 def _table(target):
     """Return the unscaled rows as an array or a CSR matrix."""
     if not hasattr(target, "starts"):
         return target.values
     rows = (target.values, target.columns, target.starts)
-    return sp.csr_array(rows, shape=(target.scale.size, _n_features(target)))
+    return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
 
 
 def _blocks(target):
@@ -48,7 +42,7 @@ def second_moment(
     Parameters
     ----------
     target : NamedTuple
-        A logistic target.
+        A linear model's target.
     constant : float or None, default=None
         A constant column in the intercept's place; None is the intercept's, if there is one.
     weights : ndarray of shape (n_samples,) or None, default=None
@@ -60,8 +54,8 @@ def second_moment(
         With a last row and column for a constant other than zero.
     """
     if constant is None:
-        constant = target.intercept_scaling
-    length = _n_features(target) + (constant > 0)
+        constant = target.constant
+    length = target.n_features + (constant > 0)
     moment = np.zeros((length, length))
     for part, rows in _blocks(target):
         counted, count = rows, rows.shape[0]

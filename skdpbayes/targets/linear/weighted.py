@@ -1,4 +1,4 @@
-"""Gradients and curvatures of a logistic target whose records are weighted, in other coordinates.
+"""Gradients and curvatures of a linear model's target whose records are weighted, in other coordinates.
 
     v_i = min(1, C^2 / |W^T x_i|^2)
     g(u) = sum_i v_i H^T (p_i - e_{y_i}) (x) W^T x_i,                        |g_i| <= C,    times sqrt(2)
@@ -16,7 +16,6 @@ import scipy.sparse as sp
 
 from ..._silence import silently
 from .._rows import read_only
-from .links import slope_matrix
 from .moments import _blocks
 
 
@@ -27,7 +26,7 @@ def record_weights(target: Any, transform: np.ndarray, norm: float) -> np.ndarra
     Parameters
     ----------
     target : NamedTuple
-        A logistic target.
+        A linear model's target.
     transform : ndarray of shape (length, length)
         ``W``.
     norm : float
@@ -56,19 +55,19 @@ def reweighted(target, transform, norm):
     return target._replace(weights=read_only(weights))
 
 
-def weighted_sums(target, link, weights, theta, transform=None, *, curvature=True):
+def weighted_sums(target, family, weights, theta, transform=None, *, curvature=True):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
 
     Parameters
     ----------
     target : NamedTuple
-        A logistic target.
-    link : BinaryLink or SoftmaxLink
-        For as many classes.
+        A linear model's target.
+    family : Family
+        The target's, or its identified one.
     weights : ndarray of shape (n_samples,) or None
         None is the target's.
     theta : ndarray of shape (n_blocks, length)
-        In the blocks of the link.
+        In the blocks of the family.
     transform : ndarray of shape (length, length) or None, default=None
         ``W`` of the second; None has it in the coordinates of the rows.
     curvature : bool, default=True
@@ -80,26 +79,25 @@ def weighted_sums(target, link, weights, theta, transform=None, *, curvature=Tru
         In the coordinates of the rows, before ``W``.
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
-    constant = target.intercept_scaling
+    constant = target.constant
     weights = target.weights if weights is None else weights
     gradient = np.zeros(theta.shape)
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows, logits in _with_logits(target, theta):
-        probabilities = link.probabilities(logits)
-        residuals = link.mean(probabilities) - link.contrasts[target.labels[part]].T
-        residuals = weights[part] * residuals
+        predicted = family.inverse_link(logits)
+        residuals = weights[part] * family.residuals(predicted, target.responses[part])
         gradient[:, : rows.shape[1]] += (rows.T @ residuals.T).T
         if constant:
             gradient[:, -1] += constant * residuals.sum(axis=1)
         if curvature:
             moved = _moved(target, rows, transform)
-            matrix += slope_matrix(link, probabilities, weights[part], moved)
+            matrix += slope_matrix(family, predicted, weights[part], moved)
     return gradient, matrix
 
 
 def _moved(target, rows, transform):
     """Return ``W^T x``, or ``x``, for some rows without their constant."""
-    constant = target.intercept_scaling
+    constant = target.constant
     if transform is None:
         if not constant:
             return rows
@@ -110,22 +108,58 @@ def _moved(target, rows, transform):
     return moved + constant * transform[-1] if constant else moved
 
 
-def sum_of_losses(target, link, theta):
+def sum_of_losses(target, family, theta):
     """Return the sum of all records' losses at ``theta``. **It is not private.**
 
     Parameters
     ----------
-    target, link, theta
+    target, family, theta
         As for `weighted_sums`.
     """
     parts = _with_logits(target, theta)
-    return sum(link.losses(logits, target.labels[part]).sum() for part, _, logits in parts)
+    return sum(family.losses(logits, target.responses[part]).sum() for part, _, logits in parts)
 
 
 def _with_logits(target, theta):
     """Yield (slice, rows without their constant, logits) for a few thousand rows at a time."""
     for part, rows in _blocks(target):
         logits = (rows @ theta[:, : rows.shape[1]].T).T
-        if target.intercept_scaling:
-            logits = logits + target.intercept_scaling * theta[:, -1:]
+        if target.constant:
+            logits = logits + target.constant * theta[:, -1:]
         yield part, rows, logits
+
+
+def slope_matrix(family, predicted, weights, rows):
+    """Return ``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
+
+    Parameters
+    ----------
+    family : Family
+    predicted : ndarray of shape (..., n)
+        As its inverse link returns them.
+    weights : ndarray of shape (n,)
+        Not negative.
+    rows : {ndarray, sparse array} of shape (n, length)
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_blocks * length, n_blocks * length)
+    """
+    n_blocks, length = family.n_blocks, rows.shape[1]
+    matrix = np.empty((n_blocks, length, n_blocks, length))
+    for j, unit in enumerate(np.eye(n_blocks)):
+        slopes = family.slope_times(predicted, unit[:, None])
+        for i in range(j, n_blocks):
+            each = weights * slopes[i]
+            # The product of a matrix with itself takes half the time.
+            right = _times(rows, np.sqrt(np.abs(each)))
+            left = right if i == j else _times(right, np.sign(each))
+            product = left.T @ right
+            matrix[i, :, j] = product.toarray() if sp.issparse(product) else product
+            matrix[j, :, i] = matrix[i, :, j].T
+    return matrix.reshape(n_blocks * length, n_blocks * length)
+
+
+def _times(rows, factors):
+    factors = factors[:, None]
+    return rows.multiply(factors).tocsr() if sp.issparse(rows) else rows * factors

@@ -19,15 +19,9 @@ from skdpbayes.samplers._machinery.lattice import OfBlocks, release_moment, to_c
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.fisher.plan import WhitenedGeometry, complete
 from skdpbayes.samplers.fisher.reference import find_mode
-from skdpbayes.targets import (
-    TargetBounds,
-    logistic_bounds,
-    logistic_prior_precision,
-    make_logistic,
-    potential_gradient,
-    record_weights,
-    second_moment,
-)
+from skdpbayes.targets import TargetBounds, potential_gradient, record_weights, second_moment
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
 BOUNDS = TargetBounds(10, 1.0, 0.25, (0.16, 0.16), row_norm=1.0)
 
@@ -40,9 +34,11 @@ def correlated(n, seed=0):
 
 
 def logistic(X, y, norm=2.0, prior_scale=2.0, constant=0.0, n_classes=2):
-    precision = logistic_prior_precision(X.shape[1], n_classes, prior_scale, prior_scale, constant)
-    bounds = logistic_bounds(np.hypot(norm, constant), n_classes, precision, constant)
-    return make_logistic(X, y, norm, n_classes, constant, precision), bounds
+    precision = linear_prior_precision(
+        classifier(n_classes), X.shape[1], prior_scale, prior_scale, constant
+    )
+    bounds = linear_bounds(classifier(n_classes), np.hypot(norm, constant), precision, constant)
+    return make_linear(X, y, classifier(n_classes), norm, constant, precision), bounds
 
 
 # What is released of the second moment

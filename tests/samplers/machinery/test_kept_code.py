@@ -90,10 +90,11 @@ def test_files_that_changed_after_the_import_do_not_stand_for_what_was_imported(
 SCRIPT = """
 import numpy as np
 from skdpbayes.samplers._machinery import linking
-from skdpbayes.targets import make_logistic
+from skdpbayes.targets import Logistic
+from skdpbayes.targets.linear.target import make_linear
 
 X, y = np.ones((3, 2)), np.array([0.0, 1.0, 1.0])
-assert linking.count_examples(make_logistic(X, y, 1.0, 2, 0.0, np.ones(2))) == 3
+assert linking.count_examples(make_linear(X, y, Logistic(), 1.0, 0.0, np.ones(2))) == 3
 stats = linking._lay_out._cached.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """

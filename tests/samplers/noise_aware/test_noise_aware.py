@@ -17,7 +17,7 @@ from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
 from skdpbayes.targets import TargetBounds
-from skdpbayes.targets.linear.links import link_of
+from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
 
 # What it costs
@@ -29,7 +29,10 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, 
     bounds = TargetBounds(7, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
     plan = a_plan(bounds, 50_000, epsilon, relation)
     pairs = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
-    multipliers = [plan.moment_multiplier, *(joint_multiplier(plan.link, *pair) for pair in pairs)]
+    multipliers = [
+        plan.moment_multiplier,
+        *(joint_multiplier(plan.family, *pair) for pair in pairs),
+    ]
     # Curvatures are for free.
     assert multipliers[1:] == pytest.approx(plan.gradient_multipliers, rel=1e-12)
     assert plan.cost.mu == pytest.approx(math.sqrt(sum(m**-2.0 for m in multipliers)), rel=1e-12)
@@ -40,25 +43,29 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_residuals_and_slopes_of_a_link_keep_to_their_bounds(rng, n_classes):
     """For probabilities of all kinds, two equal ones among them, at which a slope is largest."""
-    link, size = link_of(n_classes), 4000
-    logits = rng.normal(size=(link.n_blocks, size)) * 10.0 ** rng.uniform(-1, 2, size=size)
-    p = softmax(link.contrasts @ logits, axis=0)
+    family, size = classifier(n_classes).identified, 4000
+    logits = rng.normal(size=(family.n_blocks, size)) * 10.0 ** rng.uniform(-1, 2, size=size)
+    p = softmax(family.contrasts @ logits, axis=0)
     if n_classes > 2:
-        pair = link.contrasts.T @ np.where(np.arange(n_classes) < 2, 30.0, 0.0)
-        logits[:, 0], p[:, 0] = pair, softmax(link.contrasts @ pair)
-    found = link.probabilities(logits)
-    np.testing.assert_allclose(link.mean(found), link.contrasts.T @ p, atol=1e-12)
+        pair = family.contrasts.T @ np.where(np.arange(n_classes) < 2, 30.0, 0.0)
+        logits[:, 0], p[:, 0] = pair, softmax(family.contrasts @ pair)
+    found = family.inverse_link(logits)
+    np.testing.assert_allclose(family.mean(found), family.contrasts.T @ p, atol=1e-12)
     labels = rng.integers(n_classes, size=size)
-    residuals = link.mean(found) - link.contrasts[labels].T
-    assert np.linalg.norm(residuals, axis=0).max() <= link.residual_bound * (1 + 1e-12)
-    slopes = np.stack([link.slope_times(found, unit[:, None]) for unit in np.eye(link.n_blocks)])
+    residuals = family.mean(found) - family.contrasts[labels].T
+    assert np.linalg.norm(residuals, axis=0).max() <= family.residual_bound * (1 + 1e-12)
+    slopes = np.stack(
+        [family.slope_times(found, unit[:, None]) for unit in np.eye(family.n_blocks)]
+    )
     norms = np.linalg.norm(slopes, axis=(0, 1))
-    assert 0.99 * link.slope_bound < norms.max() <= link.slope_bound * (1 + 1e-12)
+    assert 0.99 * family.slope_bound < norms.max() <= family.slope_bound * (1 + 1e-12)
     i = 7
-    expected = link.contrasts.T @ (np.diag(p[:, i]) - np.outer(p[:, i], p[:, i])) @ link.contrasts
+    expected = (
+        family.contrasts.T @ (np.diag(p[:, i]) - np.outer(p[:, i], p[:, i])) @ family.contrasts
+    )
     np.testing.assert_allclose(slopes[:, :, i], expected, atol=1e-12)
-    sizes = np.trace(slopes) / link.n_blocks
-    np.testing.assert_allclose(link.size_of_slope(found), sizes, atol=1e-12)
+    sizes = np.trace(slopes) / family.n_blocks
+    np.testing.assert_allclose(family.mean_variance(found), sizes, atol=1e-12)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -68,7 +75,7 @@ def test_no_record_weighs_more_than_the_bounds_that_noise_is_scaled_by(
     rng, make_target, is_sparse, constant, n_classes
 ):
     """Records of any length, at any point, in coordinates that stretch some directions a lot."""
-    d, link = 4, link_of(n_classes)
+    d, family = 4, classifier(n_classes).identified
     rows = unit_rows(rng, 60, d) * rng.choice([1e-6, 0.1, 1.0], size=(60, 1))
     table = sp.csr_matrix(rows) if is_sparse else rows
     target, _ = make_target(
@@ -80,39 +87,39 @@ def test_no_record_weighs_more_than_the_bounds_that_noise_is_scaled_by(
         transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
         norm = 10.0 ** rng.uniform(-1, 1)
         weights = record_weights(target, transform, norm)
-        theta = rng.normal(size=(link.n_blocks, length)) * 10.0 ** rng.uniform(-2, 3)
+        theta = rng.normal(size=(family.n_blocks, length)) * 10.0 ** rng.uniform(-2, 3)
         matrices, gradients = [], []
         for i in range(0, 60, 3):
             own = np.where(np.arange(60) == i, weights, 0.0)
-            gradient, matrix = weighted_sums(target, link, own, theta, transform)
+            gradient, matrix = weighted_sums(target, family, own, theta, transform)
             gradients.append((gradient @ transform).ravel() / norm)
             matrices.append(matrix / norm**2)
         longest = max(longest, np.linalg.norm(gradients, axis=1).max())
         steepest = max(steepest, max(np.linalg.norm(m) for m in matrices))
         apart = max(np.linalg.norm(m - other) for m in matrices for other in matrices)
-        assert apart <= math.sqrt(2.0) * link.slope_bound * (1 + 1e-9)
-    assert 0.5 * link.residual_bound < longest <= link.residual_bound * (1 + 1e-9)
-    assert 0.2 * link.slope_bound < steepest <= link.slope_bound * (1 + 1e-9)
+        assert apart <= math.sqrt(2.0) * family.slope_bound * (1 + 1e-9)
+    assert 0.5 * family.residual_bound < longest <= family.residual_bound * (1 + 1e-9)
+    assert 0.2 * family.slope_bound < steepest <= family.slope_bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_weighted_sums_are_derivatives_of_each_other(rng, make_target, n_classes):
-    rows, constant, link = unit_rows(rng, 300, 3), 0.5, link_of(n_classes)
+    rows, constant, family = unit_rows(rng, 300, 3), 0.5, classifier(n_classes).identified
     labels = np.arange(300) % n_classes
     target, _ = make_target(rows, labels, n_classes=n_classes, intercept_scaling=constant)
-    weights, theta = rng.uniform(size=300), rng.normal(size=(link.n_blocks, 4))
+    weights, theta = rng.uniform(size=300), rng.normal(size=(family.n_blocks, 4))
     transform = rng.normal(size=(4, 4))
-    gradient, matrix = weighted_sums(target, link, weights, theta, transform)
-    back = np.kron(np.eye(link.n_blocks), np.linalg.inv(transform))
+    gradient, matrix = weighted_sums(target, family, weights, theta, transform)
+    back = np.kron(np.eye(family.n_blocks), np.linalg.inv(transform))
     matrix = back.T @ matrix @ back
     z = np.column_stack([rows, np.full(300, constant)])
-    p = softmax(z @ theta.T @ link.contrasts.T, axis=1)
-    expected = link.contrasts.T @ ((p - np.eye(n_classes)[labels]) * weights[:, None]).T @ z
+    p = softmax(z @ theta.T @ family.contrasts.T, axis=1)
+    expected = family.contrasts.T @ ((p - np.eye(n_classes)[labels]) * weights[:, None]).T @ z
     np.testing.assert_allclose(gradient, expected, atol=1e-12)
     step = 1e-5
     for j, unit in enumerate(np.eye(theta.size)):
         ahead, behind = (
-            weighted_sums(target, link, weights, theta + h * unit.reshape(theta.shape))[0]
+            weighted_sums(target, family, weights, theta + h * unit.reshape(theta.shape))[0]
             for h in (step, -step)
         )
         found = (ahead - behind).ravel() / (2 * step)

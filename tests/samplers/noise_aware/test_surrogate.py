@@ -12,15 +12,16 @@ from skdpbayes.samplers.noise_aware.curvature import curvature_of
 from skdpbayes.samplers.noise_aware.design import Design, estimate_design, with_constant
 from skdpbayes.samplers.noise_aware.draws import draw, find_mode
 from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate, make_population
-from skdpbayes.targets.linear.links import link_of, slope_matrix
+from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.weighted import slope_matrix
 
 
 def a_surrogate(rng, length, n_classes=2, variance=400.0, spread=12.0):
     """What might be believed of a table of 400 records, around a mode that is not at zero."""
-    link = link_of(n_classes)
-    size = link.n_blocks * length
+    family = classifier(n_classes).identified
+    size = family.n_blocks * length
     rows = rng.normal(size=(300, length)) + 0.3
-    population = Population(link, rows, rng.uniform(0.5, 1.0, size=300), 400 / 300)
+    population = Population(family, rows, rng.uniform(0.5, 1.0, size=300), 400 / 300)
     centre = rng.normal(size=size) * 0.5
     probabilities = population.probabilities(centre[None])
     matrix = rng.normal(size=(size, size)) * 5.0
@@ -42,16 +43,16 @@ def a_surrogate(rng, length, n_classes=2, variance=400.0, spread=12.0):
 
 def log_density(given, u):
     """The model at the top of ``surrogate.py``, written once more, at one point."""
-    population, link = given.population, given.population.link
-    logits = population.rows @ u.reshape(link.n_blocks, -1).T
-    p = softmax(logits @ link.contrasts.T, axis=1)
+    population, family = given.population, given.population.family
+    logits = population.rows @ u.reshape(family.n_blocks, -1).T
+    p = softmax(logits @ family.contrasts.T, axis=1)
     score = (
-        population.size * link.contrasts.T @ (population.weights[:, None] * p).T @ population.rows
+        population.size * family.contrasts.T @ (population.weights[:, None] * p).T @ population.rows
     )
     slopes = [
-        np.trace(link.contrasts.T @ (np.diag(q) - np.outer(q, q)) @ link.contrasts) for q in p
+        np.trace(family.contrasts.T @ (np.diag(q) - np.outer(q, q)) @ family.contrasts) for q in p
     ]
-    r = np.mean(np.array(slopes) * population.weights) / link.n_blocks / given.slope
+    r = np.mean(np.array(slopes) * population.weights) / family.n_blocks / given.slope
     d = r * (u - given.centre)
     expected = given.basis.T @ (given.look + score.ravel() + given.correction @ d)
     d = given.basis.T @ d
@@ -59,7 +60,7 @@ def log_density(given, u):
     # Of a symmetric matrix with variances p_i p_j of its entries, and twice that on the diagonal, times d.
     covariance = np.diag(given.variance + r * given.sampling + p * (p @ d**2))
     covariance += np.outer(p * d, p * d)
-    prior = np.kron(np.eye(link.n_blocks), given.prior)
+    prior = np.kron(np.eye(family.n_blocks), given.prior)
     return multivariate_normal.logpdf(expected, cov=covariance) - u @ prior @ u / 2
 
 
@@ -96,12 +97,12 @@ def test_many_points_at_once_are_what_they_are_alone(rng):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_probabilities_of_logits_of_any_size(n_classes):
-    link = link_of(n_classes)
+    family = classifier(n_classes).identified
     logits = np.array([-1e300, -800.0, -30.0, -1e-9, 0.0, 3.0, 40.0, 1e300])
-    given = np.zeros((link.n_blocks, logits.size))
+    given = np.zeros((family.n_blocks, logits.size))
     given[0] = logits
-    found = link.probabilities(given)
-    wanted = expit(given) if n_classes == 2 else softmax(link.contrasts @ given, axis=0)
+    found = family.inverse_link(given)
+    wanted = expit(given) if n_classes == 2 else softmax(family.contrasts @ given, axis=0)
     assert np.allclose(found, wanted, rtol=1e-14, atol=0)
     assert np.all((found >= 0) & (found <= 1))
 
@@ -171,7 +172,7 @@ def test_a_population_has_the_moments_that_it_is_for(rng):
     root = rng.normal(size=(3, 3))
     design = with_constant(Design(rng.normal(size=3), root @ root.T, np.eye(3)), 0.01, 0.7)
     transform = rng.normal(size=(4, 4))
-    made = make_population(design, transform, link_of(2), 3.0, 5000, 1000, rng)
+    made = make_population(design, transform, classifier(2).identified, 3.0, 5000, 1000, rng)
     assert made.size * len(made.rows) == pytest.approx(5000)
     np.testing.assert_allclose(made.rows.mean(axis=0), design.mean @ transform, atol=1e-9)
     found = made.rows.T @ made.rows / len(made.rows)
@@ -220,23 +221,23 @@ def test_a_design_is_nearer_to_the_truth_than_what_was_released(rng):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_curvature_corrects_a_population_as_far_as_it_is_known(rng, n_classes):
-    link, length = link_of(n_classes), 5
+    family, length = classifier(n_classes).identified, 5
     rows = rng.normal(size=(2000, length)) + 0.5
-    population = Population(link, rows, np.ones(2000), 5.0)
-    u = rng.normal(size=link.n_blocks * length)
+    population = Population(family, rows, np.ones(2000), 5.0)
+    u = rng.normal(size=family.n_blocks * length)
     here = population.probabilities(u[None])[0]
-    expected = slope_matrix(link, here, population.weights, rows) * population.size
+    expected = slope_matrix(family, here, population.weights, rows) * population.size
     columns = population.slope_times(np.broadcast_to(here, (u.size, *here.shape)), np.eye(u.size))
     np.testing.assert_allclose(columns, expected, rtol=1e-9)
     truth = expected * (1.0 + 0.1 * np.eye(u.size))
     believed = curvature_of(population, u, np.full((length, length), 1e-4))
     np.testing.assert_allclose(believed.of_population, expected, rtol=1e-9)
-    sizes = believed.known.reshape(link.n_blocks, length, link.n_blocks, length)
+    sizes = believed.known.reshape(family.n_blocks, length, family.n_blocks, length)
     assert sizes[0, 0, 0, 0] == pytest.approx(
         (
             1e-2
             * population.size
-            * np.sum(link.slope_times(here, np.eye(link.n_blocks)[0][:, None])[0])
+            * np.sum(family.slope_times(here, np.eye(family.n_blocks)[0][:, None])[0])
         )
         ** 2
     )

@@ -1,0 +1,112 @@
+"""Two classes, ``y`` in {0, 1}: one logit, that of the second.
+
+ell = log(1 + exp(eta)) - y eta,    mean = sigma(eta),    slope = sigma (1 - sigma) <= 1/4
+"""
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._interface import implements
+from ..._remote import asks_elsewhere
+from ..._rows import class_numbers
+from ..family import Family
+from ..one_block import has_one_block, write_loss_differences, write_residuals
+from ..target import DENSE, REMOTE, SPARSE, LinearTarget
+from ..vector_math import subtract_from_sigmoid, subtract_losses
+
+
+@dataclass(frozen=True)
+class Logistic(Family):
+    """The logistic law of two classes."""
+
+    n_blocks = 1
+    n_classes = 2
+    residual_bound = 1.0
+    slope_bound = 0.25
+    contrasts = np.array([[0.0], [1.0]])
+
+    @property
+    def target_classes(self) -> tuple[type, type, type]:
+        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        return DenseLogistic, SparseLogistic, RemoteLogistic
+
+    def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
+        """Return class numbers."""
+        return class_numbers(responses, n_rows, 2)
+
+    def inverse_link(self, logits: np.ndarray) -> np.ndarray:
+        """Return the second class's probabilities."""
+        # Four times as fast as scipy's expit, because numpy's exp is vectorised.
+        with np.errstate(over="ignore"):
+            p = np.exp(-logits)
+        p += 1.0
+        return np.reciprocal(p, out=p)
+
+    def mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return probabilities."""
+        return predicted
+
+    def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``p - y``."""
+        return predicted - responses
+
+    def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return ``p (1 - p) a``."""
+        return predicted * (1.0 - predicted) * vectors
+
+    def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``p (1 - p)``."""
+        return (predicted * (1.0 - predicted))[..., 0, :]
+
+    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``p (1 - p) (1 - 2 p)``."""
+        return predicted * (1.0 - predicted) * (1.0 - 2.0 * predicted)
+
+    def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``-log p_y``."""
+        return np.logaddexp(0.0, logits[0]) - responses * logits[0]
+
+    def expected_slope(self, variance: float) -> float:
+        """Return MacKay's approximation."""
+        return 1.0 / (4.0 * math.sqrt(1.0 + math.pi / 8.0 * variance))
+
+    @property
+    def largest_slope(self) -> np.ndarray:
+        """One quarter."""
+        return np.array([[0.25]])
+
+
+class _Target(LinearTarget):
+    __slots__ = ()
+    family = Logistic()
+
+
+@has_one_block
+class DenseLogistic(_Target, namedtuple("DenseLogistic", DENSE)):
+    """Two classes, rows of an array."""
+
+
+@has_one_block
+class SparseLogistic(_Target, namedtuple("SparseLogistic", SPARSE)):
+    """Two classes, rows of a CSR matrix."""
+
+
+@asks_elsewhere
+class RemoteLogistic(_Target, namedtuple("RemoteLogistic", REMOTE)):
+    """Two classes, rows elsewhere."""
+
+
+@implements(write_residuals, DenseLogistic)
+@implements(write_residuals, SparseLogistic)
+def _write_residuals(target, logits, responses):
+    subtract_from_sigmoid(logits, responses)
+
+
+@implements(write_loss_differences, DenseLogistic)
+@implements(write_loss_differences, SparseLogistic)
+def _write_loss_differences(target, logits, others, responses):
+    subtract_losses(logits, others, responses)

@@ -1,0 +1,222 @@
+"""``K > 2`` classes: a logit each, or as many contrasts of them as labels can tell apart.
+
+    p = softmax(H eta),    mean = H^T p,    slope = H^T (diag(p) - p p^T) H,    ell = -log p_y
+
+``H`` has a row for every class. It is the identity for the coefficients that chains draw. Since adding one
+vector to the coefficients of all classes changes no probability, the *identified* law has ``K - 1`` logits:
+the columns of its ``H`` are orthonormal and sum to 0.
+
+A residual is at most ``sqrt(2)``, two probability vectors being no farther apart, and a slope at most 1/2,
+in its Frobenius norm as well:
+
+    ||diag(p) - p p^T||_F^2 = s - 2 c + s^2 <= s - s^2 <= 1/4,    s = sum p_k^2,  c = sum p_k^3 >= s^2.
+"""
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import helmert
+from scipy.special import logsumexp
+
+from ..._interface import (
+    BLOCK,
+    add_gradient,
+    implements,
+    loss_differences,
+    n_examples,
+    record,
+    selected_from,
+)
+from ..._remote import asks_elsewhere
+from ..._rows import add_weighted, class_numbers, project, rows_of
+from ..family import Family
+from ..one_block import count_responses
+from ..target import DENSE, REMOTE, SPARSE, LinearTarget
+from ..vector_math import log_sum_exp, softmax
+from .logistic import Logistic
+
+
+@dataclass(frozen=True)
+class Softmax(Family):
+    """The multinomial logistic law.
+
+    Parameters
+    ----------
+    n_classes : int
+        At least 3.
+    only_contrasts : bool, default=False
+        Whether logits are ``n_classes - 1`` contrasts of those of the classes.
+    """
+
+    n_classes: int
+    only_contrasts: bool = field(default=False, repr=False)
+
+    residual_bound = math.sqrt(2.0)
+    slope_bound = 0.5
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of logits."""
+        return self.n_classes - self.only_contrasts
+
+    @cached_property
+    def contrasts(self) -> np.ndarray:
+        """``H``, of shape (n_classes, n_blocks)."""
+        return helmert(self.n_classes).T if self.only_contrasts else np.eye(self.n_classes)
+
+    @property
+    def identified(self) -> "Softmax":
+        """The law of contrasts."""
+        return replace(self, only_contrasts=True)
+
+    @property
+    def target_classes(self) -> tuple[type, type, type]:
+        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        return DenseSoftmax, SparseSoftmax, RemoteSoftmax
+
+    @property
+    def target_fields(self) -> tuple:
+        """The number of classes."""
+        return (self.n_classes,)
+
+    def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
+        """Return class numbers."""
+        return class_numbers(responses, n_rows, self.n_classes)
+
+    def inverse_link(self, logits: np.ndarray) -> np.ndarray:
+        """Return ``p``, of shape (..., n_classes, n)."""
+        # In place, where scipy's softmax spends most of its time on arrays in between.
+        p = self.contrasts @ logits
+        p -= p.max(axis=-2, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=-2, keepdims=True)
+        return p
+
+    def mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``H^T p``."""
+        return self.contrasts.T @ predicted
+
+    def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``H^T (p - e_y)``."""
+        return self.mean(predicted) - self.contrasts[responses].T
+
+    def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return ``H^T (diag(p) - p p^T) H a``."""
+        moved = predicted * (self.contrasts @ vectors)
+        moved -= predicted * moved.sum(axis=-2, keepdims=True)
+        return self.contrasts.T @ moved
+
+    def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``(1 - |p|^2) / n_blocks``."""
+        return (1.0 - np.sum(predicted**2, axis=-2)) / self.n_blocks
+
+    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
+        """Return its derivatives, of shape (..., n_blocks, n)."""
+        miss = predicted**2
+        miss -= predicted * miss.sum(axis=-2, keepdims=True)
+        return -2.0 / self.n_blocks * (self.contrasts.T @ miss)
+
+    def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``-log p_y``."""
+        logits = self.contrasts @ logits
+        return logsumexp(logits, axis=0) - logits[responses, np.arange(responses.size)]
+
+    def expected_slope(self, variance: float) -> float:
+        """Return that of two classes."""
+        return Logistic().expected_slope(variance)
+
+    @property
+    def largest_slope(self) -> np.ndarray:
+        """``H^T (I - 1 1^T / K) H / 2`` (Böhning, 1992)."""
+        bound = (np.eye(self.n_classes) - 1.0 / self.n_classes) / 2.0
+        return self.contrasts.T @ bound @ self.contrasts
+
+
+class _Target(LinearTarget):
+    __slots__ = ()
+    n_classes: int
+
+    @property
+    def family(self) -> Softmax:
+        """The law of a response."""
+        return Softmax(self.n_classes)
+
+
+class DenseSoftmax(_Target, namedtuple("DenseSoftmax", (*DENSE, "n_classes"))):
+    """Several classes, rows of an array."""
+
+
+class SparseSoftmax(_Target, namedtuple("SparseSoftmax", (*SPARSE, "n_classes"))):
+    """Several classes, rows of a CSR matrix."""
+
+
+@asks_elsewhere
+class RemoteSoftmax(_Target, namedtuple("RemoteSoftmax", (*REMOTE, "n_classes"))):
+    """Several classes, rows elsewhere."""
+
+
+def _add_gradient(target, theta, selection, count, out):
+    rows = rows_of(target)
+    n_classes = target.n_classes
+    parameters = theta.reshape((n_classes, theta.size // n_classes))
+    gradient = out.reshape((n_classes, theta.size // n_classes))
+    z = np.empty((n_classes, BLOCK))
+    p = np.empty(n_classes)
+    intercept = target.constant > 0.0
+    last = parameters.shape[1] - 1
+    for start in range(0, count, BLOCK):
+        size = min(BLOCK, count - start)
+        block = selected_from(selection, start, size)
+        for k in range(n_classes):
+            project(rows, block, parameters[k], z[k, :size], None)
+        for i in range(size):
+            for k in range(n_classes):
+                offset = target.constant * parameters[k, last] if intercept else 0.0
+                p[k] = z[k, i] + offset
+            softmax(p)
+            p[target.responses[record(block, i)]] -= 1.0
+            for k in range(n_classes):
+                z[k, i] = target.weights[record(block, i)] * p[k]
+        for k in range(n_classes):
+            add_weighted(rows, block, z[k, :size], gradient[k], None)
+            if intercept:
+                gradient[k, last] += target.constant * z[k, :size].sum()
+
+
+def _loss_differences(target, theta, proposal, selection, count, out):
+    rows = rows_of(target)
+    n_classes = target.n_classes
+    length = theta.size // n_classes
+    here = theta.reshape((n_classes, length))
+    there = proposal.reshape((n_classes, length))
+    z = np.empty((2, n_classes, BLOCK))
+    logits = np.empty(n_classes)
+    intercept = target.constant > 0.0
+    for start in range(0, count, BLOCK):
+        size = min(BLOCK, count - start)
+        block = selected_from(selection, start, size)
+        for k in range(n_classes):
+            project(rows, block, here[k], z[0, k, :size], None)
+            project(rows, block, there[k], z[1, k, :size], None)
+        for i in range(size):
+            label = target.responses[record(block, i)]
+            difference = 0.0
+            for side in range(2):
+                for k in range(n_classes):
+                    logits[k] = z[side, k, i]
+                    if intercept:
+                        constant = here[k, length - 1] if side == 0 else there[k, length - 1]
+                        logits[k] += target.constant * constant
+                loss = log_sum_exp(logits) - logits[label]
+                difference += loss if side == 0 else -loss
+            out[start + i] = difference
+
+
+for _class in (DenseSoftmax, SparseSoftmax):
+    implements(n_examples, _class)(count_responses)
+    implements(add_gradient, _class)(_add_gradient)
+    implements(loss_differences, _class)(_loss_differences)

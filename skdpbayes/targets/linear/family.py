@@ -1,0 +1,84 @@
+"""What a family says: the law of a response given linear predictors, called logits here.
+
+    eta = theta x,    ell(eta, y) = -log p(y | eta),    mean = E[T(y)],    slope = d mean / d eta
+
+with ``grad ell = (mean - T(y)) x^T``, so that a record's gradient is at most ``residual_bound |x|`` and its
+curvature at most ``slope_bound |x|^2``.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+
+class Family(ABC):
+    """A law of responses; families that are equal have the same law.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Number of logits, and of blocks of coefficients.
+    residual_bound : float
+        No residual is longer, whatever the logits and the response.
+    slope_bound : float
+        No eigenvalue of a slope is larger.
+    target_classes : tuple of (type, type, type)
+        Compiled targets of dense rows, of sparse rows, and of rows elsewhere.
+    """
+
+    n_blocks: int
+    residual_bound: float
+    slope_bound: float
+    target_classes: tuple[type, type, type]
+
+    @property
+    def identified(self) -> "Family":
+        """The same law with as many blocks as responses can tell apart."""
+        return self
+
+    @property
+    def target_fields(self) -> tuple:
+        """What targets have in addition to their rows, responses and public numbers."""
+        return ()
+
+    @abstractmethod
+    def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
+        """Return responses as an array, or raise a ValueError that names none of them."""
+
+    @abstractmethod
+    def inverse_link(self, logits: np.ndarray) -> np.ndarray:
+        """Return what means and slopes are functions of, for logits of shape (..., n_blocks, n)."""
+
+    @abstractmethod
+    def mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return means, of shape (..., n_blocks, n), for what `inverse_link` returns."""
+
+    @abstractmethod
+    def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return means minus responses, of shape (n_blocks, n)."""
+
+    @abstractmethod
+    def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return products of slopes with ``vectors`` of shape (..., n_blocks, n)."""
+
+    @abstractmethod
+    def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
+        """Return the trace of a response's covariance over the number of blocks, of shape (..., n)."""
+
+    @abstractmethod
+    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
+        """Return the derivatives of `mean_variance` by logits, of shape (..., n_blocks, n)."""
+
+    @abstractmethod
+    def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``-log p(y | eta)``, of shape (n,), for logits of shape (n_blocks, n)."""
+
+    @abstractmethod
+    def expected_slope(self, variance: float) -> float:
+        """Return a slope's mean, about, for logits with mean 0 and some variance."""
+
+    @property
+    @abstractmethod
+    def largest_slope(self) -> np.ndarray:
+        """A matrix of shape (n_blocks, n_blocks) that is nowhere smaller than a slope."""

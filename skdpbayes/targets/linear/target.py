@@ -1,0 +1,194 @@
+"""Targets of linear models: clipped rows, responses, and public numbers.
+
+    ell_i(theta) = w_i ell(theta x_i, y_i),    |x_i|^2 <= R^2 + b^2,    w_i <= w,
+    G = w r |x|,    B = w s |x|^2
+
+for a family whose residuals are at most ``r`` and slopes at most ``s``, and ``b`` a constant column. The
+prior is Gaussian, independent. Gradients of records are multiplied by their weights, all 1 unless given, or
+set by a sampler; losses are not. A target knows ``|x|``, the largest weight and ``b`` one by one, since
+their product says too little of a plan.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._silence import silently
+from ..._typing import MatrixLike
+from .._bounds import TargetBounds
+from .._clipping import NORMS, clip_rows
+from .._rows import SparseRows, make_rows, read_only
+from .family import Family
+
+_PUBLIC = ("constant", "prior_precision", "gradient_bound", "row_norm", "max_weight")
+# Fields of targets of all families: dense rows, sparse rows, and rows elsewhere.
+DENSE = ("values", "scale", "responses", "weights", *_PUBLIC)
+SPARSE = ("values", "columns", "starts", "scale", "responses", "weights", *_PUBLIC)
+REMOTE = ("address", "count", *_PUBLIC)
+
+
+class LinearTarget:
+    """What targets of all families have besides their fields; each is a named tuple as well."""
+
+    __slots__ = ()
+    family: Family
+    constant: float
+    prior_precision: np.ndarray
+    row_norm: float
+    max_weight: float
+
+    @property
+    def bounds(self) -> TargetBounds:
+        """The public bounds, by what the target was made with."""
+        return linear_bounds(
+            self.family, self.row_norm, self.prior_precision, self.constant, self.max_weight
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, the constant one apart."""
+        return self.prior_precision.size // self.family.n_blocks - (self.constant > 0)
+
+
+def linear_prior_precision(
+    family: Family,
+    n_features: int,
+    prior_scale: float,
+    intercept_prior_scale: float | None,
+    constant: float,
+) -> np.ndarray:
+    """Precision of every sampled coordinate; that of the constant column is the intercept divided by it.
+
+    Returns
+    -------
+    prior_precision : ndarray of shape (n_blocks * (n_features + fit_intercept),)
+    """
+    with np.errstate(over="ignore"):  # What is not finite is refused with the bounds.
+        block = np.full(n_features + (constant > 0), np.float64(prior_scale) ** -2.0)
+        if constant > 0:
+            block[-1] = (np.float64(constant) / intercept_prior_scale) ** 2
+    return np.tile(block, family.n_blocks)
+
+
+def linear_bounds(
+    family: Family,
+    norm: float,
+    prior_precision: np.ndarray,
+    constant: float = 0.0,
+    max_weight: float | None = None,
+) -> TargetBounds:
+    """Public bounds of a target for rows of norm at most ``norm``, including the constant column.
+
+    Parameters
+    ----------
+    family : Family
+    norm : float
+        ``sqrt(data_norm^2 + constant^2)``, with both at most 1e60.
+    prior_precision : ndarray
+        From `linear_prior_precision`.
+    constant : float, default=0.0
+        The constant column; 0 for none.
+    max_weight : float or None, default=None
+        Public maximum of the records' weights; None if all weights are 1.
+
+    Returns
+    -------
+    bounds : TargetBounds
+
+    Raises
+    ------
+    ValueError
+        If a bound is out of range.
+    """
+    if not norm <= 2.0 * NORMS[1]:
+        raise ValueError(
+            f"rows of norm {norm:g}, the constant column included, are too long: data_norm and "
+            f"intercept_scaling, by default intercept_prior_scale over prior_scale, are at most {NORMS[1]:g}."
+        )
+    largest = 1.0 if max_weight is None else max_weight
+    return TargetBounds(
+        n_parameters=prior_precision.size,
+        gradient_bound=largest * (family.residual_bound * norm),
+        smoothness=largest * float(norm * norm) * family.slope_bound,
+        prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
+        convex=True,
+        row_norm=norm,
+        constant=constant,
+        n_blocks=family.n_blocks,
+        max_weight=max_weight,
+        family=family,
+    ).checked()
+
+
+@silently()
+def make_linear(
+    X: MatrixLike,
+    responses: Any,
+    family: Family,
+    data_norm: float,
+    constant: float,
+    prior_precision: np.ndarray,
+    weights: np.ndarray | None = None,
+    max_weight: float | None = None,
+) -> Any:
+    """Build the target of a table, clipping its rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        Finite numbers; an array must be C-contiguous.
+    responses : array-like of shape (n_samples,)
+        As the family has them; for classifiers class numbers, from 0.
+    family : Family
+    data_norm : float
+        Norm to which rows are clipped.
+    constant : float
+        The constant column; 0 for none.
+    prior_precision : ndarray of shape (n_parameters,)
+    weights : ndarray of shape (n_samples,) or None, default=None
+        Weights of the records; None means 1.
+    max_weight : float or None, default=None
+        Public maximum of ``weights``.
+
+    Returns
+    -------
+    target : NamedTuple
+        A `LinearTarget` of one of the family's classes.
+
+    Raises
+    ------
+    ValueError
+        If a response or a weight is out of range, or a bound is not positive and finite.
+    """
+    responses = family.checked_responses(responses, X.shape[0])
+    rows = make_rows(*clip_rows(X, data_norm))
+    dense, sparse, _ = family.target_classes
+    return (sparse if isinstance(rows, SparseRows) else dense)(
+        *rows,
+        read_only(responses),
+        read_only(_checked(weights, responses, max_weight)),
+        *_public_numbers(family, data_norm, constant, prior_precision, max_weight),
+        *family.target_fields,
+    )
+
+
+def remote_linear(address, count, family, data_norm, constant, prior_precision, max_weight):
+    """Return what stands for the targets that `make_linear` makes of rows elsewhere."""
+    numbers = _public_numbers(family, data_norm, constant, prior_precision, max_weight)
+    return family.target_classes[2](address, count, *numbers, *family.target_fields)
+
+
+def _public_numbers(family, data_norm, constant, prior_precision, max_weight):
+    norm = math.hypot(data_norm, constant)
+    bounds = linear_bounds(family, norm, prior_precision, max_weight=max_weight)
+    largest = 1.0 if max_weight is None else float(max_weight)
+    return float(constant), prior_precision, bounds.gradient_bound, norm, largest
+
+
+def _checked(weights, responses, max_weight):
+    if weights is None:
+        return np.ones(responses.size)
+    if weights.shape != responses.shape or not np.all((weights >= 0) & (weights <= max_weight)):
+        raise ValueError("weights must be one number from 0 to max_weight for each row.")
+    return weights
