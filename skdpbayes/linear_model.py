@@ -6,37 +6,28 @@
 The estimator validates, clips and summarises; plans and samplers do the rest.
 """
 
-import warnings
-from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ._checks import Interval
 from ._estimator.classifier import PrivateClassifierMixin
-from ._estimator.coefficients import CoefficientsMixin
-from ._estimator.diagnostics import narrowness, shortness, unscaled
-from ._estimator.norm import released_norm
-from ._estimator.posterior import POSTERIOR_CONSTRAINTS
+from ._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from ._estimator.predictive import log_probabilities
 from ._tables.blockwise import by_blocks
-from ._tables.read import read_table
 from ._tables.validation import validate_table
 from ._tables.weights import largest_weight
 from ._typing import MatrixLike, RandomStateLike, Relation
 from .samplers import Sampler
 from .targets._clipping import clip_rows
 from .targets.linear.families import classifier
-from .targets.linear.model import LinearModel
 
 
-class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, BaseEstimator):
+class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, BaseEstimator):
     """Differentially private Bayesian logistic regression.
 
     A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under
@@ -191,19 +182,10 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
     (10, 1, 11)
     """
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
-
-    _reads_collections = True
     _parameter_constraints = {
-        **POSTERIOR_CONSTRAINTS,
-        "prior_scale": [None, Interval(Real, 0, None, closed="neither")],
-        "intercept_prior_scale": [None, Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
+        **LINEAR_CONSTRAINTS,
         "classes": [None, "array-like"],
         "class_weight": [None, dict, StrOptions({"balanced"})],
-        "max_sample_weight": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -249,102 +231,11 @@ class DPBayesianLogisticRegression(CoefficientsMixin, PrivateClassifierMixin, Ba
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _family(self, n_classes):
+        return classifier(n_classes)
 
-    # From public quantities
-
-    def _model(self, n_features, n_classes, max_sample_weight=None):
-        """Return the `LinearModel`; weights have a maximum if they are passed."""
-        constant = "equal" if self._sampler().wants_equal_precisions else "short"
-        if not self.fit_intercept:
-            constant = 0.0
-        elif self.intercept_scaling is not None:
-            constant = float(self.intercept_scaling)
-        return LinearModel(
-            family=classifier(n_classes),
-            n_features=n_features,
-            norm=self._norm(n_features),
-            prior_scale=self.prior_scale,
-            intercept_prior_scale=self.intercept_prior_scale,
-            constant=constant,
-            max_weight=largest_weight(self.class_weight, n_classes, max_sample_weight),
-        )
-
-    def _plan(self, n_samples, n_features, n_classes, max_sample_weight=None):
-        return self._plan_of(self._model(n_features, n_classes, max_sample_weight), n_samples)
-
-    def _plan_of(self, model, n_samples):
-        return self._make_plan(model.bounds(), self._public_size(n_samples))
-
-    # From the table
-
-    def _read(self, X, y=None, sample_weight=None, groups=None, client=None):
-        self._validate_params()
-        return read_table(self, X, y, sample_weight, groups, client)
-
-    def fit(
-        self,
-        X: MatrixLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        *,
-        client: Any = None,
-    ) -> Self:
-        """Draw from the posterior, within the budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
-            Rows longer than ``data_norm`` are clipped to it. CSR stays sparse, float32 stays float32, and a
-            memory-mapped array is read in place.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, from 0 to ``max_sample_weight``; as private as the rows.
-        groups : array-like of shape (n_samples,), default=None
-            The person each row belongs to; required with ``max_rows_per_group``.
-        client : distributed.Client or None, default=None
-            Dask client for collections. None uses the current client, or this process if there is none.
-
-        Returns
-        -------
-        self : DPBayesianLogisticRegression
-
-        Raises
-        ------
-        ValueError
-            If a parameter or the table is invalid, or if the options contradict each other. Nothing
-            is spent.
-        BudgetExceededError
-            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
-        """
-        largest = None if sample_weight is None else float(self.max_sample_weight)
-        with self._read(X, y, sample_weight, groups, client) as table:
-            classes, n_features = table.classes, table.n_features
-            model = self._model(n_features, classes.size, largest)
-            plan = self._plan_of(model, table.n_samples)
-            with released_norm(self, plan, table, model, model.at_norm) as (model, plan):
-                draws = self._draw(
-                    table.target(model.target_of, model.remote), plan, model.in_blocks
-                )
-        mean = draws.mean(axis=0)
-        told = shortness(draws, self.plan_) + narrowness(
-            mean[:, :n_features], model.scale, self.plan_
-        )
-        for text in told + unscaled(self.released_):
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        self.classes_ = classes
-        self.data_norm_ = model.norm
-        self.posterior_samples_ = draws
-        self.coef_ = mean[:, :n_features].copy()
-        self.intercept_ = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
-        return self
-
-    # From the draws
+    def _largest_weight(self, max_sample_weight, n_classes):
+        return largest_weight(self.class_weight, n_classes, max_sample_weight)
 
     @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
     def _log_proba(self, X):

@@ -156,10 +156,9 @@ class PrivatePosteriorMixin(VoucherHolder):
         """
         with self._read(X, y, **params) as table:
             if planned:
-                sizes = [] if table.classes is None else [table.classes.size]
                 weighted = params.get("sample_weight") is not None
-                largest = [float(self.max_sample_weight)] if weighted else []
-                self._plan(table.n_samples, table.n_features, *sizes, *largest)
+                largest = {"max_sample_weight": float(self.max_sample_weight)} if weighted else {}
+                self._plan(table.n_samples, table.n_features, *table.sizes, **largest)
             return table.classes
 
     def _draw(self, target, plan, shaped=lambda values: values):

@@ -46,6 +46,11 @@ class Table:
         self.n_features = rows.X.shape[1]
         self.n_samples = rows.X.shape[0] if n_samples is None else n_samples
 
+    @property
+    def sizes(self):
+        """The public size of what labels are, besides that of the table: the number of classes, if any."""
+        return () if self.classes is None else (self.classes.size,)
+
     def __enter__(self):
         return self
 

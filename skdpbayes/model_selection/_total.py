@@ -232,7 +232,8 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
     if not weighted:
         return cost
     largest = float(final.max_sample_weight)
-    return in_parallel(cost, final._plan(n_samples, n_features, n_classes, largest).cost)
+    plan = final._plan(n_samples, n_features, *classes, max_sample_weight=largest)
+    return in_parallel(cost, plan.cost)
 
 
 def spending_step(candidate):

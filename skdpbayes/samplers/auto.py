@@ -51,8 +51,8 @@ class Auto(Sampler):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import Auto
-    >>> from skdpbayes.targets import TargetBounds
-    >>> bounds = TargetBounds(20, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    >>> from skdpbayes.targets import Logistic, TargetBounds
+    >>> bounds = TargetBounds(20, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     >>> Auto().plan(bounds, 100_000, Budget(1.0, 1e-6)).name
     'noise_aware'
     >>> [Auto(burn_in=0.5).plan(bounds, n, Budget(1.0, 1e-6)).name for n in (100, 100_000)]

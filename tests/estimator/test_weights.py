@@ -56,7 +56,7 @@ def weighted_target(rows, labels, weights, largest, n_classes=2, constant=0.5):
 
 def differences(released, other):
     """Distances of all releases between the table they are of and another, in deviations of their noise."""
-    table, plan, link = released.target, released.plan, released.link
+    table, plan, link = released.target, released.plan, released.family
     transform, norm = released.coordinates.transform, released.coordinates.norm
     moments = [second_moment(t, plan.bounds.constant, t.weights) for t in (table, other)]
     found = [np.linalg.norm(moments[0] - moments[1]) / released.moment_noise]
@@ -102,7 +102,7 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
         together = found[: 1 + n_looks] ** 2
         together[1 + n_looks - n_curvatures :] += found[1 + n_looks :] ** 2
         pairs = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
-        joint = [joint_multiplier(plan.link, *pair) for pair in pairs]
+        joint = [joint_multiplier(plan.family, *pair) for pair in pairs]
         bounds_of_parts = 1.0 / np.array([plan.moment_multiplier, *joint])
         assert (np.sqrt(together) <= bounds_of_parts * (1 + 1e-6)).all()
         assert math.hypot(*found) <= plan.cost.mu

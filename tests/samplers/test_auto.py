@@ -9,9 +9,9 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC, Auto
-from skdpbayes.targets import TargetBounds
+from skdpbayes.targets import Logistic, TargetBounds
 
-BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0)
+BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0, family=Logistic())
 
 
 def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **options):
@@ -24,7 +24,9 @@ def choose(n=100_000, epsilon=1.0, bounds=BOUNDS, relation="replace_one", **opti
 @pytest.mark.parametrize("norm", [0.1, 1.0, 20.0])
 def test_the_matrix_must_say_more_than_its_noise(epsilon, d, norm):
     """About n mu >= 2 d^(3/2), whatever the norm of the rows is."""
-    bounds = TargetBounds(d, norm, norm**2 / 4, (0.16 * norm**2,) * 2, row_norm=norm)
+    bounds = TargetBounds(
+        d, norm, norm**2 / 4, (0.16 * norm**2,) * 2, row_norm=norm, family=Logistic()
+    )
     edge = 2.24 * d**1.5 / gaussian_mu(epsilon, 1e-5)
     assert choose(math.ceil(1.1 * edge), epsilon, bounds) == "sgfs"
     assert choose(math.floor(0.9 * edge), epsilon, bounds) == "sghmc"

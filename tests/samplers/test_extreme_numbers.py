@@ -10,7 +10,7 @@ import pytest
 from skdpbayes import samplers
 from skdpbayes.linear_model import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
-from skdpbayes.targets import TargetBounds
+from skdpbayes.targets import Logistic, TargetBounds
 
 SAMPLERS = [
     samplers.SGLD(),
@@ -39,7 +39,13 @@ def bounds_of(n_parameters, norm, deviation, apart=1.0):
     """Return bounds of rows of a norm, the largest of which has logits of a prior deviation."""
     low = (norm / deviation) ** 2
     return TargetBounds(
-        n_parameters, norm, norm**2 / 4.0, (low, low * apart), convex=True, row_norm=norm
+        n_parameters,
+        norm,
+        norm**2 / 4.0,
+        (low, low * apart),
+        convex=True,
+        row_norm=norm,
+        family=Logistic(),
     )
 
 

@@ -30,7 +30,7 @@ from skdpbayes.samplers import (
     Sampler,
     resolve_sampler,
 )
-from skdpbayes.targets import TargetBounds, mlp_bounds
+from skdpbayes.targets import Logistic, TargetBounds, mlp_bounds
 
 NAMES = [
     "auto",
@@ -45,7 +45,7 @@ NAMES = [
     "penalty",
     "dp_fast_mh_gaussian",
 ]
-BOUNDS = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), convex=True, row_norm=1.0)
+BOUNDS = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), convex=True, row_norm=1.0, family=Logistic())
 BUDGET = Budget(1.0, 1e-6)
 X, y = make_classification(300, 4, n_redundant=0, random_state=0)
 

@@ -19,11 +19,17 @@ from skdpbayes.samplers._machinery.lattice import OfBlocks, release_moment, to_c
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.fisher.plan import WhitenedGeometry, complete
 from skdpbayes.samplers.fisher.reference import find_mode
-from skdpbayes.targets import TargetBounds, potential_gradient, record_weights, second_moment
+from skdpbayes.targets import (
+    Logistic,
+    TargetBounds,
+    potential_gradient,
+    record_weights,
+    second_moment,
+)
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
-BOUNDS = TargetBounds(10, 1.0, 0.25, (0.16, 0.16), row_norm=1.0)
+BOUNDS = TargetBounds(10, 1.0, 0.25, (0.16, 0.16), row_norm=1.0, family=Logistic())
 
 
 def correlated(n, seed=0):
@@ -52,7 +58,7 @@ def test_the_sensitivity_of_the_second_moment_by_brute_force(relation):
     for constant in (0.0, 1.5):
         rows = np.column_stack([points, np.full(len(points), constant)])
         bound = np.hypot(2.0, constant)
-        bounds = TargetBounds(3, bound, bound**2 / 4, (1.0, 1.0), row_norm=bound)
+        bounds = TargetBounds(3, bound, bound**2 / 4, (1.0, 1.0), row_norm=bound, family=Logistic())
         plan = SGFS().plan(bounds, 100, Budget(1.0, 1e-5, relation))
         products = rows[:, :, None] * rows[:, None, :]
         # Entries off the diagonal have half the variance and stand for two: the Frobenius norm.

@@ -112,7 +112,7 @@ def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_i
 
     assert hits_and_misses() == ["0", "1"]
     replace(package, LINKING, '"""', '"""Other words.\n\n')
-    replace(package, "targets/linear/logistic.py", '"""', '"""Other words.\n\n')
+    replace(package, "targets/linear/families/logistic.py", '"""', '"""Other words.\n\n')
     assert hits_and_misses() == ["1", "0"]
     replace(package, "_compiled.py", '"nogil": True', '"nogil": 1')
     assert hits_and_misses() == ["0", "1"]

@@ -16,7 +16,7 @@ from skdpbayes.samplers._machinery.lattice import release_vector
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
-from skdpbayes.targets import TargetBounds
+from skdpbayes.targets import Logistic, Softmax, TargetBounds
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
 
@@ -26,7 +26,7 @@ from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(epsilon, relation):
-    bounds = TargetBounds(7, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    bounds = TargetBounds(7, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     plan = a_plan(bounds, 50_000, epsilon, relation)
     pairs = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
     multipliers = [
@@ -163,13 +163,15 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     [
         ({"row_norm": None}, {}, "logistic regression"),
         ({"n_parameters": 201}, {}, "201"),
-        ({"n_blocks": 4, "n_parameters": 280}, {}, "210"),
+        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 280}, {}, "210"),
         ({}, {"temperature": 2.0}, "temperature"),
         ({}, {"n_steps": 5}, "n_steps"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(changed, options, message):
-    bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)._replace(**changed)
+    bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())._replace(
+        **changed
+    )
     with pytest.raises(ValueError, match=message):
         NoiseAware().plan(bounds, 1000, Budget(1.0, 1e-6), **options)
     with pytest.raises(ValueError, match="delta=0"):
@@ -251,7 +253,7 @@ def test_a_constant_beside_which_rows_vanish_is_refused():
 
 
 def test_without_privacy_the_plan_is_a_chain_s():
-    bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     plan = NoiseAware().plan(bounds, 1000, Budget(math.inf, 1e-6))
     assert plan.name == "sgfs"
 
@@ -275,7 +277,7 @@ def test_other_targets_are_refused(rng):
     class Rows(NamedTuple):
         gradient_bound: float
 
-    bounds = TargetBounds(2, 1.0, 0.25, (0.1, 0.1), row_norm=1.0)
+    bounds = TargetBounds(2, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     plan = a_plan(bounds, 50, relation="add_or_remove_one")
     with pytest.raises(ValueError, match="package's own logistic targets"):
         plan.sampler.check(plan, Rows(1.0))
@@ -297,7 +299,7 @@ def test_plans_for_shorter_rows_or_other_constants_are_refused(rng, make_target,
 
 
 def test_room_for_rounding_is_small_and_grows_with_what_it_is_for():
-    plan = a_plan(TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0), 100_000)
+    plan = a_plan(TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic()), 100_000)
     near, far = (Coordinates(scale * np.eye(3), 1.0, 1.0) for scale in (1.0, 1e3))
     theta = np.ones(3)
     assert 1.0 < near.inflation(plan, theta) < 1 + 1e-5

@@ -60,11 +60,11 @@ def log_ratio(released, tables):
         total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
         weights = record_weights(table, transform, norm)
         for point, gradient, noise in released.looks:
-            theta = point.reshape(released.link.n_blocks, -1) @ transform.T
-            own, _ = weighted_sums(table, released.link, weights, theta, transform)
+            theta = point.reshape(released.family.n_blocks, -1) @ transform.T
+            own, _ = weighted_sums(table, released.family, weights, theta, transform)
             total -= sign * np.sum((gradient - (own @ transform).ravel()) ** 2) / (2 * noise**2)
         for point, curvature, noise in released.curvatures:
-            theta = point.reshape(released.link.n_blocks, -1) @ transform.T
-            _, matrix = weighted_sums(table, released.link, weights, theta, transform)
+            theta = point.reshape(released.family.n_blocks, -1) @ transform.T
+            _, matrix = weighted_sums(table, released.family, weights, theta, transform)
             total -= sign * np.sum((curvature - matrix) ** 2) / (2 * noise**2)
     return total

@@ -102,7 +102,7 @@ def test_no_neighbours_are_farther_apart_than_the_noise_is_for(
     # A gradient and a curvature at one point count together.
     bounds, firsts = [plan.moment_multiplier], [0, 1]
     for pair in zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True):
-        bounds.append(joint_multiplier(plan.link, *pair))
+        bounds.append(joint_multiplier(plan.family, *pair))
         firsts.append(firsts[-1] + 2 - pair.count(None))
     for one, other in pairs:
         assert [noise for _, noise, _ in one] == [noise for _, noise, _ in other]
