@@ -307,6 +307,6 @@ def test_totals_know_of_weights_that_fits_were_given():
     estimator = DPBayesianLogisticRegression(
         sampler="sghmc", prior_scale=0.02, max_sample_weight=10.0, delta=DELTA, classes=[0, 1]
     )
-    weighted = estimator._plan(100, 3, 2, 10.0).cost
+    weighted = estimator._plan(100, 3, 2, max_sample_weight=10.0).cost
     assert weighted.mu > 2.0 * planned_cost(estimator, 100, 3, 2).mu
     assert planned_cost(estimator, 100, 3, 2, weighted=True).mu >= weighted.mu
