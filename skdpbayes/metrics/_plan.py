@@ -6,15 +6,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-import numpy as np
-
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.profiles import PureMechanism
 from ..privacy.reserve import reserve
 from ..random import private_generator
-from ._noise import discrete_laplace, laplace_scale
 
 
 class ScorePlan(NamedTuple):
@@ -98,20 +95,6 @@ def spend(plan, random_state):
     generator = private_generator(random_state)
     reserve(plan, _scorer.get()).close("completed")  # The release itself takes no time.
     return generator
-
-
-def noise_scale(sensitivity, epsilon):
-    """Return the scale of discrete Laplace noise; 0 without privacy."""
-    return 0 if math.isinf(epsilon) or sensitivity == 0 else laplace_scale(sensitivity, epsilon)
-
-
-def with_noise(integers, scale, generator):
-    """Return integers with discrete Laplace noise of a scale."""
-    integers = np.asarray(integers, dtype=np.int64)
-    if scale == 0:
-        return integers
-    # Proposition 40.
-    return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
 
 
 def warn_if_drowned(name, noise, size):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
@@ -27,7 +28,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
-from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
 
@@ -105,7 +106,7 @@ def dp_roc_auc_score(
     twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
-    scales = [noise_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
+    scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
     twice = with_noise([twice], scales[0], generator)[0]  # Proposition 41.
     # Proposition 41.
     counts = with_noise([n_positive, n_negative][: 1 if plan.replaces else 2], scales[1], generator)

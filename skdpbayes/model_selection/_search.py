@@ -25,13 +25,13 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
 from .._inputs import plain, unless_harmless, unquoted
+from .._mechanisms.number_of_runs import draw_number
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
-from ..privacy.profiles import draw_number
 from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
 from ..random import announce_seed, has_seeds, private_generator

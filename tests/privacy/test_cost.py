@@ -291,3 +291,13 @@ def test_gaussians_too_weak_to_be_computed_cost_what_the_weakest_does():
 def test_budgets_that_protect_nobody_take_no_time():
     assert gaussian_mu(1e15, 1e-6) == gaussian_mu(1e9, 1e-6) < gaussian_mu(np.inf, 1e-6)
     assert gaussian_epsilon(gaussian_mu(1e15, 1e-6), 1e-6) <= 1e9
+
+
+def test_a_failure_is_added_to_delta():
+    rest = PrivacyCost("replace_one", mu=0.5)
+    cost = rest + PrivacyCost("replace_one", failure=1e-6)
+    assert cost.delta(1.0) == pytest.approx(rest.delta(1.0) + 1e-6)
+    assert cost.epsilon(1e-5) == pytest.approx(rest.epsilon(9e-6))
+    assert math.isinf(cost.epsilon(1e-6)) and math.isinf(cost.pure_epsilon)
+    assert math.isinf(cost.concentrated) and not cost.is_gaussian
+    assert (cost + cost).failure == 2e-6
