@@ -4,17 +4,19 @@ import math
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.profiles import PureMechanism
+from ..privacy.release import PlannedRelease
 from ..privacy.reserve import reserve
 from ..random import private_generator
 
 
-class ScorePlan(NamedTuple):
+@dataclass(frozen=True)
+class ScorePlan(PlannedRelease):
     """What a score does and costs. Attributes are public numbers.
 
     Attributes
@@ -33,11 +35,6 @@ class ScorePlan(NamedTuple):
     budget: Budget
     cost: PrivacyCost
     n_samples: int | None
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that is spent, at the budget's delta."""
-        return self.cost.epsilon(self.budget.delta)
 
     @property
     def replaces(self) -> bool:

@@ -32,6 +32,7 @@ from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.release import keep_spent
 from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
 from ..random import announce_seed, has_seeds, private_generator
@@ -396,8 +397,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             "mean_test_score": np.array([score]),
             "rank_test_score": np.array([1], dtype=np.int32),
         }
-        self.plan_, self.privacy_cost_ = plan, plan.cost
-        self.spent_epsilon_, self.spent_delta_ = plan.epsilon, plan.delta
+        keep_spent(self, plan)
         return self
 
     @property
