@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from ..privacy.cost import PrivacyCost, gaussian_mu
+from ..privacy.cost import PrivacyCost
 from ..privacy.floating_point import lattice_spacing, on_lattice
+from ..privacy.gaussian import gaussian_mu
 
 # Share of delta for values of a single record.
 _FAILURE_SHARE = 0.5

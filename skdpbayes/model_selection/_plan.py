@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..privacy.budget import Budget, too_large_delta
-from ..privacy.cost import PrivacyCost, gaussian_epsilon
+from ..privacy.cost import PrivacyCost
+from ..privacy.gaussian import gaussian_epsilon
 from ..privacy.profiles import PureMechanism, SelectedRun
 from ..privacy.release import PlannedRelease
 

@@ -16,7 +16,8 @@ from sklearn.pipeline import Pipeline
 
 from .._checks import is_number, planned_size
 from ..privacy.budget import Budget, default_delta
-from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
+from ..privacy.cost import PrivacyCost
+from ..privacy.gaussian import gaussian_epsilon, gaussian_mu
 from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease

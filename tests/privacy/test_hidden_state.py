@@ -204,7 +204,7 @@ def test_bad_sets_and_batches_are_refused():
 
 
 def test_the_published_bound_is_twice_too_large_with_full_batches():
-    """It states twice the mu^2 that holds, and at least 1.6 times as much where chains mix at half the speed."""
+    """It states twice the mu^2 that holds, and 1.6 times as much where chains mix at half the speed."""
     eta, m, s, tau = 1e-4, 0.5, 0.3, 1.5
     for n_steps in (10, 10**4, 10**7):
         mu = hidden_state_mu_constant(1 - eta * m, eta * s, math.sqrt(2 * eta * tau), n_steps)
