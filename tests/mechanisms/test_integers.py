@@ -32,7 +32,7 @@ def test_no_number_is_preferred_by_a_single_byte(end):
         while True:
             drawn.append(integer_below(end, source))
     counts = np.bincount(drawn, minlength=end)
-    assert counts.min() > 0 and counts.max() == counts.min()
+    assert counts.size == end and counts.max() == counts.min() > 0
 
 
 def test_a_weighted_choice_is_even_within_what_it_chose():
