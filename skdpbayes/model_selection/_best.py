@@ -1,11 +1,14 @@
 """What a fitted search passes on to the estimator that it chose."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import MatrixLike
+from ..metrics import PrivateScorer
 
 
 def _best_has(name):
@@ -39,6 +42,9 @@ def _delegated(name, what):
 
 class BestEstimatorMixin:
     """Predictions and scores of ``best_estimator_``, at no cost but that of a score."""
+
+    best_estimator_: Any
+    scorer_: PrivateScorer
 
     @property
     def classes_(self) -> np.ndarray:

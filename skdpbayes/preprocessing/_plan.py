@@ -12,6 +12,7 @@ from typing import Any
 from sklearn.utils._param_validation import StrOptions
 
 from .._checks import RANDOM_STATE, Interval, check_sizes, planned_size
+from .._typing import Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
@@ -71,6 +72,9 @@ def _shown(value):
 
 class PrivateTransformerMixin(VoucherHolder):
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
+
+    neighboring_relation: Relation
+    public_size: int | None
 
     def privacy_plan(self, n_samples: int, n_features: int) -> TransformerPlan:
         """Return what a fit would do and cost, without any data.

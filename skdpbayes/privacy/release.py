@@ -19,13 +19,15 @@ class PlannedRelease:
         The requested budget.
     cost : PrivacyCost
         What is spent, whatever the rows hold.
-    warnings : tuple of str
-        What to know before running it.
     """
 
     budget: Budget
     cost: PrivacyCost
-    warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before running it."""
+        return ()
 
     @property
     def asked(self) -> Budget:
