@@ -31,7 +31,7 @@ import numpy as np
 from figures import plot_against_epsilon
 
 from skdpbayes.privacy import Budget, PoissonGaussian, PrivacyCost
-from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import SGLD, DPFastMHGaussian, PenaltyMH, resolve_sampler
 from skdpbayes.samplers._protocol import carry_out
 

@@ -47,6 +47,29 @@ def check_sizes(least=1, **sizes):
         check_scalar(value, name, Integral, min_val=least)
 
 
+def planned_size(n_samples, neighboring_relation, public_size):
+    """Return the number of rows that a plan may use: that of the table, or the declared one if it is private.
+
+    Raises
+    ------
+    ValueError
+        If a public size is missing, or given although the table's own is public.
+    """
+    if neighboring_relation == "add_or_remove_one":
+        if public_size is None:
+            raise ValueError(
+                "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
+                "declare a public one, e.g. public_size=10_000, that does not come from the data."
+            )
+        return int(public_size)
+    if public_size is not None:
+        raise ValueError(
+            f"public_size={public_size} is for neighboring_relation='add_or_remove_one'; "
+            "under 'replace_one' the size of the table is public: leave public_size=None."
+        )
+    return int(n_samples)
+
+
 def table_shape(X):
     """Return the numbers of rows and columns of a table, or raise a ValueError if it is none."""
     shape = X.shape if hasattr(X, "shape") else np.shape(np.asarray(X, dtype=object))

@@ -14,7 +14,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.__main__ import main as run
 from skdpbayes.ledger import main
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, privacy_report
-from skdpbayes.privacy.cost import gaussian_epsilon
+from skdpbayes.privacy.gaussian import gaussian_epsilon
 
 
 @pytest.fixture

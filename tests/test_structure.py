@@ -134,6 +134,8 @@ def test_what_plans_imports_nothing_that_reads_records(path):
         ("_estimator", ("linear_model", "neural_network")),
         ("metrics", ("samplers", "targets", "_estimator", "linear_model", "model_selection")),
         ("preprocessing", ("linear_model", "mixture", "neural_network", "metrics", "pipeline")),
+        ("preprocessing", ("samplers", "_estimator", "model_selection")),
+        *((room, ("_mechanisms",)) for room in ("privacy", "targets", "_tables")),
         ("model_selection", ("samplers", "targets", "_estimator", "linear_model", "mixture")),
     ],
 )
@@ -141,6 +143,16 @@ def test_rooms_know_only_what_is_below_them(room, unknown):
     for path in files(room):
         for module, _ in imports_of(path)[0]:
             assert module.split(".")[1] not in unknown, f"{path.name} imports {module}"
+
+
+def test_mechanisms_know_theory_and_random_numbers_only():
+    """Neither estimators nor samplers, tables or ledgers: these ask mechanisms, and pay for them."""
+    for path in files("_mechanisms"):
+        for module, _ in imports_of(path)[0]:
+            room, _, inner = module.removeprefix("skdpbayes.").partition(".")
+            assert room in ("_mechanisms", "privacy", "random"), f"{path.name} imports {module}"
+            charges = inner.startswith(("ledger", "reserve", "vouchers", "report"))
+            assert not (room == "privacy" and charges), f"{path.name} imports {module}"
 
 
 # Where samplers may be named: the exports, the choice among them, an estimator's default, and what another

@@ -2,7 +2,7 @@
 
     plan for any norm -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
 
-The quantile is drawn as in `skdpbayes.preprocessing._quantiles`. The rest of the budget is fixed beforehand,
+The quantile is drawn as in `skdpbayes._mechanisms.quantiles`. The rest of the budget is fixed beforehand,
 as a ``mu``, so that the total cost does not depend on the norm. The idea is due to Andrew, Thakkar, McMahan
 and Ramaswamy (2021).
 """
@@ -10,7 +10,7 @@ and Ramaswamy (2021).
 import math
 from contextlib import contextmanager
 
-from ..preprocessing._quantiles import count_candidates, draw_quantiles, draws_cost
+from .._mechanisms.quantiles import count_candidates, draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
 from ..privacy.reserve import reserve
 from ..privacy.root_finding import smallest_within

@@ -18,13 +18,14 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import RANDOM_STATE, Interval
+from .._checks import RANDOM_STATE, Interval, planned_size
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
 from ..privacy.floating_point import covered_records
 from ..privacy.persons import plan_for_persons
+from ..privacy.release import keep_spent
 from ..privacy.vouchers import VoucherHolder
 from ..samplers import Plan, resolve_sampler
 from ..samplers._protocol import AUTO, carry_out
@@ -95,19 +96,7 @@ class PrivatePosteriorMixin(VoucherHolder):
         limit = self.max_rows_per_group
         if limit is not None and limit > 1 and self.neighboring_relation == "replace_one":
             return self._public_size_of_persons(int(n_samples) * int(limit))
-        if self.neighboring_relation == "add_or_remove_one":
-            if self.public_size is None:
-                raise ValueError(
-                    "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
-                    "declare a public one, e.g. public_size=10_000, that does not come from the data."
-                )
-            return int(self.public_size)
-        if self.public_size is not None:
-            raise ValueError(
-                f"public_size={self.public_size} is for neighboring_relation='add_or_remove_one'; "
-                "under 'replace_one' the size of the table is public: leave public_size=None."
-            )
-        return int(n_samples)
+        return planned_size(n_samples, self.neighboring_relation, self.public_size)
 
     def _public_size_of_persons(self, most_rows):
         if self.public_size is None:
@@ -174,10 +163,7 @@ class PrivatePosteriorMixin(VoucherHolder):
         for text in plan.warnings:  # The plan may have been completed during the run.
             if text not in told:
                 warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        self.plan_ = plan
-        self.privacy_cost_ = plan.cost
-        self.spent_epsilon_ = plan.epsilon
-        self.spent_delta_ = plan.delta
+        keep_spent(self, plan)
         self.temperature_ = plan.temperature
         self.n_iter_ = released.other.get("n_iter", plan.n_updates)
         parameters = {name: shaped(v[None])[0] for name, v in released.parameters.items()}

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Real
 
 from .._checks import Interval, is_number
+from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
@@ -35,7 +36,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
-from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
 _UNIT = 2**24
@@ -339,7 +340,7 @@ def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, hig
     generator = spend(plan, random_state)
     units = np.rint(shares * _UNIT).astype(np.int64)
     squares = np.rint(np.square(shares) * _UNIT).astype(np.int64)
-    scale = noise_scale(_UNIT, _levels(plan.budget.epsilon)[1])
+    scale = laplace_scale(_UNIT, _levels(plan.budget.epsilon)[1])
     # Proposition 40.
     second = with_noise([squares.sum()], scale, generator)[0] / _UNIT, float(scale) / _UNIT
     return _mean_of(units, _UNIT, plan, generator, low, high, second)
@@ -351,7 +352,7 @@ def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
     ``second`` is the released sum of squares and the scale of its noise; without it all numbers are 0 or 1.
     """
     epsilon = plan.budget.epsilon
-    scale = noise_scale(unit, epsilon if second is None else _levels(epsilon)[0])
+    scale = laplace_scale(unit, epsilon if second is None else _levels(epsilon)[0])
     sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
     sums = with_noise(sums, scale, generator) / unit  # Proposition 40.
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))

@@ -4,20 +4,19 @@ import math
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
 
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.profiles import PureMechanism
+from ..privacy.release import PlannedRelease
 from ..privacy.reserve import reserve
 from ..random import private_generator
-from ._noise import discrete_laplace, laplace_scale
 
 
-class ScorePlan(NamedTuple):
+@dataclass(frozen=True)
+class ScorePlan(PlannedRelease):
     """What a score does and costs. Attributes are public numbers.
 
     Attributes
@@ -36,11 +35,6 @@ class ScorePlan(NamedTuple):
     budget: Budget
     cost: PrivacyCost
     n_samples: int | None
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that is spent, at the budget's delta."""
-        return self.cost.epsilon(self.budget.delta)
 
     @property
     def replaces(self) -> bool:
@@ -98,20 +92,6 @@ def spend(plan, random_state):
     generator = private_generator(random_state)
     reserve(plan, _scorer.get()).close("completed")  # The release itself takes no time.
     return generator
-
-
-def noise_scale(sensitivity, epsilon):
-    """Return the scale of discrete Laplace noise; 0 without privacy."""
-    return 0 if math.isinf(epsilon) or sensitivity == 0 else laplace_scale(sensitivity, epsilon)
-
-
-def with_noise(integers, scale, generator):
-    """Return integers with discrete Laplace noise of a scale."""
-    integers = np.asarray(integers, dtype=np.int64)
-    if scale == 0:
-        return integers
-    # Proposition 40.
-    return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
 
 
 def warn_if_drowned(name, noise, size):

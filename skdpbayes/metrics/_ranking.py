@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from .._checks import planned_size
+from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import (
@@ -27,7 +29,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
-from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
 
@@ -99,13 +101,13 @@ def dp_roc_auc_score(
     positive = is_positive(y_true, pos_label)
     scores = number_column(y_score, "y_score")
     same_length(neighboring_relation, y_true=positive, y_score=scores)
-    largest = _largest_size(len(scores), neighboring_relation, public_size)
+    largest = planned_size(len(scores), neighboring_relation, public_size)
     plan = plan_score("ROC AUC", epsilon, delta, neighboring_relation, largest)
     generator = spend(plan, random_state)
     twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
-    scales = [noise_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
+    scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
     twice = with_noise([twice], scales[0], generator)[0]  # Proposition 41.
     # Proposition 41.
     counts = with_noise([n_positive, n_negative][: 1 if plan.replaces else 2], scales[1], generator)
@@ -116,22 +118,6 @@ def dp_roc_auc_score(
     score = min(max(0.5 + 0.5 * twice / (n_positive * n_negative), 0.0), 1.0)
     at = partial(_interval, twice / 2.0, n_positive, n_negative, noise, plan.replaces, score)
     return PrivateScore(score)._release(plan, at)
-
-
-def _largest_size(n_samples, relation, public_size):
-    if relation == "replace_one":
-        if public_size is not None:
-            raise ValueError(
-                "public_size is only for neighboring_relation='add_or_remove_one'; under 'replace_one' the "
-                "number of rows is public: leave public_size=None."
-            )
-        return n_samples
-    if public_size is None:
-        raise ValueError(
-            "neighboring_relation='add_or_remove_one' keeps the number of rows private, but the sensitivity "
-            "of an AUC depends on it: declare a public_size that does not come from the data."
-        )
-    return int(public_size)
 
 
 def _twice_excess(positive, scores):

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from .._checks import Interval
+from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
@@ -30,7 +31,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
-from ._plan import noise_scale, plan_score, spend, warn_if_drowned, with_noise
+from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateArray, PrivateCurve
 
 _UNIT = 2**24
@@ -225,7 +226,7 @@ def _plan_table(name, epsilon, delta, relation, n_samples):
 
 
 def _table_scale(plan, unit):
-    return noise_scale((2 if plan.replaces else 1) * unit, plan.budget.epsilon)
+    return laplace_scale((2 if plan.replaces else 1) * unit, plan.budget.epsilon)
 
 
 def _wholes(counts, normalize, plan):

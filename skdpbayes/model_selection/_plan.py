@@ -6,18 +6,21 @@ The fit and the score of a run read disjoint rows, so each may cost as much as i
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from ..privacy.budget import Budget, too_large_delta
-from ..privacy.cost import PrivacyCost, gaussian_epsilon
+from ..privacy.cost import PrivacyCost
+from ..privacy.gaussian import gaussian_epsilon
 from ..privacy.profiles import PureMechanism, SelectedRun
+from ..privacy.release import PlannedRelease
 
 # With a larger error, scores say little about which candidate is better.
 _LARGE_ERROR = 0.05
 
 
-class SelectionPlan(NamedTuple):
+@dataclass(frozen=True)
+class SelectionPlan(PlannedRelease):
     """What a private selection does and costs. Attributes are public numbers.
 
     Attributes
@@ -51,16 +54,6 @@ class SelectionPlan(NamedTuple):
     n_test: int
 
     @property
-    def epsilon(self) -> float:
-        """The epsilon that is spent, at ``delta``."""
-        return self.cost.epsilon(self.delta)
-
-    @property
-    def delta(self) -> float:
-        """The delta at which ``epsilon`` is reported."""
-        return self.budget.delta
-
-    @property
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
         """What a fit and a score may cost."""
         relation = self.budget.neighboring_relation
@@ -92,15 +85,14 @@ class SelectionPlan(NamedTuple):
             f"{self.budget.epsilon:g}. Fix the parameters and fit once, with the whole budget.",
         )
 
-    def __str__(self):
-        relation = self.budget.neighboring_relation.replace("_", "-")
+    def _title(self):
+        return "Selection plan"
+
+    def _lines(self):
         law = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}.get(
             self.shape, f"truncated negative binomial, shape {self.shape:g}"
         )
         lines = {
-            "spends": f"epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
-            f"(asked for at most {self.budget.epsilon:g})",
-            "protects": relation,
             "candidates": f"{self.mean_candidates:g} on average ({law}); the number is not revealed",
             "a fit gets": f"epsilon = {self.fit_epsilon:.4g}, {self.n_train:,} rows",
             "a score gets": f"epsilon = {self.score_epsilon:.4g}, {self.n_test:,} other rows",
@@ -108,9 +100,7 @@ class SelectionPlan(NamedTuple):
             "pays if": "the best candidate beats your first choice by more than that, and by more than a fit "
             f"loses with epsilon = {self.fit_epsilon:.3g} instead of {self.budget.epsilon:g}",
         }
-        told = [*lines.items(), *(("warning", text) for text in self.warnings)]
-        width = max(map(len, lines))
-        return "Selection plan\n" + "\n".join(f"  {k:<{width}}  {v}" for k, v in told)
+        return [*super()._lines(), *lines.items()]
 
 
 @lru_cache(maxsize=256)

@@ -20,56 +20,28 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
 from .._inputs import plain, unless_harmless, unquoted
+from .._mechanisms.number_of_runs import draw_number
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
-from ..privacy.profiles import draw_number
+from ..privacy.release import keep_spent
 from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
 from ..random import announce_seed, has_seeds, private_generator
+from ._best import BestEstimatorMixin
 from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
 from ._plan import SelectionPlan, plan_selection
 from ._total import fit_cost, spending_step
 
 
-def _best_has(name):
-    def check(search):
-        fitted = hasattr(search, "best_estimator_")
-        getattr(search.best_estimator_ if fitted else search.estimator, name)
-        return True
-
-    return check
-
-
-def _delegated(name, what):
-    @available_if(_best_has(name))
-    def method(self, X):
-        check_is_fitted(self)
-        return getattr(self.best_estimator_, name)(X)
-
-    method.__name__ = name
-    method.__doc__ = f"""{what} of the best estimator.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        values : ndarray
-        """
-    return method
-
-
-class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
+class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     """Random search with a private choice: the best of a random number of candidates.
 
     The rows are split once. Every candidate is fitted on one part and scored with noise on the other. Only
@@ -396,37 +368,5 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             "mean_test_score": np.array([score]),
             "rank_test_score": np.array([1], dtype=np.int32),
         }
-        self.plan_, self.privacy_cost_ = plan, plan.cost
-        self.spent_epsilon_, self.spent_delta_ = plan.epsilon, plan.delta
+        keep_spent(self, plan)
         return self
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """Class labels of the best estimator."""
-        return self.best_estimator_.classes_
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns that the best estimator saw in `fit`."""
-        return self.best_estimator_.n_features_in_
-
-    predict = _delegated("predict", "Predictions")
-    predict_proba = _delegated("predict_proba", "Probabilities of the classes")
-    predict_log_proba = _delegated("predict_log_proba", "Log of the probabilities of the classes")
-    decision_function = _delegated("decision_function", "Scores")
-    score_samples = _delegated("score_samples", "Log densities")
-
-    def score(self, X: MatrixLike, y: ArrayLike | None = None) -> float:
-        """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-        """
-        check_is_fitted(self)
-        return self.scorer_(self.best_estimator_, X, y)

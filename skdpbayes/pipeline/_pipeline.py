@@ -20,6 +20,7 @@ from .._silence import silently
 from .._tables.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
+from ..privacy.release import keep_spent
 from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
@@ -214,10 +215,7 @@ class PrivatePipeline(Pipeline):
                 kept = choose_rows(persons, self.max_rows_per_group, None)  # Proposition 60.
                 X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
             self._fit_within(plan, X, y, params)
-        self.plan_ = plan
-        self.privacy_cost_ = plan.cost
-        self.spent_epsilon_ = plan.epsilon
-        self.spent_delta_ = plan.delta
+        keep_spent(self, plan)
         return self
 
     @available_if(_transforms)

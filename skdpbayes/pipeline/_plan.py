@@ -14,12 +14,13 @@ from typing import Any, Self
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._checks import is_number
-from ..preprocessing._plan import public_size
+from .._checks import is_number, planned_size
 from ..privacy.budget import Budget, default_delta
-from ..privacy.cost import PrivacyCost, gaussian_epsilon, gaussian_mu
+from ..privacy.cost import PrivacyCost
+from ..privacy.gaussian import gaussian_epsilon, gaussian_mu
 from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
+from ..privacy.release import PlannedRelease
 from ..privacy.root_finding import smallest_within
 from ._columns import refuse_hidden, spending_steps
 from ._leaks import is_free
@@ -34,7 +35,7 @@ _WIDTHS = (1, 8, 64, 256, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipelinePlan:
+class PipelinePlan(PlannedRelease):
     """What a pipeline does and costs. Attributes are public numbers.
 
     Attributes
@@ -68,29 +69,20 @@ class PipelinePlan:
         """The requested budget, under the neighbouring relation of rows or persons."""
         return self.budget if self.persons is None else self.persons.budget
 
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that is spent, at ``delta``."""
-        return self.cost.epsilon(self.delta)
-
-    @property
-    def delta(self) -> float:
-        """The delta at which ``epsilon`` is reported."""
-        return self.budget.delta
-
     def changed(self, **fields: Any) -> Self:
         """Return a plan with other fields; the caller vouches for their cost."""
         return replace(self, **fields)
 
-    def __str__(self):
-        lines = [
-            f"  spends    epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
-            f"(asked for at most {self.asked.epsilon:g})",
-            f"  protects  {self.asked.neighboring_relation.replace('_', '-')}",
-            *(f"  {n}  epsilon = {e:.4g}, delta = {d:.3g}" for n, (e, d) in self.steps.items()),
-            *(f"  warning   {text}" for text in self.warnings),
-        ]
-        return "\n".join(["Pipeline plan", *lines])
+    def _title(self):
+        return "Pipeline plan"
+
+    def _lines(self):
+        steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in self.steps.items()]
+        return super()._lines() + steps
+
+    def _width(self, names):
+        # Names of steps may be long.
+        return len("protects")
 
 
 def plan_pipeline(pipeline, n_samples, n_columns, table=None):
@@ -122,7 +114,8 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
         )
     _check_limits(pipeline, found)
     _check_own_budgets(found)
-    n_samples = public_size(found[-1][1], n_samples)
+    final = found[-1][1]
+    n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, found[-1][1].neighboring_relation).checked()
     told = _norm_warnings(pipeline, *found[-1][1:], n_columns, table)

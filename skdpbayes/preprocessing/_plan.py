@@ -11,10 +11,12 @@ from typing import Any
 
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import RANDOM_STATE, Interval, check_sizes
+from .._checks import RANDOM_STATE, Interval, check_sizes, planned_size
+from .._typing import Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
+from ..privacy.release import PlannedRelease, keep_spent
 from ..privacy.reserve import reserve
 from ..privacy.vouchers import VoucherHolder
 from ..random import private_generator
@@ -29,7 +31,7 @@ CONSTRAINTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerPlan:
+class TransformerPlan(PlannedRelease):
     """What a private transformer does and costs. Attributes are public numbers.
 
     Attributes
@@ -58,29 +60,10 @@ class TransformerPlan:
     details: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that is spent, at ``delta``."""
-        return self.cost.epsilon(self.delta)
-
-    @property
-    def delta(self) -> float:
-        """The delta at which ``epsilon`` is reported."""
-        return self.budget.delta
-
-    def __str__(self):
-        lines = {
-            "spends": f"epsilon = {self.epsilon:.4g} at delta = {self.delta:.3g} "
-            f"(asked for at most {self.budget.epsilon:g})",
-            "protects": self.budget.neighboring_relation.replace("_", "-"),
-            "reads": f"{self.n_samples:,} rows, {self.n_features} columns",
-            **{name.replace("_", " "): _shown(value) for name, value in self.details.items()},
-        }
-        if self.warnings:
-            lines["warning"] = self.warnings[0]
-        width = max(map(len, lines))
-        body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
-        return f"{self.name} plan\n{body}"
+    def _lines(self):
+        details = [(name.replace("_", " "), _shown(v)) for name, v in self.details.items()]
+        reads = f"{self.n_samples:,} rows, {self.n_features} columns"
+        return [*super()._lines(), ("reads", reads), *details]
 
 
 def _shown(value):
@@ -89,6 +72,9 @@ def _shown(value):
 
 class PrivateTransformerMixin(VoucherHolder):
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
+
+    neighboring_relation: Relation
+    public_size: int | None
 
     def privacy_plan(self, n_samples: int, n_features: int) -> TransformerPlan:
         """Return what a fit would do and cost, without any data.
@@ -112,7 +98,7 @@ class PrivateTransformerMixin(VoucherHolder):
         """
         self._validate_params()
         check_sizes(n_samples=n_samples, n_features=n_features)
-        n_samples = public_size(self, int(n_samples))
+        n_samples = planned_size(n_samples, self.neighboring_relation, self.public_size)
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         return self._plan(n_samples, int(n_features), budget)
@@ -150,25 +136,5 @@ class PrivateTransformerMixin(VoucherHolder):
             warnings.warn(text, PrivacyWarning, stacklevel=3)
         generator = private_generator(self.random_state)
         reserve(plan, self).close("completed")  # The release itself takes no time.
-        self.plan_ = plan
-        self.privacy_cost_ = plan.cost
-        self.spent_epsilon_ = plan.epsilon
-        self.spent_delta_ = plan.delta
+        keep_spent(self, plan)
         return generator
-
-
-def public_size(estimator, n_samples):
-    """Return the size of the table that a plan may use."""
-    if estimator.neighboring_relation == "add_or_remove_one":
-        if estimator.public_size is None:
-            raise ValueError(
-                "neighboring_relation='add_or_remove_one' keeps the size of the table private: "
-                "declare a public one, e.g. public_size=10_000, that does not come from the data."
-            )
-        return int(estimator.public_size)
-    if estimator.public_size is not None:
-        raise ValueError(
-            f"public_size={estimator.public_size} is for neighboring_relation='add_or_remove_one'; "
-            "under 'replace_one' the size of the table is public: leave public_size=None."
-        )
-    return int(n_samples)

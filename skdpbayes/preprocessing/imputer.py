@@ -1,6 +1,6 @@
 """Imputation of missing values: a public constant, which is free, or private medians.
 
-x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`_quantiles`, q = 1/2)
+x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`skdpbayes._mechanisms.quantiles`)
 """
 
 from typing import Any, Literal, Self
@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
 from .._tables.blockwise import by_blocks
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
-from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
 
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 

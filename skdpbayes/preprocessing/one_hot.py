@@ -1,10 +1,6 @@
 """Indicators of categories, where the lists of categories are public or found privately.
 
-    kept = {c : count_c + N(0, sigma^2) >= threshold},    threshold = 1 + sigma z,    P(N(0, 1) >= z) = f
-
-(stability-based histograms, Korolova et al., 2009). Only categories that occur are counted. A category of a
-single row is kept with probability ``f``, which delta pays for; the counts of all others are a Gaussian
-mechanism.
+How frequent ones are found is said in `skdpbayes._mechanisms.frequent`.
 """
 
 import math
@@ -16,7 +12,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import StrOptions
@@ -30,17 +25,13 @@ from sklearn.utils.validation import (
 )
 
 from .._inputs import plain, unless_harmless, unquoted
+from .._mechanisms.frequent import draw_frequent, plan_threshold
 from .._tables.blockwise import by_blocks
 from .._tables.read import read_table
 from .._typing import MatrixLike, RandomStateLike, Relation
-from ..privacy.cost import PrivacyCost, gaussian_mu
-from ..privacy.floating_point import lattice_spacing
-from ..samplers._machinery.lattice import on_lattice
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
 
-# Share of delta for categories of a single row.
-_FAILURE_SHARE = 0.5
 # Stands for missing values: unlike NaN it equals itself, and no column can hold it.
 _MISSING = ("nan",)
 _INFREQUENT = "infrequent"
@@ -164,13 +155,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
                 "delta=0: categories cannot be found privately without a delta. Set one, e.g. delta=None, "
                 "or give public lists of categories."
             )
-        moved = math.sqrt(budget.records_moved * n_private)
-        share = _FAILURE_SHARE * budget.delta
-        # Proposition 51: f / (1 - f) for each category that only a single row of one table has.
-        failure = share / (share + budget.records_moved * n_private) if share else 0.0
-        mu = gaussian_mu(budget.epsilon, budget.delta - share)
-        scale = moved / mu if budget.is_private else 0.0
-        threshold = 1.0 + scale * (norm.isf(failure) + 1e-6) if budget.is_private else 1.0
+        scale, threshold, cost = plan_threshold(budget, n_private)
         warnings = ()
         if threshold > 0.2 * n_samples:
             warnings = (
@@ -182,7 +167,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             n_samples,
             n_features,
             budget,
-            PrivacyCost(budget.neighboring_relation, mu=mu, failure=share),
+            cost,
             details={"noise_scale": scale, "threshold": threshold},
             warnings=warnings,
         )
@@ -199,6 +184,13 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     def _make_up(self, n_features, lists, plan):
         self.categories_ = [one or [] for one in lists]
         return None not in lists
+
+    def _found(self, table, column, generator):
+        """Return the frequent categories of a column: numbers, text, missing."""
+        counts = sorted(table.count(_count, column).items(), key=_place)
+        details = self.plan_.details
+        # Proposition 51.
+        return draw_frequent(counts, details["noise_scale"], details["threshold"], generator)
 
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Find the categories.
@@ -224,7 +216,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             lists, plan = self._prepared(X, table)
             generator = self._spend(plan)
             self.categories_ = [
-                _frequent(table.count(_count, j), plan.details, generator) if one is None else one
+                self._found(table, j, generator) if one is None else one
                 for j, one in enumerate(lists)
             ]
         return self
@@ -349,23 +341,8 @@ def _number(value):
     raise ValueError("X holds whole numbers beyond the largest double: turn them into text.")
 
 
-def _frequent(counts, details, generator):
-    """Return the categories whose noisy counts reach the threshold."""
-    scale, threshold = details["noise_scale"], details["threshold"]
-    # Counts are points of any lattice as fine as the integers, so that rounding moves none.
-    spacing = min(1.0, lattice_spacing(scale)) if scale else 0.0
-    kept = []
-    for value in sorted(counts, key=_order):
-        count = float(counts[value])
-        if scale:
-            noise = scale * generator.standard_normal(1)  # Proposition 51.
-            count = on_lattice(np.array([count]), noise, spacing)[0]
-        if count >= threshold:
-            kept.append(value)
-    return kept
-
-
-def _order(value):
+def _place(item):
+    value, _ = item
     kind = 2 if value == _MISSING else int(isinstance(value, str))
     return kind, 0 if value == _MISSING else value
 

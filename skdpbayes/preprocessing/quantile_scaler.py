@@ -14,13 +14,14 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import is_number
+from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
 from .._tables.blockwise import by_blocks
 from .._tables.collections import example_of
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
-from ._quantiles import count_column, draw_quantiles, draws_cost, log_odds_range
 from .bounded import Bound, BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise. With fewer, the noise may put a

@@ -8,7 +8,6 @@ from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_stat
 from .ledger import PrivacyLedger
 from .parallel import in_parallel
 from .profiles import PureMechanism, SelectedRun
-from .published import ryffel_epsilon_not_a_guarantee, wang_epsilon_if_exact
 from .report import privacy_report
 
 __all__ = [
@@ -29,6 +28,4 @@ __all__ = [
     "hidden_state_mu_cyclic",
     "in_parallel",
     "privacy_report",
-    "ryffel_epsilon_not_a_guarantee",
-    "wang_epsilon_if_exact",
 ]

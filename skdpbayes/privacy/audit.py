@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .cost import gaussian_epsilon
+from .gaussian import gaussian_epsilon
 
 
 class AuditResult(NamedTuple):

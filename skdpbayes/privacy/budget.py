@@ -10,16 +10,9 @@ from typing import Any, NamedTuple, Self
 
 from .._checks import check_number
 from ..exceptions import BudgetExceededError
-from .cost import (
-    LARGEST_EPSILON,
-    LEAST_EPSILON,
-    TooSmallBudget,
-    check_relation,
-    gaussian_epsilon,
-    gaussian_mu,
-    records_moved,
-)
+from .cost import check_relation, records_moved
 from .deltas import check_delta
+from .gaussian import LARGEST_EPSILON, LEAST_EPSILON, TooSmallBudget, gaussian_epsilon, gaussian_mu
 
 
 class Budget(NamedTuple):

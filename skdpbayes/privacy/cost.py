@@ -2,8 +2,8 @@
 
 Three forms are kept apart and composed when a number is asked for:
 
-- Gaussian mechanisms, as ``mu``-GDP: ``delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)``,
-  composed by ``mu = sqrt(sum mu_i^2)`` (Dong, Roth and Su, 2022);
+- Gaussian mechanisms, as ``mu``-GDP (`skdpbayes.privacy.gaussian`), composed by
+  ``mu = sqrt(sum mu_i^2)`` (Dong, Roth and Su, 2022);
 - parts whose privacy loss distribution is known. Poisson-subsampled Gaussian mechanisms: with record bound
   1, noise ``nu`` and rate ``q`` the pair ``((1-q) N(0, nu^2) + q N(1, nu^2), N(0, nu^2))`` and its reverse
   under ``add_or_remove_one``, and ``(1-q) N(0, nu^2) + q N(-1, nu^2)`` against
@@ -24,16 +24,14 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-import dp_accounting
-import numpy as np
-from scipy.special import log_ndtr
-
-from .deltas import SMALLEST_DELTA, rounded_down, rounded_up
+from .deltas import SMALLEST_DELTA, rounded_down
 from .events import published_event
+
+# `gaussian_mu` for code that imports it from here, where it was.
+from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu  # noqa: F401
 from .loss_distributions import (
     PERSON_RELATIONS,
     AcceptBits,
@@ -48,23 +46,9 @@ from .profiles import PureMechanism, SelectedRun
 from .written import as_written, least_above
 from .zcdp import zcdp_delta, zcdp_epsilon
 
-# The two terms of a Gaussian's delta cancel to within mu. Below this value too few digits
-# would remain, so a smaller mu is rounded up to it.
-SMALLEST_MU = 1e-7
-# What is added to a conversion: roots are found to 1e-12, and of a delta less than 1e-11 / mu is lost.
-_ROOT = 1e-12
-_LOST = 1e-11
-# Conversions are exact to some 1e-12, and at this epsilon noise counts for as much as a billion rows.
-LEAST_EPSILON = 1e-9
-# Beyond this the search for mu may not end, and the noise makes no difference to privacy.
-LARGEST_EPSILON = 1e9
 _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
 _SPLITS = (0.1, 0.5, 0.9)
-
-
-class TooSmallBudget(ValueError):
-    """A budget is too small for noise to be accounted for."""
 
 
 def check_relation(relation, *, persons=False):
@@ -83,60 +67,6 @@ def gaussian_limit(cost):
     limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
     limit += sum(p.count * p.level**2 for p in cost.pure)
     return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
-
-
-def gaussian_delta(mu, epsilon):
-    """Smallest delta at which a ``mu``-GDP mechanism is (epsilon, delta)-private; mu is rounded up."""
-    if mu == 0:
-        return 0.0
-    if math.isinf(mu):
-        return 1.0
-    mu = max(mu, SMALLEST_MU)
-    accept = log_ndtr(-epsilon / mu + mu / 2)
-    reject = epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    delta = float(-math.exp(accept) * math.expm1(min(reject - accept, 0.0)))
-    return min(1.0, rounded_up(delta * (1.0 + _LOST / mu)))
-
-
-def gaussian_epsilon(mu, delta):
-    """Smallest epsilon at which a ``mu``-GDP mechanism is (epsilon, delta)-private; mu is rounded up."""
-    if mu == 0:
-        return 0.0
-    if math.isinf(mu):
-        return math.inf
-    with np.errstate(all="ignore"):  # On its way the search passes deltas of zero.
-        mu = max(mu, SMALLEST_MU)
-        epsilon = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
-    return epsilon + _ROOT * (1.0 + epsilon) if epsilon > 0 else 0.0
-
-
-@lru_cache(maxsize=1024)
-def gaussian_mu(epsilon, delta):
-    """Largest mu for which ``mu``-GDP implies (epsilon, delta)-privacy, with epsilon capped at 1e9.
-
-    Raises
-    ------
-    TooSmallBudget
-        If mu would be below `SMALLEST_MU`.
-    """
-    if math.isinf(epsilon):
-        return math.inf
-    if delta == 0:
-        return 0.0
-    epsilon = min(epsilon, LARGEST_EPSILON)
-    if gaussian_epsilon(2.0 * SMALLEST_MU, delta) > epsilon:
-        raise TooSmallBudget(
-            f"epsilon={epsilon:g} at delta={delta:g} is too small for Gaussian noise to be accounted for: "
-            "raise epsilon or delta."
-        )
-    # Roots are found to 1e-12; a distance from them keeps the ceiling for all that costs less, too.
-    with np.errstate(all="ignore"):
-        mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
-    step = 1e-10
-    while gaussian_epsilon(mu * (1.0 + 9e-11), delta) > epsilon:
-        mu *= 1.0 - step
-        step *= 2.0
-    return mu
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,12 @@ its mathematical sensitivity when one record changes (Casacuberta et al. 2022). 
 
 import math
 
+import numpy as np
+
 LATTICE_BITS = 24
 BOX_BITS = 22
+# In units of the lattice: 32 boxes, so that no chain that is held in one sees the cut.
+LARGEST_UNITS = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
 MAX_CHUNKS = 64
 RECORDS_PER_CHUNK = 256
 UNIT_ROUNDOFF = 2.0**-53
@@ -35,6 +39,12 @@ def n_chunks(expected_records):
 def lattice_spacing(noise_scale):
     """Return the spacing of the lattice for the smallest noise of a run."""
     return 2.0 ** (math.floor(math.log2(noise_scale)) - LATTICE_BITS)
+
+
+def on_lattice(values, noise, spacing):
+    """Return values with noise, both rounded to one lattice, on which their sum is exact."""
+    units = np.clip(values / spacing, -LARGEST_UNITS, LARGEST_UNITS)
+    return spacing * (np.rint(units) + np.rint(noise / spacing))
 
 
 def box_half_width(noise_scale):

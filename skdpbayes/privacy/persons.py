@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .budget import Budget
-from .cost import PrivacyCost, TooSmallBudget
+from .cost import PrivacyCost
+from .gaussian import TooSmallBudget
 
 # By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
 _LITTLE, _MUCH, _TRIES = 0.995, 0.8, 60

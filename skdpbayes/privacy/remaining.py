@@ -9,7 +9,8 @@ import math
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Context
 
-from .cost import PrivacyCost, gaussian_epsilon
+from .cost import PrivacyCost
+from .gaussian import gaussian_epsilon
 from .root_finding import boundary
 from .written import as_written, most_below
 

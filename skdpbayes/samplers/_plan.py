@@ -5,13 +5,13 @@ quantities alone, and what a fit reports as spent is its plan's cost.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ..privacy.floating_point import n_chunks
 from ..privacy.persons import Persons
+from ..privacy.release import PlannedRelease
 from ..targets import TargetBounds
 
 # Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
@@ -44,7 +44,7 @@ class NormRelease(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(PlannedRelease):
     """What a run will do and cost. All attributes are public numbers.
 
     Attributes
@@ -159,16 +159,6 @@ class Plan:
         remedy = "lower n_steps" if "n_steps" in self.fixed else "fix n_steps to fewer"
         return (f"it may take {hours:.2g} hours: {remedy}, or take another sampler.",)
 
-    @cached_property
-    def epsilon(self):
-        """The epsilon that is spent, at ``delta``: at most what was asked for."""
-        return self.cost.epsilon(self.delta)
-
-    @property
-    def delta(self) -> float:
-        """The delta at which ``epsilon`` is reported."""
-        return self.budget.delta
-
     @property
     def record_gradients(self) -> float:
         """How many gradients of single records are expected to be computed."""
@@ -191,10 +181,9 @@ class Plan:
 
     def summary(self) -> dict[str, str]:
         """Return the lines of the printed plan, a dict of {name: text}."""
-        relation = self.asked.neighboring_relation.replace("_", "-")
+        relation = self._protects()
         if self.persons is not None:
             relation += f" (of up to {self.persons.max_rows} rows)"
-        asked = f"asked for at most {self.asked.epsilon:g}"
         size = self.sampling_rate * self.n_samples
         discarded = f", the first {self.n_burn_in:,} discarded" if self.n_burn_in else ""
         norm = {}
@@ -204,7 +193,7 @@ class Plan:
         batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"
         return {
             "sampler": self.name,
-            "spends": f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g} ({asked})",
+            "spends": self._spends(digits=6),
             "protects": f"{relation}, table of {self.n_samples:,} rows",
             "parameters": f"{self.n_parameters:,}",
             "temperature": f"{self.temperature:.4g}",
@@ -214,15 +203,14 @@ class Plan:
             **norm,
         }
 
-    def __str__(self):
+    def _title(self):
+        return "Privacy plan"
+
+    def _lines(self):
         passes = f"{self.record_gradients / self.n_samples:,.4g} passes over the table"
         seconds = f"very roughly {self.estimated_seconds:.2g} s on one core"
-        lines = [
+        return [
             *self.summary().items(),
             ("work", f"{passes}, {seconds}"),
             ("memory", f"{self.memory_bytes / 2**20:.3g} MiB beside the table"),
-            *(("warning", text) for text in self.warnings),
         ]
-        width = max(len(name) for name, _ in lines)
-        body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines)
-        return f"Privacy plan\n{body}"

@@ -81,7 +81,7 @@ def test_what_follows_depends_on_the_norm_alone(table):
 
 
 def test_the_draw_is_that_of_a_private_quantile(table):
-    from skdpbayes.preprocessing._quantiles import count_candidates, draw_quantiles
+    from skdpbayes._mechanisms.quantiles import count_candidates, draw_quantiles
 
     X, y = table
     X = X * np.random.default_rng(1).uniform(0.5, 2.0, size=(N, 1))

@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
+from skdpbayes._mechanisms.discrete_laplace import discrete_laplace, laplace_scale
 from skdpbayes.metrics import (
     _means,
     _ranking,
@@ -21,7 +22,6 @@ from skdpbayes.metrics import (
     dp_mean_score,
     dp_roc_auc_score,
 )
-from skdpbayes.metrics._noise import discrete_laplace, laplace_scale
 from skdpbayes.random import private_generator
 
 EPSILON = 0.7
@@ -97,23 +97,6 @@ def test_adding_a_row_costs_at_most_epsilon_and_somewhere_all_of_it(released, na
     assert max(losses) > 0.9 * EPSILON
 
 
-@pytest.mark.parametrize("sensitivity, epsilon", [(1, 1.0), (2, 0.3), (1, 3.0), (7, 0.11)])
-def test_noise_has_the_law_that_it_is_accounted_as(sensitivity, epsilon):
-    scale = laplace_scale(sensitivity, epsilon)
-    assert scale * 1.0 >= sensitivity / epsilon
-    assert float(scale) < sensitivity / epsilon * (1 + 1e-8)
-    n = 20_000
-    noise = discrete_laplace(scale, n, private_generator(1))
-    ratio = np.exp(-1.0 / float(scale))
-    values = np.arange(-2000, 2001)
-    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(values)
-    counts = np.bincount(noise + 2000, minlength=4001)
-    often = law * n > 8
-    chi_square = np.sum((counts[often] - n * law[often]) ** 2 / (n * law[often]))
-    assert chi_square < often.sum() + 4.5 * np.sqrt(2 * often.sum())
-    assert counts[~often].sum() == pytest.approx(n * law[~often].sum(), abs=60)
-
-
 @pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
 def test_an_attack_on_drawn_scores_reaches_the_claim():
     # One wrong prediction among three, or none: what is seen at the top is exp(epsilon) times as likely.
@@ -126,8 +109,3 @@ def test_an_attack_on_drawn_scores_reaches_the_claim():
     above = [np.mean(draw >= 3) for draw in draws]
     assert 0.9 * epsilon < np.log(above[0] / above[1]) < 1.05 * epsilon
     assert dp_accuracy_score(y, y, epsilon=epsilon, random_state=0).spent_epsilon == epsilon
-
-
-def test_an_epsilon_that_drowns_every_table_is_refused():
-    with pytest.raises(ValueError, match="too small for a score"):
-        laplace_scale(2**24, 1e-9)

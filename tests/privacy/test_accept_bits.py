@@ -16,7 +16,7 @@ from scipy.stats import norm, poisson
 
 from skdpbayes.privacy import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_bits_curve, accept_range
-from skdpbayes.privacy.cost import gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from skdpbayes.privacy.loss_distributions import _from_curve
 from skdpbayes.privacy.zcdp import zcdp_epsilon
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from skdpbayes._mechanisms.discrete_laplace import laplace_scale
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import (
     dp_accuracy_score,
@@ -16,7 +17,6 @@ from skdpbayes.metrics import (
     dp_log_loss,
     dp_mean_score,
 )
-from skdpbayes.metrics._noise import laplace_scale
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, cost
 from skdpbayes.privacy.profiles import PureMechanism
 from skdpbayes.privacy.written import as_written, least_above, most_below

@@ -29,7 +29,7 @@ from skdpbayes.privacy import (
     SampledGaussian,
     SelectedRun,
 )
-from skdpbayes.privacy.cost import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from skdpbayes.privacy.zcdp import zcdp_delta, zcdp_epsilon
 from skdpbayes.samplers import SGHMC
 from skdpbayes.targets import TargetBounds

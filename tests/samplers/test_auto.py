@@ -7,7 +7,7 @@ from references import planned
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC, Auto
 from skdpbayes.targets import Logistic, TargetBounds
 

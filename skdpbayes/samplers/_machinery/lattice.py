@@ -22,10 +22,7 @@ import numpy as np
 from numba import types
 
 from ..._compiled import compilable, compiled_for
-from ...privacy.floating_point import BOX_BITS, LATTICE_BITS, lattice_spacing
-
-# In units of the lattice: 32 boxes, so that no chain that is held in one sees the cut.
-LARGEST_UNITS = 2.0 ** (LATTICE_BITS + BOX_BITS + 5)
+from ...privacy.floating_point import LARGEST_UNITS, lattice_spacing, on_lattice
 
 
 @compilable
@@ -48,12 +45,6 @@ def add_prior_step(prior, size, spacing, out):
     """Add ``-round(size * prior)`` to ``out``, the gradient being that of ``-log p(theta)``."""
     for j in range(out.size):
         out[j] -= spacing * _rounded(size * prior[j], spacing)
-
-
-def on_lattice(values, noise, spacing):
-    """Return values with noise, both rounded to one lattice, on which their sum is exact."""
-    units = np.clip(values / spacing, -LARGEST_UNITS, LARGEST_UNITS)
-    return spacing * (np.rint(units) + np.rint(noise / spacing))
 
 
 def release_vector(values, noise_scales, generator):

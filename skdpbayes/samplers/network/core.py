@@ -5,9 +5,9 @@ The scale goes into the weights and biases of the last layer: calibrated draws a
 
 import numpy as np
 
+from ..._mechanisms.even_choice import choose_even
 from ...targets._rows import read_only
 from ...targets.network.layers import ROW_NORM
-from .choice import choose_even
 from .plan import LOG_WEIGHTS_OF_NORMS, LOG_WEIGHTS_OF_SCALES, NORMS, SCALES
 from .statistics import confidence_sums, norm_sums
 

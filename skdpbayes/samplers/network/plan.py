@@ -3,7 +3,7 @@
     typical norm of rows:  r from 41 between data_norm / 1024 and data_norm,       before the path
     scale of the logits:   s from 25 between 1/16 and 1,                           after it
 
-Both are choices by `skdpbayes.samplers.network.choice`, of range ``eta = 2 sqrt(share) mu`` each: that of a
+Both are choices by `skdpbayes._mechanisms.even_choice`, of range ``eta = 2 sqrt(share) mu`` each: that of a
 mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
 
 Public weights decide where records are too few to: norms near ``data_norm``, and logits around 0.9 of what a

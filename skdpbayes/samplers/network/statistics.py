@@ -12,10 +12,10 @@ integers.
 import numpy as np
 
 from ..._compiled import compilable
+from ..._mechanisms.even_choice import UNIT
 from ...targets.network.mlp import CHUNK, forward, square_norms
 from ...targets.network.single_precision import exp
 from .._machinery.linking import CompiledCore
-from .choice import UNIT
 
 _ZERO = np.float32(0.0)
 

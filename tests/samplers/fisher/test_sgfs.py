@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget, audit_separation
-from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC
 from skdpbayes.samplers._machinery.lattice import OfBlocks, release_moment, to_coordinates
 from skdpbayes.samplers._protocol import carry_out

@@ -10,7 +10,7 @@ from attacks import audit_path, path_of
 from scipy.special import expit
 
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian, audit_separation
-from skdpbayes.privacy.cost import gaussian_epsilon
+from skdpbayes.privacy.gaussian import gaussian_epsilon
 from skdpbayes.samplers import OPS, SGLD, _made_for, sample
 from skdpbayes.samplers._machinery import gradients as machinery
 

@@ -9,7 +9,7 @@ from attacks import audit_path, path_of
 from references import Tilt, planned
 
 from skdpbayes.privacy import Budget, audit_separation
-from skdpbayes.privacy.cost import gaussian_epsilon
+from skdpbayes.privacy.gaussian import gaussian_epsilon
 from skdpbayes.samplers import SGLD, sample
 from skdpbayes.samplers._machinery import gradients as machinery
 from skdpbayes.targets import TargetBounds

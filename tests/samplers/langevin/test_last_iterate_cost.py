@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from references import planned
 
 from skdpbayes.privacy import Budget, hidden_state_mu, hidden_state_mu_cyclic
-from skdpbayes.privacy.cost import gaussian_mu
 from skdpbayes.privacy.floating_point import contraction_slack
+from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import OPS, SGLD
 from skdpbayes.targets import TargetBounds
 

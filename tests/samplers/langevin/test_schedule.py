@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from references import planned
 
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import SGLD
 from skdpbayes.samplers.langevin.all_iterates import levels as noise_levels
 from skdpbayes.samplers.langevin.schedule import power_sum, steps_for

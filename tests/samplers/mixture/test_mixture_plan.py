@@ -6,7 +6,7 @@ import math
 import pytest
 
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.cost import gaussian_mu
+from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import (
     DPMH,
     OPS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skdpbayes.samplers.network.choice import UNIT
+from skdpbayes._mechanisms.even_choice import UNIT
 from skdpbayes.samplers.network.statistics import confidence_sums, norm_sums
 from skdpbayes.targets.network.layers import layers_of, mlp_size
 from skdpbayes.targets.network.mlp import make_mlp

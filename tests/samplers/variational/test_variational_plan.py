@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian
-from skdpbayes.privacy.cost import gaussian_epsilon
+from skdpbayes.privacy.gaussian import gaussian_epsilon
 from skdpbayes.samplers import SGHMC, BayesByBackprop, DPFastMH
 from skdpbayes.targets import TargetBounds
 

@@ -20,14 +20,14 @@ _PRECISION_BITS = 30
 
 
 def laplace_scale(sensitivity, epsilon):
-    """Return the scale of the noise: a fraction of at least ``sensitivity / epsilon``.
+    """Return the scale of the noise: a fraction of at least ``sensitivity / epsilon``, or 0 without privacy.
 
     Parameters
     ----------
     sensitivity : int
         Largest change of the integers in L1 norm.
     epsilon : float
-        Positive and finite.
+        Positive; ``inf`` adds no noise.
 
     Returns
     -------
@@ -38,6 +38,8 @@ def laplace_scale(sensitivity, epsilon):
     ValueError
         If epsilon is too small.
     """
+    if math.isinf(epsilon) or sensitivity == 0:
+        return Fraction(0)
     exact = Fraction(sensitivity) / min(Fraction(epsilon), as_written(epsilon))
     bits = max(0, _PRECISION_BITS - math.floor(math.log2(exact)))
     scale = Fraction(math.ceil(exact * 2**bits), 2**bits)
@@ -47,6 +49,15 @@ def laplace_scale(sensitivity, epsilon):
             "epsilon; a useful score needs 0.01 or more."
         )
     return scale
+
+
+def with_noise(integers, scale, generator):
+    """Return integers with discrete Laplace noise of a scale, which may be 0."""
+    integers = np.asarray(integers, dtype=np.int64)
+    if scale == 0:
+        return integers
+    # Proposition 40.
+    return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
 
 
 def discrete_laplace(scale, size, generator):

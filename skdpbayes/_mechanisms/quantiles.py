@@ -20,6 +20,7 @@ import numpy as np
 
 from ..privacy.cost import AcceptBits, PrivacyCost
 from ..privacy.root_finding import smallest_within
+from .integers import choose_weighted
 
 # Quantiles are multiples of this, so that ranks are exact in doubles.
 _GRAIN = 2.0**-12
@@ -143,11 +144,6 @@ def count_candidates(values, bounds=(None, None)):
     return np.bincount(places, minlength=grid.size)
 
 
-def count_column(rows, column, bounds):
-    """Return the counts of a column of some `Rows`. **They are not private.**"""
-    return count_candidates(rows.X[:, column], bounds)
-
-
 def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, None)):
     """Draw quantiles of a column privately, one after the other.
 
@@ -179,20 +175,7 @@ def _draw(counts, up_to, quantile, log_odds_range, generator):
     firsts, far = distances(counts, quantile)
     ends = np.append(firsts[1:], counts.size)
     weights = run_weights(far, up_to[ends] - up_to[firsts], log_odds_range)
-    remaining = _integer_below(sum(weights), generator)
-    for first, end, weight in zip(firsts, ends, weights, strict=True):
-        if remaining < weight:
-            within = up_to[first] + remaining * int(up_to[end] - up_to[first]) // weight
-            return int(np.searchsorted(up_to, within, side="right")) - 1
-        remaining -= weight
-    raise AssertionError("a draw is below the sum of the weights.")
-
-
-def _integer_below(end, generator):
-    """Draw an integer uniformly from 0 to ``end - 1``."""
-    bits = end.bit_length()
-    while True:
-        # Proposition 50.
-        drawn = int.from_bytes(generator.bytes((bits + 7) // 8), "little") >> (-bits % 8)
-        if drawn < end:
-            return drawn
+    run, left = choose_weighted(weights, generator)  # Proposition 50.
+    low, high = int(up_to[firsts[run]]), int(up_to[ends[run]])
+    within = low + left * (high - low) // weights[run]
+    return int(np.searchsorted(up_to, within, side="right")) - 1

@@ -15,6 +15,8 @@ import math
 
 import numpy as np
 
+from .integers import choose_weighted
+
 # Of a record's share in a sum.
 UNIT = 2.0**-24
 # What is less likely than this, relatively, in logarithms, counts as no less likely: a record moves that
@@ -50,20 +52,4 @@ def choose_even(sums, log_weights, log_odds_range, records_moved, generator):
     logs = log_weights - log_odds_range / (2.0 * records_moved) * uneven
     logs = np.maximum(logs - logs.max(), _LEAST_LIKELY)
     weights = [int(math.ldexp(math.exp(log), _WEIGHT_BITS)) for log in logs]
-    drawn = _below(sum(weights), generator)
-    for number, weight in enumerate(weights):
-        drawn -= weight
-        if drawn < 0:
-            return number
-    raise AssertionError("a number below a sum is below one of its parts")
-
-
-def _below(total, generator):
-    """Return a uniform integer from 0 to ``total - 1``."""
-    bits = total.bit_length()
-    size = -(-bits // 8)
-    while True:
-        # Proposition 34.
-        drawn = int.from_bytes(generator.bytes(size), "little") >> (8 * size - bits)
-        if drawn < total:
-            return drawn
+    return choose_weighted(weights, generator)[0]  # Proposition 34.

@@ -1,0 +1,92 @@
+"""Values that occur often, found by noisy counts of those that occur at all.
+
+    kept = {c : count_c + N(0, sigma^2) >= threshold},    threshold = 1 + sigma z,    P(N(0, 1) >= z) = f
+
+(stability-based histograms, Korolova et al., 2009). Only values that occur are counted. A value of a single
+record is kept with probability ``f``, which delta pays for; the counts of all others are a Gaussian
+mechanism.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from ..privacy.cost import PrivacyCost
+from ..privacy.floating_point import lattice_spacing, on_lattice
+from ..privacy.gaussian import gaussian_mu
+
+# Share of delta for values of a single record.
+_FAILURE_SHARE = 0.5
+
+
+class Threshold(NamedTuple):
+    """Which counts are kept, and at what cost.
+
+    Attributes
+    ----------
+    noise_scale : float
+        Standard deviation of the noise of a count; 0 without privacy.
+    threshold : float
+        The noisy count from which on a value is kept.
+    cost : PrivacyCost
+        Of all histograms together.
+    """
+
+    noise_scale: float
+    threshold: float
+    cost: PrivacyCost
+
+
+def plan_threshold(budget, n_histograms):
+    """Return the threshold for histograms, in each of which a record counts once, within a budget.
+
+    Parameters
+    ----------
+    budget : Budget
+        With a delta above 0, if it is private.
+    n_histograms : int
+
+    Returns
+    -------
+    threshold : Threshold
+    """
+    moved = math.sqrt(budget.records_moved * n_histograms)
+    share = _FAILURE_SHARE * budget.delta
+    # Proposition 51: f / (1 - f) for each value that only a single record of one table has.
+    failure = share / (share + budget.records_moved * n_histograms) if share else 0.0
+    mu = gaussian_mu(budget.epsilon, budget.delta - share)
+    scale = moved / mu if budget.is_private else 0.0
+    threshold = 1.0 + scale * (norm.isf(failure) + 1e-6) if budget.is_private else 1.0
+    return Threshold(
+        scale, threshold, PrivacyCost(budget.neighboring_relation, mu=mu, failure=share)
+    )
+
+
+def draw_frequent(counts, noise_scale, threshold, generator):
+    """Return the values whose noisy counts reach a threshold.
+
+    Parameters
+    ----------
+    counts : sequence of (value, int)
+        Values that occur, in an order that they alone decide.
+    noise_scale, threshold : float
+        As in `Threshold`.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    kept : list of values
+    """
+    # Counts are points of any lattice as fine as the integers, so that rounding moves none.
+    spacing = min(1.0, lattice_spacing(noise_scale)) if noise_scale else 0.0
+    kept = []
+    for value, count in counts:
+        count = float(count)
+        if noise_scale:
+            noise = noise_scale * generator.standard_normal(1)  # Proposition 51.
+            count = on_lattice(np.array([count]), noise, spacing)[0]
+        if count >= threshold:
+            kept.append(value)
+    return kept

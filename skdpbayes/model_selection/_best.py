@@ -1,0 +1,78 @@
+"""What a fitted search passes on to the estimator that it chose."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import MatrixLike
+from ..metrics import PrivateScorer
+
+
+def _best_has(name):
+    def check(search):
+        fitted = hasattr(search, "best_estimator_")
+        getattr(search.best_estimator_ if fitted else search.estimator, name)
+        return True
+
+    return check
+
+
+def _delegated(name, what):
+    @available_if(_best_has(name))
+    def method(self, X):
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)(X)
+
+    method.__name__ = name
+    method.__doc__ = f"""{what} of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        values : ndarray
+        """
+    return method
+
+
+class BestEstimatorMixin:
+    """Predictions and scores of ``best_estimator_``, at no cost but that of a score."""
+
+    best_estimator_: Any
+    scorer_: PrivateScorer
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Class labels of the best estimator."""
+        return self.best_estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns that the best estimator saw in `fit`."""
+        return self.best_estimator_.n_features_in_
+
+    predict = _delegated("predict", "Predictions")
+    predict_proba = _delegated("predict_proba", "Probabilities of the classes")
+    predict_log_proba = _delegated("predict_log_proba", "Log of the probabilities of the classes")
+    decision_function = _delegated("decision_function", "Scores")
+    score_samples = _delegated("score_samples", "Log densities")
+
+    def score(self, X: MatrixLike, y: ArrayLike | None = None) -> float:
+        """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        return self.scorer_(self.best_estimator_, X, y)
