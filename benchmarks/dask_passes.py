@@ -127,7 +127,7 @@ def large(client, n_rows, n_parts):
 
             return call
 
-        from skdpbayes._tables.dask.parts import DaskParts
+        from skdpbayes._tables.dask.shards import DaskParts
 
         DaskParts.call = watched(DaskParts.call)
         there = timed(lambda: clf.fit(*collection(path, n_rows, size), client=client))

@@ -29,8 +29,8 @@ from scipy.special import expit
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import n_chunks
 from skdpbayes.samplers import SGLD, sample
+from skdpbayes.samplers._machinery.compiled_entries import CompiledCore, several_cores
 from skdpbayes.samplers._machinery.gradients import gradient_oracle, gradient_sum
-from skdpbayes.samplers._machinery.linking import CompiledCore, several_cores
 from skdpbayes.targets import Logistic
 from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 

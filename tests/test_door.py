@@ -23,7 +23,7 @@ from skdpbayes import (
     targets,
 )
 from skdpbayes._tables.collections import is_collection
-from skdpbayes._tables.dask.parts import do_one
+from skdpbayes._tables.dask.shards import do_one
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (

@@ -40,7 +40,7 @@ PLANNING = {
     "geometry.py",
     "all_iterates.py",
     "last_iterate.py",
-    "at_noise.py",
+    "paid_noise.py",
     "clipped.py",
     "search.py",
     "exact.py",

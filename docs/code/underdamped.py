@@ -27,10 +27,10 @@ from skdpbayes.privacy.floating_point import (
 )
 from skdpbayes.privacy.root_finding import smallest_within
 from skdpbayes.samplers import Plan, Released, Sampler
+from skdpbayes.samplers._machinery.compiled_entries import CompiledCore
 from skdpbayes.samplers._machinery.execution import run_in_blocks
 from skdpbayes.samplers._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from skdpbayes.samplers._machinery.lattice import noisy_step
-from skdpbayes.samplers._machinery.linking import CompiledCore
 
 
 @dataclass(frozen=True, kw_only=True)

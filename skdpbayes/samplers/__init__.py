@@ -1,6 +1,6 @@
 """How a target is sampled, and what that costs: one folder for each family of algorithms."""
 
-from ._machinery.linking import cache_folder
+from ._machinery.compiled_entries import cache_folder
 from ._plan import Plan
 from ._protocol import Released, Sampler, sample
 from ._registry import resolve_sampler

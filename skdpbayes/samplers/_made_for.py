@@ -9,7 +9,7 @@ tenth, have the same bound on gradients, and second moments that are a hundred t
 import numpy as np
 
 from ..targets import TargetBounds
-from ._machinery.linking import count_examples
+from ._machinery.compiled_entries import count_examples
 
 # What is computed in another order may differ by rounding.
 _CLOSE = 1.0 + 1e-12

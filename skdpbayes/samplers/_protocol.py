@@ -29,7 +29,7 @@ from ..exceptions import PrivacyWarning
 from ..privacy.reserve import reserve
 from ..random import private_generator
 from ._machinery.execution import compiler_announced
-from ._machinery.parts import raise_failure
+from ._machinery.shards import raise_failure
 from ._made_for import check_made_for
 from ._plan import Plan
 from ._public_numbers import check_public
@@ -176,7 +176,7 @@ class Sampler(BaseEstimator):
         """Do what `plan` does, the numbers being in range; the results are cached."""
         raise NotImplementedError(f"{type(self).__name__} makes no plans: implement plan.")
 
-    def plan_at_noise(
+    def plan_at_paid_noise(
         self,
         geometry: Any,
         n_samples: int,
@@ -232,7 +232,7 @@ class Sampler(BaseEstimator):
             # The same epsilon at one delta says nothing of what it composes to with the rest.
             raise ValueError(
                 f"the cost of sampler={self.name!r} is not Gaussian differential privacy, as it has to "
-                "be where part of the budget is spent beforehand: implement plan_at_noise for it, or "
+                "be where part of the budget is spent beforehand: implement plan_at_paid_noise for it, or "
                 "take another sampler."
             )
         # Gradients will be confined to the plan's bound: what nominal bounds add to it is room for rounding.

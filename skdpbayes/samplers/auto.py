@@ -94,9 +94,9 @@ class Auto(Sampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def plan_at_noise(self, *args: Any, **more: Any) -> Any:
+    def plan_at_paid_noise(self, *args: Any, **more: Any) -> Any:
         """Plan a path of `SGHMC` at noise that is paid for."""
-        return SGHMC(**self.get_params(deep=False)).plan_at_noise(*args, **more)
+        return SGHMC(**self.get_params(deep=False)).plan_at_paid_noise(*args, **more)
 
     def for_mixture(
         self, model: Any, budget: Any, temperature: float | None, n_steps: int | None

@@ -6,7 +6,6 @@ from ._interface import (
     clips_each_example,
     example_gradient,
     example_loss,
-    go_to_table,
     has_losses,
     has_own_prior,
     implements,
@@ -15,9 +14,10 @@ from ._interface import (
     potential_gradient,
     prior_gradient,
     prior_potential,
-    pull_back,
+    pullback,
     record,
     selected_from,
+    shared_parameters,
 )
 from .linear.families import Logistic, Softmax
 from .linear.model import LinearModel
@@ -37,7 +37,6 @@ __all__ = [
     "clips_each_example",
     "example_gradient",
     "example_loss",
-    "go_to_table",
     "has_losses",
     "has_own_prior",
     "implements",
@@ -49,10 +48,11 @@ __all__ = [
     "potential_gradient",
     "prior_gradient",
     "prior_potential",
-    "pull_back",
+    "pullback",
     "record",
     "record_weights",
     "second_moment",
     "selected_from",
+    "shared_parameters",
     "unpack_mixture",
 ]

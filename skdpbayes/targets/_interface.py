@@ -80,18 +80,18 @@ def prior_potential(target: Any, theta: np.ndarray) -> float:
     raise NotImplementedError("prior_potential is a generic of compiled code; see `implements`.")
 
 
-def go_to_table(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
+def shared_parameters(target: Any, theta: np.ndarray, out: np.ndarray) -> None:
     """Write the parameters of a target's table at ``theta`` (generic, compiled).
 
     For a target whose sums over records use transformed parameters, by a transformation that is the same
     for all records. Such a target has a field ``table``, which is itself a target that implements
     `n_examples` and `add_gradient`, and an attribute ``table_sizes``: the lengths of ``out`` and of the
-    table's sums. It implements `pull_back` instead of `add_gradient` and `prior_gradient`.
+    table's sums. It implements `pullback` instead of `add_gradient` and `prior_gradient`.
     """
-    raise NotImplementedError("go_to_table is a generic of compiled code; see `implements`.")
+    raise NotImplementedError("shared_parameters is a generic of compiled code; see `implements`.")
 
 
-def pull_back(
+def pullback(
     target: Any,
     theta: np.ndarray,
     inner: Any,
@@ -102,10 +102,10 @@ def pull_back(
 ) -> None:
     """Write the gradient of ``count`` records, and minus the gradient of the log prior (generic, compiled).
 
-    ``inner`` is what `go_to_table` wrote, and ``sums`` are the table's sums at those parameters. If a target
-    has no table, ``sums`` is the records' gradient.
+    ``inner`` is what `shared_parameters` wrote, and ``sums`` are the table's sums at those parameters. If a
+    target has no table, ``sums`` is the records' gradient.
     """
-    raise NotImplementedError("pull_back is a generic of compiled code; see `implements`.")
+    raise NotImplementedError("pullback is a generic of compiled code; see `implements`.")
 
 
 def in_random_order(target):
@@ -140,7 +140,7 @@ def implements(generic: Callable, target_class: Any, **jit_options: Any) -> Call
     ----------
     generic : callable
         One of `n_examples`, `add_gradient`, `example_gradient`, `prior_gradient`, `example_loss`,
-        `loss_differences`, `prior_potential`, `go_to_table` and `pull_back`.
+        `loss_differences`, `prior_potential`, `shared_parameters` and `pullback`.
     target_class : type
         A ``NamedTuple`` class.
     **jit_options
@@ -198,13 +198,13 @@ def clips_each_example(target: Any) -> bool:
 
 def has_table(target):
     """Tell whether a target is in two parts; what it implements decides, not the names of its fields."""
-    return go_to_table.__name__ in _OWN.get(type(target), frozenset())
+    return shared_parameters.__name__ in _OWN.get(type(target), frozenset())
 
 
 def has_own_prior(target: Any) -> bool:
     """Tell whether a target implements its prior's gradient, instead of using the default Gaussian prior."""
     own = _OWN.get(type(target), frozenset())
-    return not own.isdisjoint({prior_gradient.__name__, pull_back.__name__})
+    return not own.isdisjoint({prior_gradient.__name__, pullback.__name__})
 
 
 def _has_own(numba_type, generic):
@@ -251,9 +251,9 @@ def _gaussian_prior_gradient(target, theta, out):
     return independent_gaussian
 
 
-@compiled_for(pull_back)
+@compiled_for(pullback)
 def _plain_gradient(target, theta, inner, sums, count, gradient, prior):
-    if _has_own(target, pull_back):
+    if _has_own(target, pullback):
         return None
 
     def sums_are_gradients(target, theta, inner, sums, count, gradient, prior):
@@ -317,9 +317,9 @@ def _clipped_gradient(target, theta, selection, count, out):
 def _evaluator(has_table):
     @njit
     def through_table(target, theta, inner, sums, gradient, prior):
-        go_to_table(target, theta, inner)
+        shared_parameters(target, theta, inner)
         add_gradient(target.table, inner, 0, n_examples(target), sums)
-        pull_back(target, theta, inner, sums, n_examples(target), gradient, prior)
+        pullback(target, theta, inner, sums, n_examples(target), gradient, prior)
 
     @njit
     def plainly(target, theta, inner, sums, gradient, prior):

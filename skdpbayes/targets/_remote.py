@@ -2,7 +2,7 @@
 
     sum_i grad ell_i(theta) = sum_p sum_{i in part p} grad ell_i(theta)
 
-Compiled code asks a function at an address, which is Python's: see `skdpbayes.samplers._machinery.parts`.
+Compiled code asks a function at an address, which is Python's: see `skdpbayes.samplers._machinery.shards`.
 """
 
 import numpy as np

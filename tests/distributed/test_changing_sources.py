@@ -27,7 +27,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from skdpbayes._tables.dask.marks import mark_of  # noqa: E402
-from skdpbayes._tables.dask.parts import DaskParts  # noqa: E402
+from skdpbayes._tables.dask.shards import DaskParts  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402
 
 

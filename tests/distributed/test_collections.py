@@ -34,11 +34,11 @@ distributed = pytest.importorskip("distributed")
 from dask.sizeof import sizeof  # noqa: E402
 
 from skdpbayes._tables.dask import read as tables  # noqa: E402
-from skdpbayes._tables.dask.parts import DaskParts, MarkedPart, _name  # noqa: E402
 from skdpbayes._tables.dask.read import blocks_of  # noqa: E402
+from skdpbayes._tables.dask.shards import DaskParts, MarkedPart, _name  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402
 from skdpbayes.samplers._machinery import parts  # noqa: E402
-from skdpbayes.samplers._machinery.parts import Part  # noqa: E402
+from skdpbayes.samplers._machinery.shards import Part  # noqa: E402
 
 
 @pytest.fixture(scope="module")

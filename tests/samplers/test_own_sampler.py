@@ -32,7 +32,7 @@ class OwnWalk(Own):
 def at_noise(sampler):
     multiplier, n_steps = 500.0, 300
     cost = PrivacyCost("replace_one", mu=BUDGET.mu)
-    path = sampler.plan_at_noise(
+    path = sampler.plan_at_paid_noise(
         GEOMETRY, GEOMETRY.n_samples, multiplier, n_steps, cost, budget=BUDGET
     )
     return path, 2.0 * math.sqrt(n_steps) / multiplier

@@ -8,21 +8,21 @@ from mixtures import KINDS, make_model, make_reference, make_table
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
-from skdpbayes.samplers._machinery.linking import CompiledCore
+from skdpbayes.samplers._machinery.compiled_entries import CompiledCore
 from skdpbayes.samplers._machinery.losses import potential_at
 from skdpbayes.samplers.mixture.core import places
-from skdpbayes.targets import add_gradient, go_to_table, pull_back
+from skdpbayes.targets import add_gradient, pullback, shared_parameters
 from skdpbayes.targets._rows import read_only
 from skdpbayes.targets.mixture.target import bound_near, mixture_target
 
 
 @CompiledCore
 def _each_gradient(target, theta, inner, sums, prior, out):
-    go_to_table(target, theta, inner)
+    shared_parameters(target, theta, inner)
     for i in range(out.shape[0]):
         sums[:] = 0.0
         add_gradient(target.table, inner, i, 1, sums)
-        pull_back(target, theta, inner, sums, 1, out[i], prior)
+        pullback(target, theta, inner, sums, 1, out[i], prior)
 
 
 def record_gradients(target, theta, rows):

@@ -9,8 +9,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from scipy.stats import dirichlet, gamma, multivariate_normal, norm, wishart
 
+from skdpbayes.samplers._machinery.compiled_entries import CompiledCore
 from skdpbayes.samplers._machinery.gradients import gradient_oracle, gradient_sum
-from skdpbayes.samplers._machinery.linking import CompiledCore
 from skdpbayes.samplers._machinery.losses import potential_at
 from skdpbayes.samplers.mixture.core import places
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases

@@ -6,13 +6,13 @@ from compiling import called
 from numba import njit
 from scipy.special import log_softmax
 
+from skdpbayes.samplers._machinery.compiled_entries import several_cores
 from skdpbayes.samplers._machinery.gradients import (
     estimate_gradient,
     gradient_oracle,
     gradient_sum,
     shuffle,
 )
-from skdpbayes.samplers._machinery.linking import several_cores
 from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
 from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.targets.network.layers import ROW_NORM, layers_of, mlp_size, random_start

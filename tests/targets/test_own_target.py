@@ -12,12 +12,12 @@ from skdpbayes.targets import (
     add_gradient,
     clips_each_example,
     example_gradient,
-    go_to_table,
     implements,
     n_examples,
     potential_gradient,
     prior_gradient,
-    pull_back,
+    pullback,
+    shared_parameters,
 )
 
 
@@ -60,7 +60,7 @@ def _gradient_table(target, theta, i, out):
 
 
 class Pulled(NamedTuple):
-    """In two parts, or with a `pull_back` alone."""
+    """In two parts, or with a `pullback` alone."""
 
     table: NamedTuple
     gradient_bound: float
@@ -83,17 +83,17 @@ def _sum(target, theta, selection, count, out):
     pass
 
 
-@implements(go_to_table, Pulled)
+@implements(shared_parameters, Pulled)
 def _go(target, theta, out):
     pass
 
 
-@implements(pull_back, Pulled)
+@implements(pullback, Pulled)
 def _pull(target, theta, inner, sums, count, gradient, prior):
     pass
 
 
-@implements(pull_back, PulledOnly)
+@implements(pullback, PulledOnly)
 def _pull_only(target, theta, inner, sums, count, gradient, prior):
     pass
 

@@ -11,18 +11,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
 from ..._inputs import unless_harmless, unquoted
-from ...samplers._machinery.parts import PartsHere
+from ...samplers._machinery.shards import PartsHere
 from ..collections import example_of, is_collection
 from ..labels import encode_labels, label_set
 from ..rows import UNLABELLED, Rows, Table, encoded, weighing
 from .marks import mark_of
-from .parts import DaskParts, Failed, MarkedPart, do_one, raised, says_why
+from .shards import DaskParts, Failed, MarkedPart, do_one, raised, says_why
 
 # What scikit-learn records about columns in a fit, and checks later.
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
-class TableElsewhere(Table):
+class RemoteTable(Table):
     """Rows in parts, which can be read only within its context.
 
     Parameters
@@ -58,7 +58,7 @@ class TableElsewhere(Table):
 
 
 def read_collection(estimator, X, y, sample_weight, groups, client, validate):
-    """Return the `TableElsewhere` of a collection; parameters are those of `read_table`."""
+    """Return the `RemoteTable` of a collection; parameters are those of `read_table`."""
     _check(estimator, y, groups)
     # Sets names and the number of features, and refuses columns of text.
     n_features = validate(estimator, example_of(X), reset=True).shape[1]
@@ -78,7 +78,7 @@ def read_collection(estimator, X, y, sample_weight, groups, client, validate):
         else:
             classes = label_set(estimator.classes)
         parts = parts.kept(_encoded, classes, *weighing(estimator, sample_weight))
-    return TableElsewhere(parts, n_features, classes)
+    return RemoteTable(parts, n_features, classes)
 
 
 def _check(estimator, y, groups):

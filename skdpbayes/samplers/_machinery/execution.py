@@ -16,7 +16,7 @@ import numba
 from numba.core.event import Listener, install_listener
 from threadpoolctl import ThreadpoolController
 
-from .linking import several_cores
+from .compiled_entries import several_cores
 
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000

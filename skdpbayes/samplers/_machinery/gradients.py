@@ -16,9 +16,16 @@ from numba import njit, typeof, types
 
 from ..._compiled import compilable, compiled_for
 from ...privacy.floating_point import n_chunks
-from ...targets import add_gradient, go_to_table, implements, n_examples, pull_back, selected_from
+from ...targets import (
+    add_gradient,
+    implements,
+    n_examples,
+    pullback,
+    selected_from,
+    shared_parameters,
+)
 from ...targets._interface import ALIGNMENT, has_table, in_random_order, is_in_random_order
-from .linking import CompiledCore, Entry, address_of, at, do_parts, laid_out
+from .compiled_entries import CompiledCore, Entry, address_of, at, do_parts, laid_out
 
 
 class GradientOracle(NamedTuple):
@@ -30,7 +37,7 @@ class GradientOracle(NamedTuple):
         The target and its table, as compiled code has them; keep them alive.
     target, table : int
         Their addresses.
-    go_to_table, of_rows, of_members, pull_back : int
+    shared_parameters, of_rows, of_members, pullback : int
         Addresses of entries; those that are not needed are zero.
     inner, sums : ndarray
         Room for the table's parameters, and for its sums.
@@ -43,10 +50,10 @@ class GradientOracle(NamedTuple):
     table_memory: np.ndarray
     target: int
     table: int
-    go_to_table: int
+    shared_parameters: int
     of_rows: int
     of_members: int
-    pull_back: int
+    pullback: int
     inner: np.ndarray
     sums: np.ndarray
     parts: np.ndarray
@@ -111,16 +118,16 @@ def _of_members(target, job, part):
 
 
 @Entry(_Point, [_VECTOR, _VECTOR])
-def _go_to_table(target, job, part):
+def _shared_parameters(target, job, part):
     job = at(job)
-    go_to_table(at(target), job.theta, job.inner)
+    shared_parameters(at(target), job.theta, job.inner)
     return 1
 
 
 @Entry(_Sums, [_VECTOR, _VECTOR, _VECTOR, types.int64, _VECTOR, _VECTOR])
-def _pull_back(target, job, part):
+def _pullback(target, job, part):
     job = at(job)
-    pull_back(at(target), job.theta, job.inner, job.sums, job.count, job.gradient, job.prior)
+    pullback(at(target), job.theta, job.inner, job.sums, job.count, job.gradient, job.prior)
     return 1
 
 
@@ -164,10 +171,10 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         table_memory,
         memory.ctypes.data,
         table_memory.ctypes.data,
-        _go_to_table.address(target) if table is not target else 0,
+        _shared_parameters.address(target) if table is not target else 0,
         _of_rows.address(table) if batch is None else 0,
         0 if batch is None else _of_members.address(table),
-        0 if sums_only else _pull_back.address(target),
+        0 if sums_only else _pullback.address(target),
         np.empty(sizes[0]),
         np.empty(sizes[1]),
         np.empty((getattr(table, "n_parts", n_chunks(rate * n_samples)), sizes[1])),
@@ -190,9 +197,9 @@ def _count(oracle):
 @compilable
 def _inner_point(oracle, theta):
     """Return the parameters of the table at ``theta``."""
-    if oracle.go_to_table == 0:
+    if oracle.shared_parameters == 0:
         return theta
-    do_parts(oracle.go_to_table, oracle.target, address_of(_Point(theta, oracle.inner)), 1, 0)
+    do_parts(oracle.shared_parameters, oracle.target, address_of(_Point(theta, oracle.inner)), 1, 0)
     return oracle.inner
 
 
@@ -221,7 +228,7 @@ def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
     inner = _inner_point(oracle, theta)
     _add_up(oracle, inner, members, count, loop)
     job = address_of(_Sums(theta, inner, oracle.sums, count, gradient, prior))
-    do_parts(oracle.pull_back, oracle.target, job, 1, 0)
+    do_parts(oracle.pullback, oracle.target, job, 1, 0)
 
 
 @CompiledCore

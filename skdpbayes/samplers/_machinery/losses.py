@@ -12,7 +12,7 @@ from numba import types
 
 from ..._compiled import compilable
 from ...targets import implements, loss_differences, n_examples, prior_potential
-from .linking import CompiledCore, Entry, address_of, at, do_parts, laid_out
+from .compiled_entries import CompiledCore, Entry, address_of, at, do_parts, laid_out
 
 # Records whose losses are computed at once.
 CHUNK = 256

@@ -12,7 +12,7 @@ Ahn, Korattikara and Welling (2012).
 from ...targets import second_moment
 from ...targets.linear.weighted import reweighted
 from .._machinery.lattice import OfBlocks, release_moment
-from .._machinery.parts import mapped, total
+from .._machinery.shards import mapped, total
 from .._protocol import Released
 from ..langevin.underdamped import run_underdamped
 from .plan import complete, shift_scale

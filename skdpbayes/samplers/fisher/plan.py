@@ -34,8 +34,8 @@ from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
 from ...targets import MOMENT_ROWS
 from .._plan import Plan
-from ..langevin.at_noise import chain_length, free_shift, path_multiplier
 from ..langevin.geometry import PriorGeometry
+from ..langevin.paid_noise import chain_length, free_shift, path_multiplier
 from ..langevin.plan import check_batches
 from ..langevin.schedule import most_steps, number_of_draws
 
@@ -199,7 +199,7 @@ def complete(plan, moment, chain):
 
     def path_at(norm):
         geometry = _whitened_geometry(plan, transform, floor, norm)
-        return chain.plan_at_noise(
+        return chain.plan_at_paid_noise(
             geometry,
             plan.n_samples,
             plan.noise_multiplier,

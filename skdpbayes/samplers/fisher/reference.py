@@ -16,10 +16,10 @@ from sklearn.base import clone
 
 from ...targets import second_moment
 from ...targets.linear.curvature import curvature_bound, loss_and_derivatives
-from .._machinery.parts import total
+from .._machinery.shards import total
 from .._protocol import Released, given
-from ..langevin.at_noise import chain_length
 from ..langevin.geometry import PriorGeometry
+from ..langevin.paid_noise import chain_length
 from ..langevin.underdamped import run_underdamped
 from .plan import BURN_IN, EFFECTIVE_SIZE, RELAXATIONS, STEPS_PER_DRAW
 
@@ -99,7 +99,7 @@ def run_reference(plan, chain, target, generator, verbose):
         chain = clone(chain).set_params(friction=0.5 * largest**-0.5)
     if given(chain.burn_in) is None:
         chain = clone(chain).set_params(burn_in=BURN_IN[1])
-    path = chain.plan_at_noise(
+    path = chain.plan_at_paid_noise(
         _RoundGeometry(bounds, plan.n_samples, largest=largest),
         plan.n_samples,
         plan.noise_multiplier,

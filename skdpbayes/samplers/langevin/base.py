@@ -2,7 +2,7 @@
 
 What is released is a whole path (`all_iterates`), or the last iterates of a few chains (`last_iterate`); how
 long steps are, `dynamics` says; how many, and at which temperature, `schedule`; where noise is bought first,
-`at_noise` and `clipped`.
+`paid_noise` and `clipped`.
 """
 
 import math
@@ -16,12 +16,12 @@ from ...targets import clips_each_example
 from .._made_for import check_made_for
 from .._protocol import Released, Sampler, checked_gaussian, given, resolved_batch_size
 from .all_iterates import AllIterates
-from .at_noise import schedule_at_noise
 from .clipped import BURN_IN as CLIPPED_BURN_IN
 from .clipped import ClippedGeometry, plan_clipped
 from .dynamics import Overdamped
 from .geometry import PriorGeometry
 from .last_iterate import LastIterate
+from .paid_noise import schedule_at_noise
 from .plan import LangevinPlan, check_batches
 from .schedule import Chain, number_of_draws, solve
 
@@ -160,7 +160,7 @@ class LangevinSampler(Sampler):
         """Return the plan of a path's start, or None if it is zero."""
         return None
 
-    def plan_at_noise(
+    def plan_at_paid_noise(
         self,
         geometry: Any,
         n_samples: int,
@@ -175,7 +175,7 @@ class LangevinSampler(Sampler):
     ) -> Any:
         """Plan a path in coordinates that were released, at noise that is paid for.
 
-        Parameters are those of `Sampler.plan_at_noise`, and ``relaxations``: how often the slowest
+        Parameters are those of `Sampler.plan_at_paid_noise`, and ``relaxations``: how often the slowest
         direction is to relax, with privacy and without.
         """
         batch = resolved_batch_size(self.batch_size, geometry.bounds, n_samples)

@@ -18,8 +18,8 @@ for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) 
 import math
 from dataclasses import dataclass
 
-from .at_noise import affordable_step, chain_length, free_shift, path_cost, path_multiplier
 from .geometry import PriorGeometry
+from .paid_noise import affordable_step, chain_length, free_shift, path_cost, path_multiplier
 from .schedule import Schedule, number_of_draws
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000
@@ -104,7 +104,7 @@ def plan_clipped(sampler, bounds, n_samples, budget, rate, temperature, n_steps,
     multiplier, cost = path_multiplier(bounds, budget, rate, steps)
     friction = None if sampler.is_overdamped else sampler.friction_or(FRICTION)
     geometry = ClippedGeometry(bounds, n_samples, friction=friction)
-    plan = sampler.plan_at_noise(
+    plan = sampler.plan_at_paid_noise(
         geometry,
         n_samples,
         multiplier,

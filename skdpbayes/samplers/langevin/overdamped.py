@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...privacy.floating_point import box_half_width, lattice_spacing
+from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import cut_anew, estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import add_prior_step, noisy_step
-from .._machinery.linking import CompiledCore
 
 
 class Steps(NamedTuple):

@@ -168,16 +168,16 @@ def most_steps(rate):
 # What the rule takes at a temperature
 
 
-def calm_step(chain, temperature):
+def well_damped_step(chain, temperature):
     """Largest stable step at which batches heat the draws, and cost, no more than a stated share."""
     return min(
         chain.dynamics.longest_step(chain.geometry, temperature),
-        cool_step(chain, temperature),
+        heat_limited_step(chain, temperature),
         chain.release.quiet_step(chain, temperature),
     )
 
 
-def cool_step(chain, temperature):
+def heat_limited_step(chain, temperature):
     """Largest step at which random batches heat the draws by no more than a stated share."""
     if chain.sampling_rate == 1:
         return math.inf
@@ -187,7 +187,7 @@ def cool_step(chain, temperature):
 
 
 def _wanted_steps(chain, temperature):
-    lengths = chain.time(temperature) / calm_step(chain, temperature)
+    lengths = chain.time(temperature) / well_damped_step(chain, temperature)
     return chain.release.n_segments(chain) * steps_for(lengths, chain.step_decay)
 
 
@@ -207,7 +207,7 @@ def wanted_schedule(chain, temperature):
     step = time / power_sum(steps // segments, decay)
     if not chain.budget.is_private:
         # Diffusion time is what privacy pays for; without privacy, more of it only helps.
-        step = max(step, calm_step(chain, temperature))
+        step = max(step, well_damped_step(chain, temperature))
     return min(chain.dynamics.longest_step(chain.geometry, temperature), step), steps
 
 

@@ -25,8 +25,8 @@ import numpy as np
 from ..._compiled import compilable
 from ...privacy.floating_point import n_chunks
 from ...targets import loss_differences, n_examples, prior_potential
+from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
-from .._machinery.linking import CompiledCore
 from .._machinery.losses import CHUNK, confined, log_ratio_of_all, loss_oracle
 from .._protocol import Released
 from .discrete import choose, happens, poisson

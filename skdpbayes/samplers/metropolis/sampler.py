@@ -26,9 +26,9 @@ from sklearn.utils._param_validation import StrOptions
 from ..._checks import Interval
 from ...privacy.accept_bits import LARGEST_BATCH_RATIO
 from ...targets import has_losses
-from .._machinery.linking import count_examples
+from .._machinery.compiled_entries import count_examples
 from .._machinery.losses import potential_at
-from .._machinery.parts import check_in_memory
+from .._machinery.shards import check_in_memory
 from .._made_for import check_made_for
 from .._protocol import (
     AUTO,

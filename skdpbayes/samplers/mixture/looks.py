@@ -22,7 +22,7 @@ N_POINTS, _TIMES = 2048, 4
 _JITTER = 1e-12
 
 
-class Look(NamedTuple):
+class NoisyStatistics(NamedTuple):
     """Statistics as they were released.
 
     Attributes
@@ -45,14 +45,14 @@ class Look(NamedTuple):
 
 
 def make_look(reference, scales, sums, noise_scale):
-    """Return a `Look`."""
+    """Return a `NoisyStatistics`."""
     kind, d = reference.covariance_type, reference.means.shape[1]
     normal, simulated = points_for(reference), 0.0
     for j, weight in enumerate(reference.weights):
         rows = reference.points(j, normal)
         simulated = simulated + weight * local_features(rows, reference, scales).mean(axis=0)
     known = np.outer(reference.weights, own_moments(kind, d, scales)).ravel()
-    return Look(reference, scales, sums, noise_scale, known - simulated)
+    return NoisyStatistics(reference, scales, sums, noise_scale, known - simulated)
 
 
 def points_for(reference):
@@ -70,7 +70,7 @@ def condition(model, at, looks, is_size_public, **options):
     model : MixtureModel
     at : Reference
         That mixture.
-    looks : list of Look
+    looks : list of NoisyStatistics
         Their rows are the same, their noise is not.
     is_size_public : bool
     **options

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 from ...targets.mixture.target import Components, MixtureModel, pack_mixture
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_vector
-from .._machinery.parts import total
+from .._machinery.shards import total
 from .._protocol import Released
-from ..langevin.at_noise import free_shift
+from ..langevin.paid_noise import free_shift
 from ..noise_aware.draws import draw, find_mode
 from .choice import fewer_components, reference_of
 from .conditioned import Conditioned

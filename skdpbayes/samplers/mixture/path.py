@@ -84,7 +84,7 @@ def complete_path(plan, sampler, bound_within, prior_curvature, steepness=1.0):
             smoothness=_MOST_INFORMATION,
             prior_precision=(min(1e-6, prior_curvature), prior_curvature),
         )
-        return sampler.plan_at_noise(
+        return sampler.plan_at_paid_noise(
             InformationGeometry(bounds, plan.n_samples, steepness=steepness),
             plan.n_samples,
             plan.noise_multiplier,

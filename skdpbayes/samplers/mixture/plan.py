@@ -18,7 +18,7 @@ three phases:
 Together with the path, in coordinates whitened at the start, this is ``mu``-GDP with ``mu^2 =
 sum_phases T (Delta / sigma)^2 + mu_path^2``, all of it fixed beforehand. What the start decides on is
 the bound ``G`` of a record's gradient, and through it the temperature
-(`skdpbayes.samplers.langevin.at_noise`). The target is not log-concave: last iterates cannot be accounted
+(`skdpbayes.samplers.langevin.paid_noise`). The target is not log-concave: last iterates cannot be accounted
 for, and the whole path is released.
 """
 
@@ -29,7 +29,7 @@ from ...privacy.cost import PrivacyCost
 from ...targets import TargetBounds
 from ...targets.mixture.target import STATISTICS_NORM, MixtureModel
 from .._plan import Plan
-from ..langevin.at_noise import chain_length, free_shift, path_multiplier
+from ..langevin.paid_noise import chain_length, free_shift, path_multiplier
 from ..langevin.schedule import number_of_draws
 from ..metropolis.plan import MetropolisPlan
 from .path import statistics_inflation

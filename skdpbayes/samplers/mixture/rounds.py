@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from ..langevin.at_noise import free_shift
+from ..langevin.paid_noise import free_shift
 from .plan import (
     N_DRAWS,
     SOFT_PASSES,

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..._typing import RandomStateLike
-from .._machinery.parts import check_in_memory
+from .._machinery.shards import check_in_memory
 from .._made_for import check_made_for
 from .._protocol import Sampler, of_plan
 from .._public_numbers import check_public

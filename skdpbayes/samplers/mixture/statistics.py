@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...targets.mixture.target import statistics_size
+from .._machinery.compiled_entries import several_cores
 from .._machinery.execution import cores
 from .._machinery.gradients import gradient_oracle, sums_at
 from .._machinery.lattice import release_vector
-from .._machinery.linking import several_cores
 
 
 class Statistics(NamedTuple):

@@ -15,7 +15,7 @@ from ..._compiled import compilable
 from ..._mechanisms.even_choice import UNIT
 from ...targets.network.mlp import CHUNK, forward, square_norms
 from ...targets.network.single_precision import exp
-from .._machinery.linking import CompiledCore
+from .._machinery.compiled_entries import CompiledCore
 
 _ZERO = np.float32(0.0)
 

@@ -121,4 +121,4 @@ def curvature_of(population, point, uncertainty):
 def _curvature_of(population, probabilities):
     """Return (``J``, mean slope) for probabilities of shape (..., n_rows)."""
     matrix = slope_matrix(population.family, probabilities, population.weights, population.rows)
-    return population.size * matrix, float(population.mean_slope(probabilities[None])[0])
+    return population.size * matrix, float(population.mean_variance(probabilities[None])[0])

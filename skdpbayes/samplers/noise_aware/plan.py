@@ -20,7 +20,7 @@ import numpy as np
 
 from ...privacy.cost import PrivacyCost
 from .._plan import Plan
-from ..langevin.at_noise import free_shift
+from ..langevin.paid_noise import free_shift
 from .sensitivity import free_curvature, joint_multiplier
 
 MOMENT_SHARE, PILOT_SHARE, GRADIENT_SHARE = 0.19, 0.57, 0.24

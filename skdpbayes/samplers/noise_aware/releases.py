@@ -16,7 +16,7 @@ from ...targets import second_moment
 from ...targets.linear.weighted import reweighted, weighted_sums
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
-from .._machinery.parts import mapped, total
+from .._machinery.shards import mapped, total
 from .._protocol import Released
 from ..fisher.plan import moment_noise
 from .coordinates import whiten
@@ -50,7 +50,7 @@ def run_noise_aware(plan, target, generator, verbose):
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 
-class Look(NamedTuple):
+class NoisyGradient(NamedTuple):
     """What was released at a point, and the deviation of its noise.
 
     Off the diagonal of a matrix it is ``1 / sqrt(2)`` of that.
@@ -152,12 +152,12 @@ class Releases:
         noise = moved * family.residual_bound * norm * factor * multiplier
         # Propositions 32 and 71.
         gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
-        self.looks.append(Look(point, gradient, noise))
+        self.looks.append(NoisyGradient(point, gradient, noise))
         if wanted:
             bound = math.sqrt(moved) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
             # Propositions 32 and 71.
-            look = Look(point, release_moment(matrix, noise, self.generator), noise)
+            look = NoisyGradient(point, release_moment(matrix, noise, self.generator), noise)
             self.curvatures.append(look)
             self.curvature = self._curvature_at(point).given(look.value, look.noise)
         self.advance()

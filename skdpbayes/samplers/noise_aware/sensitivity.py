@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from ...targets.linear.families import Softmax
-from ..langevin.at_noise import free_shift
+from ..langevin.paid_noise import free_shift
 
 # Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
 _N_ANGLES, _N_CENTRES = 4097, 33

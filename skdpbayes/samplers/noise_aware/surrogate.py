@@ -62,11 +62,11 @@ class Population:
         """Return ``S' a`` for vectors ``a`` like points."""
         return self._summed(self.family.slope_times(probabilities, self._logits(vectors)))
 
-    def mean_slope(self, probabilities):
+    def mean_variance(self, probabilities):
         """Return the mean slope of a row, of shape (n_points,)."""
         return self.family.mean_variance(probabilities) @ self.weights / self.weights.size
 
-    def mean_bend(self, probabilities):
+    def mean_variance_derivative(self, probabilities):
         """Return the gradient of the mean slope."""
         return self._summed(self.family.mean_variance_derivative(probabilities)) / (
             self.size * self.weights.size
@@ -160,7 +160,7 @@ class Surrogate:
     def _potential(self, u):
         population, p = self.population, self.spread
         probabilities = population.probabilities(u)
-        fading = population.mean_slope(probabilities)[:, None] / self.slope
+        fading = population.mean_variance(probabilities)[:, None] / self.slope
         moved = fading * (u - self.centre)
         residual = self.look + population.score(probabilities) + moved @ self.correction
         residual, d = residual @ self.basis, moved @ self.basis
@@ -182,14 +182,16 @@ class Surrogate:
         of_moved = back @ self.correction + of_d @ self.basis.T
         of_fading = np.sum(of_moved * (u - self.centre), axis=1) + 0.5 * own @ self.sampling
         gradient = pulled + population.slope_times(probabilities, back) + fading * of_moved
-        gradient += (of_fading / self.slope)[:, None] * population.mean_bend(probabilities)
+        gradient += (of_fading / self.slope)[:, None] * population.mean_variance_derivative(
+            probabilities
+        )
         return energy, gradient
 
     def information(self, u):
         """Return the curvature of the potential at one point, taking the covariance to be fixed."""
         population, size = self.population, u.size
         probabilities = population.probabilities(u[None])
-        fading = population.mean_slope(probabilities)[0] / self.slope
+        fading = population.mean_variance(probabilities)[0] / self.slope
         slopes = population.slope_times(
             np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
         )

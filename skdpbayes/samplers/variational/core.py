@@ -27,10 +27,10 @@ import numpy as np
 
 from ..._compiled import compilable
 from ...privacy.floating_point import lattice_spacing
+from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step
-from .._machinery.linking import CompiledCore
 from .._protocol import Released
 
 # Adam's: how much of its averages of gradients and of their squares a step keeps. Gradients of ``r`` shrink

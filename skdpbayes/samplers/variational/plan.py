@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from ...privacy.floating_point import sum_inflation
 from .._plan import Plan
-from ..langevin.at_noise import free_shift, path_multiplier
+from ..langevin.paid_noise import free_shift, path_multiplier
 from ..langevin.schedule import most_steps
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 1000, 5000

@@ -32,13 +32,13 @@ from ..._silence import silently
 from ..._typing import MatrixLike
 from .._clipping import clip_rows
 from .._interface import (
-    go_to_table,
     implements,
     loss_differences,
     n_examples,
     prior_potential,
-    pull_back,
+    pullback,
     record,
+    shared_parameters,
 )
 from .._rows import read_only
 from .coordinates import chain_rule, go_to, place_in, place_size, prior_energy, prior_slope
@@ -287,8 +287,8 @@ def _count(target):
     return n_examples(target.table)
 
 
-@implements(go_to_table, MixtureTarget)
-def _go_to_table(target, theta, out):
+@implements(shared_parameters, MixtureTarget)
+def _shared_parameters(target, theta, out):
     place = go_to(target, theta, out)
     bound = largest_gradient(target, place)
     place.scaling[0] = bound
@@ -311,8 +311,8 @@ def _shrinking(target, bound, factors, means):
     return min(1.0, target.gradient_bound / max(bound, target.gradient_bound * steeper / STEEPER))
 
 
-@implements(pull_back, MixtureTarget)
-def _pull_back(target, theta, inner, sums, count, gradient, prior):
+@implements(pullback, MixtureTarget)
+def _pullback(target, theta, inner, sums, count, gradient, prior):
     place = place_in(target, inner)
     chain_rule(target, place, sums, count, gradient)
     prior_slope(target, place, prior)

@@ -235,7 +235,7 @@ def _activate(z, activation):
 
 
 @compilable
-def _pull_back(activation, a, delta):
+def _pullback(activation, a, delta):
     """Multiply ``delta`` by ``h'``, from ``a = h(z)``."""
     for i in range(delta.shape[0]):
         for j in range(delta.shape[1]):
@@ -364,7 +364,7 @@ def _backward(sizes, activation, weights, acts, deltas, squares):
         if layer > 0:
             pulled = _layer(deltas, delta - size * before, size, before)
             multiply(d, PLAIN, _layer(weights, first, before, after), TRANSPOSED, pulled)
-            _pull_back(activation, a, pulled)
+            _pullback(activation, a, pulled)
 
 
 @compilable

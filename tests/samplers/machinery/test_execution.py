@@ -21,7 +21,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import SGFS, SGHMC, SGLD, sample
-from skdpbayes.samplers._machinery import execution, linking
+from skdpbayes.samplers._machinery import compiled_entries, execution
 from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
 
@@ -179,7 +179,7 @@ def test_compiled_cores_are_kept_on_disk():
 def test_compiled_cores_are_stale_where_constants_that_they_hold_have_changed():
     # The cut of drifts, in lattice.py, is made of those of floating_point.py.
     root = Path(skdpbayes.__file__).parent
-    sources = {str(path.relative_to(root)) for path in linking._sources(root)}
+    sources = {str(path.relative_to(root)) for path in compiled_entries._sources(root)}
     assert {"_compiled.py", "privacy/floating_point.py", "targets/mixture/target.py"} <= sources
 
 
@@ -252,7 +252,7 @@ def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
 
 def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
-    core = linking.CompiledCore(lambda target: target + 1)
+    core = compiled_entries.CompiledCore(lambda target: target + 1)
     assert core(1) == 2
     assert core._cached(1) == 2
     assert core._cached.stats.cache_path is None

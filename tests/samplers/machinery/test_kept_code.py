@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import skdpbayes
-from skdpbayes.samplers._machinery import linking
+from skdpbayes.samplers._machinery import compiled_entries
 
 PACKAGE = Path(skdpbayes.__file__).parent
-LINKING = "samplers/_machinery/linking.py"
+LINKING = "samplers/_machinery/compiled_entries.py"
 
 
 _no_caches = shutil.ignore_patterns("__pycache__")
@@ -32,8 +32,8 @@ def replace(package, path, old, new):
 
 
 def fingerprint(package):
-    files = (path.read_bytes() for path in linking._sources(package))
-    return linking._hash_of_code(package, linking._hash(files))
+    files = (path.read_bytes() for path in compiled_entries._sources(package))
+    return compiled_entries._hash_of_code(package, compiled_entries._hash(files))
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_a_module_of_words_alone_is_hashed(package, before):
 
 CODE = [
     ("_compiled.py", "ir.IntType(64)", "ir.IntType(32)"),
-    ("samplers/_machinery/linking.py", "done != n_parts", "done < n_parts"),
-    ("samplers/_machinery/linking.py", '"an entry takes', '"an Entry takes'),
+    ("samplers/_machinery/compiled_entries.py", "done != n_parts", "done < n_parts"),
+    ("samplers/_machinery/compiled_entries.py", '"an entry takes', '"an Entry takes'),
     ("targets/__init__.py", '"""\n', '"""\n"""A string that is no docstring."""\n'),
 ]
 
@@ -81,21 +81,23 @@ def test_a_file_in_another_place_is_another_hash(package, before):
 
 
 def test_files_that_changed_after_the_import_do_not_stand_for_what_was_imported(package):
-    imported = linking._hash(path.read_bytes() for path in linking._sources(package))
+    imported = compiled_entries._hash(
+        path.read_bytes() for path in compiled_entries._sources(package)
+    )
     replace(package, LINKING, "done != n_parts", "done < n_parts")
-    assert linking._hash_of_code(package, imported) == imported
+    assert compiled_entries._hash_of_code(package, imported) == imported
     assert fingerprint(package) != imported
 
 
 SCRIPT = """
 import numpy as np
-from skdpbayes.samplers._machinery import linking
+from skdpbayes.samplers._machinery import compiled_entries
 from skdpbayes.targets import Logistic
 from skdpbayes.targets.linear.target import make_linear
 
 X, y = np.ones((3, 2)), np.array([0.0, 1.0, 1.0])
-assert linking.count_examples(make_linear(X, y, Logistic(), 1.0, 0.0, np.ones(2))) == 3
-stats = linking._lay_out._cached.stats
+assert compiled_entries.count_examples(make_linear(X, y, Logistic(), 1.0, 0.0, np.ones(2))) == 3
+stats = compiled_entries._lay_out._cached.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 

@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 from skdpbayes import DPGaussianMixturePosterior
 from skdpbayes.samplers.mixture.choice import merge_closest, parameters_of_component
 from skdpbayes.samplers.mixture.local import Reference
-from skdpbayes.samplers.mixture.looks import Look, log_evidence
+from skdpbayes.samplers.mixture.looks import NoisyStatistics, log_evidence
 from skdpbayes.samplers.mixture.scales import Scales
 from skdpbayes.samplers.mixture.start import merging_cost, together
 
@@ -54,7 +54,7 @@ def test_evidence_is_the_density_of_what_was_released(rng, noise_scale, is_size_
     scales = Scales(1.0, 0.5, 0.25, 1e9)
     looked = Reference("diag", np.array([500.0]), np.zeros((1, 1)), np.ones((1, 1)))
     sums = np.array([510.0, 40.0, 150.0])
-    look = Look(looked, scales, sums, noise_scale, np.zeros(3))
+    look = NoisyStatistics(looked, scales, sums, noise_scale, np.zeros(3))
     found = []
     for mean, deviation in ((0.0, 1.0), (0.2, 1.1)):
         at = Reference("diag", np.array([500.0]), np.array([[mean]]), np.array([[deviation]]))

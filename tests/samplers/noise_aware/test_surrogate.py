@@ -32,7 +32,7 @@ def a_surrogate(rng, length, n_classes=2, variance=400.0, spread=12.0):
         look=-population.score(probabilities)[0] + rng.normal(size=size) * 15.0,
         centre=centre,
         variance=variance,
-        slope=float(population.mean_slope(probabilities)[0]),
+        slope=float(population.mean_variance(probabilities)[0]),
         basis=basis,
         correction=matrix + matrix.T,
         sampling=rng.uniform(20.0, 60.0, size=size),
@@ -156,7 +156,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
         look=-many.score(many.probabilities(zero))[0],
         centre=np.zeros(3),
         variance=1e-6,
-        slope=float(many.mean_slope(many.probabilities(zero))[0]),
+        slope=float(many.mean_variance(many.probabilities(zero))[0]),
         basis=basis,
         correction=np.zeros((3, 3)),
         sampling=sampling,
@@ -253,7 +253,7 @@ def test_a_curvature_corrects_a_population_as_far_as_it_is_known(rng, n_classes)
         there = found.at(population, 1.5 * u)
         ratio = there.slope / found.slope
         assert there.slope == pytest.approx(
-            float(population.mean_slope(population.probabilities(1.5 * u[None]))[0])
+            float(population.mean_variance(population.probabilities(1.5 * u[None]))[0])
         )
         assert ratio < 1
         np.testing.assert_allclose(there.correction, ratio * found.correction)

@@ -19,9 +19,9 @@ from operator import add
 import numpy as np
 
 from ...privacy.floating_point import RECORDS_PER_CHUNK
+from .compiled_entries import count_examples, several_cores
 from .execution import cores
 from .gradients import gradient_oracle, sums_at
-from .linking import count_examples, several_cores
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
 _open = {}

@@ -15,7 +15,7 @@ import math
 from ...privacy.cost import PrivacyCost, SampledGaussian, records_moved
 from ...privacy.floating_point import LATTICE_BITS
 from ...privacy.root_finding import smallest_within
-from .schedule import Schedule, calm_step, cool_step, fewest_steps, most_steps
+from .schedule import Schedule, fewest_steps, heat_limited_step, most_steps, well_damped_step
 
 # With less noise the loss of a single step is so large that no useful guarantee can follow.
 SMALLEST_MULTIPLIER = 0.5
@@ -52,7 +52,7 @@ def schedule_at_noise(chain, noise_multiplier, temperature):
 def _wanted_step(chain, temperature):
     """Return the diffusion time of a step at which the slowest direction relaxes as is wanted."""
     if not chain.budget.is_private:  # More diffusion time only helps.
-        return calm_step(chain, temperature)
+        return well_damped_step(chain, temperature)
     longest = chain.dynamics.longest_step(chain.geometry, temperature)
     return min(chain.time(temperature) / chain.n_steps, longest)
 
@@ -66,7 +66,7 @@ def _allowed_step(chain, noise_multiplier, temperature):
         noise_multiplier,
         temperature,
     )
-    return min(paid, cool_step(chain, temperature))
+    return min(paid, heat_limited_step(chain, temperature))
 
 
 def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperature):

@@ -16,7 +16,7 @@ from dask.sizeof import sizeof
 
 from ..._silence import silently
 from ...exceptions import ChangedRowsError
-from ...samplers._machinery.parts import Part, Parts, of_target
+from ...samplers._machinery.shards import Part, Parts, of_target
 
 
 class Failed:
