@@ -61,14 +61,14 @@ def kill():
 
 
 def losing_a_worker(monkeypatch, client, at):
-    """Kill a worker at some pass over the rows."""
+    """Kill a worker at some pass over the rows, and any other that has a copy of its first rows."""
     passes, asked = [], DaskParts._asked
 
     def dying(self, *args):
         passes.append(1)
         if len(passes) == at:
-            place = next(iter(self.client.who_has(self.futures[:1]).values()))[0]
-            client.run(kill, workers=[place], on_error="ignore")
+            places = next(iter(self.client.who_has(self.futures[:1]).values()))
+            client.run(kill, workers=list(places), on_error="ignore")
         return asked(self, *args)
 
     monkeypatch.setattr(DaskParts, "_asked", dying)
