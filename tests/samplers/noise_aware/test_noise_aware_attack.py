@@ -14,7 +14,7 @@ from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
     "n_classes, relation",
     [
         (2, "replace_one"),
-        (3, "add_or_remove_one"),
+        pytest.param(3, "add_or_remove_one", marks=pytest.mark.nightly),
         pytest.param(2, "add_or_remove_one", marks=pytest.mark.nightly),
         pytest.param(3, "replace_one", marks=pytest.mark.nightly),
     ],

@@ -44,7 +44,7 @@ def covered(n, d, epsilon, repetitions, n_classes=2):
 @pytest.mark.parametrize(
     "n, d, epsilon, n_classes",
     [
-        (2000, 4, 0.3, 2),
+        pytest.param(2000, 4, 0.3, 2, marks=pytest.mark.nightly),
         (2000, 4, 1.0, 2),
         (3000, 3, 10.0, 2),
         pytest.param(3000, 3, 1.0, 3, marks=pytest.mark.nightly),
