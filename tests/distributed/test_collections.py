@@ -37,7 +37,7 @@ from skdpbayes._tables.dask import read as tables  # noqa: E402
 from skdpbayes._tables.dask.read import blocks_of  # noqa: E402
 from skdpbayes._tables.dask.shards import DaskParts, MarkedPart, _name  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402
-from skdpbayes.samplers._machinery import parts  # noqa: E402
+from skdpbayes.samplers._machinery import shards  # noqa: E402
 from skdpbayes.samplers._machinery.shards import Part  # noqa: E402
 
 
@@ -256,7 +256,7 @@ def test_what_is_not_for_collections_says_so(table):
         DPBayesianLogisticRegression().fit(*table, client=object())
     with pytest.raises(ValueError, match="not numeric"):
         parts = dd.from_pandas(frame_of(*table), npartitions=2)
-        DPBayesianLogisticRegression().fit(parts.drop(columns="label"), parts["label"])
+        DPBayesianLogisticRegression().fit(shards.drop(columns="label"), parts["label"])
 
 
 # What goes wrong on the way
@@ -293,7 +293,7 @@ def test_a_worker_that_dies_changes_nothing(table, monkeypatch):
 def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sampler, monkeypatch):
     X, y = table
     calls = []
-    split = parts.Parts.each if sampler == "auto" else parts.exact_sum
+    split = shards.Parts.each if sampler == "auto" else shards.exact_sum
 
     def failing(*args, **options):
         calls.append(1)
@@ -301,7 +301,7 @@ def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sam
             raise RuntimeError("the network is down")
         return split(*args, **options)
 
-    target = parts.Parts if sampler == "auto" else parts
+    target = shards.Parts if sampler == "auto" else shards
     monkeypatch.setattr(target, "each" if sampler == "auto" else "exact_sum", failing)
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, allow_seeds=True)
     clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
@@ -322,18 +322,18 @@ def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
 
 
 def test_nothing_stays_open_or_on_workers(table, monkeypatch):
-    made, new = weakref.WeakSet(), parts.Parts.__init__
+    made, new = weakref.WeakSet(), shards.Parts.__init__
 
     def noting(self, *args):
         made.add(self)
         new(self, *args)
 
-    monkeypatch.setattr(parts.Parts, "__init__", noting)
+    monkeypatch.setattr(shards.Parts, "__init__", noting)
     gc.disable()
     try:
         for sampler in ("auto", "sgfs"):
             DPBayesianLogisticRegression(sampler=sampler, random_state=0).fit(*in_parts(*table))
-            assert not parts._open
+            assert not shards._open
             assert not made
     finally:
         gc.enable()
@@ -427,7 +427,7 @@ def test_asynchronous_clients_are_refused(table):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_on_the_way_to_a_sum_ends_the_fit(table, monkeypatch):
-    answer, calls = parts.Parts._answer, []
+    answer, calls = shards.Parts._answer, []
 
     def interrupted(self, *numbers):
         calls.append(1)
@@ -435,7 +435,7 @@ def test_an_interrupt_on_the_way_to_a_sum_ends_the_fit(table, monkeypatch):
             raise KeyboardInterrupt
         return answer(self, *numbers)
 
-    monkeypatch.setattr(parts.Parts, "_answer", interrupted)
+    monkeypatch.setattr(shards.Parts, "_answer", interrupted)
     clf = DPBayesianLogisticRegression(sampler="sgld", random_state=0)
     with pytest.warns(PrivacyWarning, match="whole plan is spent"), pytest.raises(RuntimeError):
         clf.fit(*in_parts(*table))
@@ -451,8 +451,8 @@ def test_an_imputer_that_did_not_finish_is_not_fitted(table, monkeypatch):
             raise RuntimeError("the network is down")
         return count(self, *args)
 
-    count = parts.Parts.count
-    monkeypatch.setattr(parts.Parts, "count", failing)
+    count = shards.Parts.count
+    monkeypatch.setattr(shards.Parts, "count", failing)
     imputer = DPImputer(strategy="median", epsilon=1.0, random_state=0)
     with pytest.raises(RuntimeError, match="the network is down"):
         imputer.fit(da.from_array(table[0], chunks=(700, -1)))
