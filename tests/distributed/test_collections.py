@@ -256,7 +256,7 @@ def test_what_is_not_for_collections_says_so(table):
         DPBayesianLogisticRegression().fit(*table, client=object())
     with pytest.raises(ValueError, match="not numeric"):
         parts = dd.from_pandas(frame_of(*table), npartitions=2)
-        DPBayesianLogisticRegression().fit(shards.drop(columns="label"), parts["label"])
+        DPBayesianLogisticRegression().fit(parts.drop(columns="label"), parts["label"])
 
 
 # What goes wrong on the way
