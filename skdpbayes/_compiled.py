@@ -32,19 +32,6 @@ def compiled_for(generic, **options):
     return overload(generic, jit_options={**_INNER, **options})
 
 
-def by_dimension(of_vectors, of_matrices):
-    """Return a function that calls the first if the second argument has two dimensions, else the other."""
-
-    def either(*args):
-        return choose(*args)(*args)
-
-    def choose(*args):
-        return of_vectors if args[1].ndim == 2 else of_matrices
-
-    overload(either, jit_options=_INNER, strict=False)(choose)
-    return either
-
-
 @intrinsic
 def call_address(typing_context, address, arguments):
     """Call the function at an address, whose arguments and result are integers."""

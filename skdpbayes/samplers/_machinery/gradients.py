@@ -236,22 +236,11 @@ def _evaluate(oracle, theta, members, count, loop):
     _add_up(oracle, _inner_point(oracle, theta), members, count, loop)
 
 
-@CompiledCore
-def _go(oracle, theta):
-    _inner_point(oracle, theta)
-
-
 def sums_at(oracle, theta, loop, members=None):
     """Return the sums of a table, or of the records with some numbers, without more than that."""
     count = oracle.n_examples if members is None else members.size
     _evaluate(oracle, theta, members, count, loop)
     return oracle.sums.copy()
-
-
-def table_at(oracle, theta):
-    """Return the parameters of a target's table at ``theta``."""
-    _go(oracle, theta)
-    return oracle.inner.copy()
 
 
 @compilable

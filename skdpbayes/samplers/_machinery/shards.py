@@ -90,9 +90,17 @@ class Parts:
         """
         raise NotImplementedError
 
-    def kept(self, function, *args):
-        """Return the parts whose targets a function makes of those of these, which stay where they are."""
+    def kept(self, function, *args, numbered=False):
+        """Return the parts whose targets a function makes of those of these, which stay where they are.
+
+        If ``numbered``, the function takes the number of a part's first record before ``args``.
+        """
         raise NotImplementedError
+
+    def own_args(self, args, numbered):
+        """Return what a function takes beside the target, part by part."""
+        firsts = (self._ends - self.sizes).tolist()
+        return [(first, *args) if numbered else args for first in firsts]
 
     def each(self, function, *args, **options):
         """Return what a function of a target, of ``args`` and of ``options`` returns for each part."""
@@ -178,9 +186,10 @@ class PartsHere(Parts):
         """Return the parts with some numbers."""
         return PartsHere([self.parts[p] for p in numbers], [self.sizes[p] for p in numbers])
 
-    def kept(self, function, *args):
+    def kept(self, function, *args, numbered=False):
         """Return the parts whose targets a function makes of those of these."""
-        return PartsHere([Part(function(part.target, *args)) for part in self.parts], self.sizes)
+        pairs = zip(self.parts, self.own_args(args, numbered), strict=True)
+        return PartsHere([Part(function(part.target, *own)) for part, own in pairs], self.sizes)
 
 
 def _numbers(address, size, kind):
@@ -221,12 +230,16 @@ def total(function, target, *args, **options):
     return parts.total(function, *args, **options)
 
 
-def mapped(function, target, *args):
-    """Return what a function makes of a target, record by record, wherever these are."""
+def mapped(function, target, *args, numbered=False):
+    """Return what a function makes of a target, record by record, wherever these are.
+
+    If ``numbered``, the function takes the number of the target's first record before ``args``.
+    """
     parts = _parts_of(target)
     if parts is None:
-        return function(target, *args)
-    return target._replace(address=parts.child(parts.kept(function, *args)).address)
+        return function(target, 0, *args) if numbered else function(target, *args)
+    made = parts.kept(function, *args, numbered=numbered)
+    return target._replace(address=parts.child(made).address)
 
 
 def check_in_memory(sampler, target):
