@@ -24,7 +24,7 @@ ESTIMATORS = [
     DPBayesianLogisticRegression(sampler=SGHMC(batch_size=5)),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
-    DPGaussianMixturePosterior(n_steps=50, n_draws=10),
+    DPGaussianMixturePosterior(n_draws=10),
     DPGaussianMixturePosterior(n_steps=50, n_draws=10, epsilon=np.inf),
     DPBayesianMLPClassifier((8,), n_steps=20, n_draws=5),
     DPBayesianMLPClassifier((8,), n_steps=300, n_draws=20, epsilon=np.inf),

@@ -46,7 +46,9 @@ FUNCTIONS = {
 }
 NUMBERS = r"\d+(?!\.?\d)(?:(?:, and|,| and| to)\s+\d+(?!\.?\d))*"
 MENTION = re.compile(rf"Propositions?\s+({NUMBERS})")
-REASON = re.compile(rf"#\s*(?:Propositions? {NUMBERS}|Post-processing\b|Public\b)")
+REASON = re.compile(
+    rf"#\s*(?:Propositions? {NUMBERS}|Post-processing\b|Public\b|Without privacy\b)"
+)
 
 
 def mentioned(text):

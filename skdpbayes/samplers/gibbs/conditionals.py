@@ -24,7 +24,7 @@ from ..mixture.statistics import Statistics
 
 # Square roots of precisions are kept within these, and weights above the last: only priors that say nothing
 # of scales or weights reach so far, where components are empty.
-_LEAST_FACTOR, _LARGEST_FACTOR, _LEAST_WEIGHT = 1e-13, 1e13, 1e-300
+_LEAST_FACTOR, _LARGEST_FACTOR, _LEAST_WEIGHT = 1e-6, 1e13, 1e-300
 
 
 def draw_parameters(
