@@ -206,13 +206,13 @@ class MixtureDrawsMixin:
         Returns
         -------
         draws : MixtureDraws
-            With "noise_aware", any number of new draws given what was released. For chains, copies of some of
-            ``posterior_samples_``, in their order along the chain.
+            With "noise_aware", any number of new draws given what was released. With "gibbs", copies of some
+            of ``posterior_samples_``, in their order along the chain.
 
         Raises
         ------
         ValueError
-            If a chain has fewer draws than requested.
+            If "gibbs" has kept fewer draws than requested.
         """
         check_is_fitted(self)
         if n_draws is not None and "posterior" in self.released_:
@@ -254,7 +254,7 @@ class MixtureDrawsMixin:
         Warns
         -----
         UserWarning
-            If the posterior is not calibrated, as with chains under privacy.
+            If the posterior is not calibrated, as that of a sampler of your own may be.
 
         Notes
         -----
