@@ -47,7 +47,8 @@ class Sweeps:
         self.model, self.at, self.generator = plan.model, start, generator
         self.allocations = Allocations(table, plan.n_samples, start)
         self.draws: list[np.ndarray] = []
-        self._kept, self._found = set(plan.kept_steps().tolist()), None
+        self._kept = set(plan.kept_steps().tolist())
+        self._found: Statistics | None = None
 
     def advance(self, first: int, stop: int, loop: int) -> bool:
         """Make some sweeps; ``loop`` is as for `run_in_blocks`."""
