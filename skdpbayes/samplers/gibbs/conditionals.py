@@ -117,7 +117,7 @@ def wishart_factors(
     i = np.arange(d)
     triangle[:, i, i] = np.sqrt(generator.chisquare(degrees[:, None] - i))  # Without privacy.
     # A lower triangular factor of the same product.
-    upper: np.ndarray = np.linalg.qr((roots @ triangle).swapaxes(-1, -2), mode="r")
+    upper = np.asarray(np.linalg.qr((roots @ triangle).swapaxes(-1, -2), mode="r"))
     factors = upper.swapaxes(-1, -2)
     factors = factors * np.where(factors[:, i, i] < 0, -1.0, 1.0)[:, None, :]
     factors[:, i, i] = np.clip(factors[:, i, i], _LEAST_FACTOR, _LARGEST_FACTOR)
