@@ -45,7 +45,6 @@ NAMES = [
     "dp_fast_mh",
     "penalty",
     "dp_fast_mh_gaussian",
-    "gibbs",
 ]
 BOUNDS = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), convex=True, row_norm=1.0, family=Logistic())
 BUDGET = Budget(1.0, 1e-6)
@@ -149,7 +148,7 @@ def test_an_unknown_name_is_answered_with_those_that_are_known():
         ValueError,
         match="'auto', 'bbb', .*'noise_aware', 'ops', .*'sgfs', 'sghmc', 'sgld', 'sgnht',",
     ):
-        DPBayesianLogisticRegression(sampler="gibbs").privacy_plan(100, 2)
+        DPBayesianLogisticRegression(sampler="slice").privacy_plan(100, 2)
 
 
 def test_options_are_set_through_estimators_also_where_the_sampler_is_a_name():

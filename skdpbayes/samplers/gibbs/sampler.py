@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..._checks import Interval
+from ...targets.mixture.target import MixtureModel
 from .._protocol import AUTO, CONSTRAINTS, Sampler, given, of_plan, options
 from .._public_numbers import check_public
 from .._registry import names_where
@@ -46,7 +47,8 @@ class Gibbs(Sampler):
     >>> from skdpbayes.mixture import DPGaussianMixturePosterior
     >>> from skdpbayes.samplers import Gibbs
     >>> X = np.random.default_rng(0).normal([[-1.0], [1.0]], 0.2, size=(2, 500)).reshape(-1, 1)
-    >>> mixture = DPGaussianMixturePosterior(2, epsilon=np.inf, sampler=Gibbs(n_steps=400))
+    >>> gibbs = Gibbs(n_steps=400)
+    >>> mixture = DPGaussianMixturePosterior(2, epsilon=np.inf, data_norm=2.0, sampler=gibbs)
     >>> mixture.fit(X).means_.round(1).ravel().tolist() in ([-1.0, 1.0], [1.0, -1.0])
     True
     """
@@ -79,6 +81,8 @@ class Gibbs(Sampler):
             If the budget is finite, an option is out of range, or if the options cannot all hold.
         """
         self._validate_params()
+        if not isinstance(bounds, MixtureModel):
+            raise ValueError(f"sampler={self.name!r} is for mixtures: take sampler='auto'.")
         model = bounds.checked()
         steps = self._steps(n_steps)
         check_public(statistics_bounds(model), n_samples, budget, temperature, steps, n_draws)

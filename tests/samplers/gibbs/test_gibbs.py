@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianMLPClassifier,
+    DPGaussianMixturePosterior,
+)
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import Gibbs, NoiseAware, sample
 from skdpbayes.samplers._machinery.shards import Part, PartsHere
@@ -141,6 +145,13 @@ def test_options_that_cannot_hold_are_refused(options, named):
         with pytest.raises(ValueError, match=named):
             make(**{"n_components": 3, "n_draws": 20, **options}).fit(blobs(100))
     assert ledger.records() == []
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_it_is_for_mixtures_only(epsilon):
+    for model in (DPBayesianLogisticRegression, DPBayesianMLPClassifier):
+        with pytest.raises(ValueError, match="sampler='gibbs' is for mixtures"):
+            model(epsilon=epsilon, sampler="gibbs").privacy_plan(100, 2, 2)
 
 
 def test_it_is_what_auto_and_noise_aware_are_without_privacy():
