@@ -33,6 +33,7 @@ from ..._compiled import WORD, call_address
 from ...targets import n_examples
 
 _OPTIONS = {"error_model": "numpy"}
+_CORE = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = __name__.partition(".")[0]
 
@@ -134,12 +135,12 @@ class CompiledCore:
     """
 
     def __init__(self, function):
-        self._fresh = njit(**_OPTIONS, nogil=True)(function)
+        self._fresh = njit(**_CORE)(function)
 
     @cached_property
     def _cached(self):
         function = self._fresh.py_func
-        return _keep(njit(**_OPTIONS, nogil=True)(function), function)
+        return _keep(njit(**_CORE)(function), function)
 
     def __call__(self, target, *args):
         return (self._cached if _is_ours(target) else self._fresh)(target, *args)
@@ -297,6 +298,10 @@ def several_cores():
         signature = types.int64(*[types.int64] * 4)
         _loops.append(_compiled_callback(signature, _each_part, True, parallel=True))
     return _loops[0].address
+
+
+# For every constant of Python's, `do_parts` would be compiled anew.
+ONE_PART, NO_LOOP = np.int64(1), np.int64(0)
 
 
 @njit(**_OPTIONS)

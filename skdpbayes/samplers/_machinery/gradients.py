@@ -25,7 +25,16 @@ from ...targets import (
     shared_parameters,
 )
 from ...targets._interface import ALIGNMENT, has_table, in_random_order, is_in_random_order
-from .compiled_entries import CompiledCore, Entry, address_of, at, do_parts, laid_out
+from .compiled_entries import (
+    NO_LOOP,
+    ONE_PART,
+    CompiledCore,
+    Entry,
+    address_of,
+    at,
+    do_parts,
+    laid_out,
+)
 
 
 class GradientOracle(NamedTuple):
@@ -199,7 +208,8 @@ def _inner_point(oracle, theta):
     """Return the parameters of the table at ``theta``."""
     if oracle.shared_parameters == 0:
         return theta
-    do_parts(oracle.shared_parameters, oracle.target, address_of(_Point(theta, oracle.inner)), 1, 0)
+    job = address_of(_Point(theta, oracle.inner))
+    do_parts(oracle.shared_parameters, oracle.target, job, ONE_PART, NO_LOOP)
     return oracle.inner
 
 
@@ -228,7 +238,7 @@ def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
     inner = _inner_point(oracle, theta)
     _add_up(oracle, inner, members, count, loop)
     job = address_of(_Sums(theta, inner, oracle.sums, count, gradient, prior))
-    do_parts(oracle.pullback, oracle.target, job, 1, 0)
+    do_parts(oracle.pullback, oracle.target, job, ONE_PART, NO_LOOP)
 
 
 @CompiledCore

@@ -12,7 +12,16 @@ from numba import types
 
 from ..._compiled import compilable
 from ...targets import implements, loss_differences, n_examples, prior_potential
-from .compiled_entries import CompiledCore, Entry, address_of, at, do_parts, laid_out
+from .compiled_entries import (
+    NO_LOOP,
+    ONE_PART,
+    CompiledCore,
+    Entry,
+    address_of,
+    at,
+    do_parts,
+    laid_out,
+)
 
 # Records whose losses are computed at once.
 CHUNK = 256
@@ -134,14 +143,14 @@ def _count(oracle):
 @implements(prior_potential, LossOracle)
 def _potential_of_oracle(oracle, theta):
     out = np.empty(1)
-    do_parts(oracle.potential, oracle.target, address_of(_Potential(theta, out)), 1, 0)
+    do_parts(oracle.potential, oracle.target, address_of(_Potential(theta, out)), ONE_PART, NO_LOOP)
     return out[0]
 
 
 @implements(loss_differences, LossOracle)
 def _differences_of_oracle(oracle, theta, proposal, members, count, out):
     job = address_of(_Differences(theta, proposal, members, count, out))
-    do_parts(oracle.differences, oracle.target, job, 1, 0)
+    do_parts(oracle.differences, oracle.target, job, ONE_PART, NO_LOOP)
 
 
 @compilable
