@@ -75,7 +75,7 @@ class Plan(PlannedRelease):
         Set by the plan itself, which `dataclasses.replace` cannot change.
     """
 
-    sampler: object = field(compare=False)
+    sampler: Any = field(compare=False)
     n_samples: int
     bounds: TargetBounds
     budget: Budget

@@ -18,6 +18,7 @@ import sys
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import njit, prange, typeof, types
@@ -32,8 +33,8 @@ from numba.extending import intrinsic
 from ..._compiled import WORD, call_address
 from ...targets import n_examples
 
-_OPTIONS = {"error_model": "numpy"}
-_CORE = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy"}
+_CORE: dict[str, Any] = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = __name__.partition(".")[0]
 
@@ -162,7 +163,7 @@ class Entry:
     returns 1: it is what tells that nothing was raised.
     """
 
-    jobs = {}
+    jobs: dict[type, types.BaseTuple] = {}
 
     def __init__(self, job, kinds):
         self._job = types.BaseTuple.from_types(kinds, job)
@@ -282,7 +283,7 @@ def count_examples(target):
     return laid_out(target)[1]
 
 
-_loops = []
+_loops: list[CFunc] = []
 
 
 def _each_part(entry, target, job, n_parts):

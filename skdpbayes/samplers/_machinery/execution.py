@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import numba
 from numba.core.event import Listener, install_listener
@@ -106,7 +107,7 @@ def _libraries():
 
 
 _blas_lock = threading.Lock()
-_blas_users = []
+_blas_users: list[Any] = []
 
 
 @contextmanager

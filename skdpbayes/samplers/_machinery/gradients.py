@@ -76,14 +76,14 @@ class _Point(NamedTuple):
 
 class _Rows(NamedTuple):
     theta: np.ndarray
-    count: int
+    size: int
     parts: np.ndarray
 
 
 class _Members(NamedTuple):
     theta: np.ndarray
     members: np.ndarray
-    count: int
+    size: int
     parts: np.ndarray
 
 
@@ -91,7 +91,7 @@ class _Sums(NamedTuple):
     theta: np.ndarray
     inner: np.ndarray
     sums: np.ndarray
-    count: int
+    size: int
     gradient: np.ndarray
     prior: np.ndarray
 
@@ -115,14 +115,14 @@ _add_part = njit(error_model="numpy", inline="always")(_add_part)
 @Entry(_Rows, [_VECTOR, types.int64, _MATRIX])
 def _of_rows(target, job, part):
     job = at(job)
-    _add_part(at(target), job.theta, 0, job.count, job.parts, part)
+    _add_part(at(target), job.theta, 0, job.size, job.parts, part)
     return 1
 
 
 @Entry(_Members, [_VECTOR, _NUMBERS, types.int64, _MATRIX])
 def _of_members(target, job, part):
     job = at(job)
-    _add_part(at(target), job.theta, job.members, job.count, job.parts, part)
+    _add_part(at(target), job.theta, job.members, job.size, job.parts, part)
     return 1
 
 
@@ -136,7 +136,7 @@ def _shared_parameters(target, job, part):
 @Entry(_Sums, [_VECTOR, _VECTOR, _VECTOR, types.int64, _VECTOR, _VECTOR])
 def _pullback(target, job, part):
     job = at(job)
-    pullback(at(target), job.theta, job.inner, job.sums, job.count, job.gradient, job.prior)
+    pullback(at(target), job.theta, job.inner, job.sums, job.size, job.gradient, job.prior)
     return 1
 
 

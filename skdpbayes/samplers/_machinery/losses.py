@@ -63,7 +63,7 @@ class _Differences(NamedTuple):
     theta: np.ndarray
     proposal: np.ndarray
     members: np.ndarray
-    count: int
+    size: int
     out: np.ndarray
 
 
@@ -99,7 +99,7 @@ def _sums(target, job, part):
 @Entry(_Differences, [_VECTOR, _VECTOR, types.int64[::1], types.int64, _VECTOR])
 def _differences(target, job, part):
     job = at(job)
-    loss_differences(at(target), job.theta, job.proposal, job.members, job.count, job.out)
+    loss_differences(at(target), job.theta, job.proposal, job.members, job.size, job.out)
     return 1
 
 

@@ -15,6 +15,7 @@ import math
 import weakref
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from .execution import cores
 from .gradients import gradient_oracle, sums_at
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
-_open = {}
+_open: dict[Any, Any] = {}
 
 
 class Part:
