@@ -30,7 +30,7 @@ from numba.core.registry import cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from ..._compiled import WORD, call_address
+from ..._compiled import WORD, call_address, compilable
 from ...targets import n_examples
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy"}
@@ -305,7 +305,7 @@ def several_cores():
 ONE_PART, NO_LOOP = np.int64(1), np.int64(0)
 
 
-@njit(**_OPTIONS)
+@compilable
 def do_parts(entry, target, job, n_parts, loop):
     """Have all parts of a job done, by the loop at an address, or one after the other if that is zero."""
     if entry == 0:
