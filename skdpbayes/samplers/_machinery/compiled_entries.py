@@ -175,7 +175,7 @@ class Entry:
         return self
 
     def address(self, target):
-        """Return where it is found for targets of this kind; compiles it if need be."""
+        """Return its address for targets of this kind; compile it if necessary."""
         kind = typeof(target)
         if kind not in self._compiled:
             pointers = types.CPointer(kind), types.CPointer(self._job)

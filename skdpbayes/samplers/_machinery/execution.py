@@ -102,7 +102,7 @@ def run_in_blocks(advance, plan, work, verbose, label):
 
 @cache
 def _libraries():
-    """Return what controls the threads of the libraries that are loaded; SciPy's BLAS is what cores use."""
+    """Return the controller of the loaded libraries' threads; cores use SciPy's BLAS."""
     return ThreadpoolController()
 
 

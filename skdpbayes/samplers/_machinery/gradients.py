@@ -252,7 +252,7 @@ def _go(oracle, theta):
 
 
 def sums_at(oracle, theta, loop, members=None):
-    """Return the sums of a table, or of the records with some numbers, without more than that."""
+    """Return the sums of a table, or of the records with given numbers, and nothing else."""
     count = oracle.n_examples if members is None else members.size
     _evaluate(oracle, theta, members, count, loop)
     return oracle.sums.copy()

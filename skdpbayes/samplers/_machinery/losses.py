@@ -74,7 +74,7 @@ class _Potential(NamedTuple):
 
 @compilable
 def confined(value, bound):
-    """Return the value, not beyond the bound on either side; 0 for what is not a number."""
+    """Return the value, clipped to the bound on either side; 0 if it is not a number."""
     if value != value:
         return 0.0
     return min(max(value, -bound), bound)

@@ -49,7 +49,7 @@ class LangevinSampler(Sampler):
 
     @property
     def takes_weights(self) -> bool:  # type: ignore[override]  # It depends on options.
-        """Whether records may have weights; what hides a path is proved without."""
+        """Whether records may have weights; the theorems on hidden states assume none."""
         return self.release == "all_iterates" and self.init == "zeros"
 
     def pace(self, bounds: Any, n_samples: int) -> tuple[float, float]:

@@ -33,7 +33,7 @@ class NetworkSampler(Sampler):
 
     @property
     def name(self) -> str:  # type: ignore[override]  # It depends on an option.
-        """That of the path's sampler."""
+        """Name of the path's sampler."""
         return self.path.name
 
     def plan(
