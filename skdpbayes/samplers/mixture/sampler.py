@@ -41,7 +41,7 @@ class MixtureSampler(Sampler):
         self.chooses = chooses
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # It depends on an option.
         """That of the path's sampler."""
         return self.path.name
 
@@ -93,8 +93,8 @@ class MixtureSampler(Sampler):
         if path.mechanism == "decisions":
             return plan_walk(made_by, path, model, n_samples, budget, fixed)
         halves = path.mechanism == "gradients"
-        pace = path.pace(bounds, n_samples)
-        plan = plan_noisy_path(made_by, model, n_samples, budget, *pace, halves, fixed)
+        rate, burn_in = path.pace(bounds, n_samples)
+        plan = plan_noisy_path(made_by, model, n_samples, budget, rate, burn_in, halves, fixed)
         # What cannot be planned around a start is refused before one is released.
         complete_path(plan, path, lambda deviation: 1.0, 1.0)
         return plan
