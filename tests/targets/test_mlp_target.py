@@ -172,10 +172,12 @@ def errors_of(target, theta, selection):
     acts = np.empty(size * (sizes[:-1] + 1).sum(), np.float32)
     deltas = np.empty(size * sizes[1:].sum(), np.float32)
     squares, floors = np.empty(size), np.empty(size)
-    forward(target, weights, acts, deltas, selection, 0, size)
-    _softmax_error(target, deltas, selection, 0, size, floors)
-    _backward(target, weights, acts, deltas, size, squares)
-    _weighted_sum(target, acts, deltas, squares, floors, size, np.empty_like(weights))
+    network = target.values, sizes, target.activation
+    forward(*network, weights, acts, deltas, selection, 0, size)
+    _softmax_error(target.labels, sizes[-1], deltas, selection, 0, size, floors)
+    _backward(sizes, target.activation, weights, acts, deltas, size, squares)
+    summed = np.empty_like(weights)
+    _weighted_sum(sizes, target.clip_norm, acts, deltas, squares, floors, size, summed)
     return acts, deltas, squares * floors
 
 

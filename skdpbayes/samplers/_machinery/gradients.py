@@ -9,6 +9,7 @@ the result is the same on any number of cores.
 """
 
 import math
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -42,10 +43,8 @@ class GradientOracle(NamedTuple):
 
     Attributes
     ----------
-    memory, table_memory : ndarray of uint8
-        The target and its table, as compiled code has them; keep them alive.
     target, table : int
-        Their addresses.
+        Addresses of the target and of its table, which live as long as ``parts``.
     shared_parameters, of_rows, of_members, pullback : int
         Addresses of entries; those that are not needed are zero.
     inner, sums : ndarray
@@ -55,8 +54,6 @@ class GradientOracle(NamedTuple):
     n_examples : int
     """
 
-    memory: np.ndarray
-    table_memory: np.ndarray
     target: int
     table: int
     shared_parameters: int
@@ -175,9 +172,11 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         batch = InRandomOrder(np.empty(n, np.int64))
     else:
         batch = np.empty(n, np.int64) if rate < 1 else None
+    n_parts = getattr(table, "n_parts", n_chunks(rate * n_samples))
+    parts = np.empty((n_parts, sizes[1]))
+    # As a field of the oracle, memory would be compiled into whatever takes one.
+    weakref.finalize(parts, len, (memory, table_memory)).atexit = False
     oracle = GradientOracle(
-        memory,
-        table_memory,
         memory.ctypes.data,
         table_memory.ctypes.data,
         _shared_parameters.address(target) if table is not target else 0,
@@ -186,7 +185,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         0 if sums_only else _pullback.address(target),
         np.empty(sizes[0]),
         np.empty(sizes[1]),
-        np.empty((getattr(table, "n_parts", n_chunks(rate * n_samples)), sizes[1])),
+        parts,
         n,
     )
     return oracle, batch

@@ -39,11 +39,11 @@ def norm_sums(target, norms):
 
 
 @compilable
-def _outputs(target, draws, acts, z, members, start, size, outputs):
+def _outputs(values, sizes, activation, draws, acts, z, members, start, size, outputs):
     """Write every draw's ``z`` of some records, less its maximum."""
-    n_draws, n_classes = draws.shape[0], target.sizes[-1]
+    n_draws, n_classes = draws.shape[0], sizes[-1]
     for t in range(n_draws):
-        forward(target, draws[t], acts, z, members, start, size)
+        forward(values, sizes, activation, draws[t], acts, z, members, start, size)
         here = z.size - size * n_classes
         for there in range(t * n_classes, size * n_draws * n_classes, n_draws * n_classes):
             largest = -np.float32(np.inf)
@@ -75,11 +75,17 @@ def _confidence(outputs, first, label, scale, terms, mean):
 
 @CompiledCore
 def _add_confidences(target, draws, scales, members, acts, z, outputs, terms, mean, sums):
+    values, labels, sizes, activation = (
+        target.values,
+        target.labels,
+        target.sizes,
+        target.activation,
+    )
     for start in range(0, members.size, CHUNK):
         size = min(CHUNK, members.size - start)
-        _outputs(target, draws, acts, z, members, start, size, outputs)
+        _outputs(values, sizes, activation, draws, acts, z, members, start, size, outputs)
         for i in range(size):
-            label, first = target.labels[start + i], i * terms.size
+            label, first = labels[start + i], i * terms.size
             for j in range(scales.size):
                 share = _confidence(outputs, first, label, scales[j], terms, mean)
                 # What is no number counts as 1.

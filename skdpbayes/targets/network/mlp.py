@@ -206,11 +206,11 @@ def _random_order(target):
 
 
 @compilable
-def _gather(target, selection, start, rows):
+def _gather(values, selection, start, rows):
     for i in range(rows.shape[0]):
         number = record(selection, start + i)
         for j in range(rows.shape[1] - 1):
-            rows[i, j] = target.values[number, j]
+            rows[i, j] = values[number, j]
         rows[i, rows.shape[1] - 1] = _ONE
 
 
@@ -241,9 +241,8 @@ def _pullback(activation, a, delta):
 
 
 @compilable
-def _softmax_error(target, deltas, selection, start, size, floors):
+def _softmax_error(labels, n_classes, deltas, selection, start, size, floors):
     """Turn the last layer's ``z`` into ``softmax(z) - e_y``, and fill in ``max(1, kappa r)^2``."""
-    n_classes = target.sizes[-1]
     z = vector_at(deltas, deltas.size - size * n_classes, size * n_classes)
     for i in range(size):
         row = range(i * n_classes, (i + 1) * n_classes)
@@ -260,7 +259,7 @@ def _softmax_error(target, deltas, selection, start, size, floors):
             share = np.float64(z[k])
             least = min(least, share)
             squared += share * share
-        z[i * n_classes + target.labels[record(selection, start + i)]] -= _ONE
+        z[i * n_classes + labels[record(selection, start + i)]] -= _ONE
         own = 0.0
         for k in row:
             own += np.float64(z[k]) * np.float64(z[k])
@@ -295,10 +294,18 @@ def _add_squares(a, delta, size, squares):
 def _add_gradient(target, theta, selection, count, out):
     weights = theta.astype(np.float32)
     summed = np.empty(weights.size, np.float32)
+    # Every use of the target itself, a tuple of arrays, is a hundred lines of machine code.
+    values, labels, sizes, activation = (
+        target.values,
+        target.labels,
+        target.sizes,
+        target.activation,
+    )
+    clip_norm = target.clip_norm
     n_inputs = n_outputs = 0
-    for layer in range(target.sizes.size - 1):
-        n_inputs += target.sizes[layer] + 1
-        n_outputs += target.sizes[layer + 1]
+    for layer in range(sizes.size - 1):
+        n_inputs += sizes[layer] + 1
+        n_outputs += sizes[layer + 1]
     most = min(CHUNK, count)
     all_acts = np.empty(most * n_inputs, np.float32)
     all_deltas = np.empty(most * n_outputs, np.float32)
@@ -307,21 +314,20 @@ def _add_gradient(target, theta, selection, count, out):
         size = min(CHUNK, count - start)
         acts = vector_at(all_acts, 0, size * n_inputs)
         deltas = vector_at(all_deltas, 0, size * n_outputs)
-        forward(target, weights, acts, deltas, selection, start, size)
-        _softmax_error(target, deltas, selection, start, size, floors)
-        _backward(target, weights, acts, deltas, size, squares)
-        _weighted_sum(target, acts, deltas, squares, floors, size, summed)
+        forward(values, sizes, activation, weights, acts, deltas, selection, start, size)
+        _softmax_error(labels, sizes[-1], deltas, selection, start, size, floors)
+        _backward(sizes, activation, weights, acts, deltas, size, squares)
+        _weighted_sum(sizes, clip_norm, acts, deltas, squares, floors, size, summed)
         for j in range(out.size):
             out[j] += summed[j]
 
 
 @compilable
-def forward(target, weights, acts, deltas, selection, start, size):
+def forward(values, sizes, activation, weights, acts, deltas, selection, start, size):
     """Fill in the activations, and at the end of ``deltas`` the last layer's ``z``."""
-    sizes = target.sizes
     first, act = 0, 0
     a = matrix_at(acts, 0, size, sizes[0] + 1)
-    _gather(target, selection, start, a)
+    _gather(values, selection, start, a)
     for layer in range(1, sizes.size):
         before, after = sizes[layer - 1], sizes[layer]
         matrix = matrix_at(weights, first, before + 1, after)
@@ -333,14 +339,13 @@ def forward(target, weights, acts, deltas, selection, start, size):
             z = matrix_at(deltas, deltas.size - size * after, size, after)
         multiply(a, PLAIN, matrix, PLAIN, z)
         if layer < sizes.size - 1:
-            _activate(z, target.activation)
+            _activate(z, activation)
             a = z
 
 
 @compilable
-def _backward(target, weights, acts, deltas, size, squares):
+def _backward(sizes, activation, weights, acts, deltas, size, squares):
     """Fill in the errors of the other layers, and the squared norms of the gradients."""
-    sizes = target.sizes
     for i in range(size):
         squares[i] = 0.0
     first, act, delta = weights.size, acts.size, deltas.size
@@ -355,13 +360,12 @@ def _backward(target, weights, acts, deltas, size, squares):
         if layer > 0:
             pulled = matrix_at(deltas, delta - size * before, size, before)
             multiply(d, PLAIN, matrix_at(weights, first, before, after), TRANSPOSED, pulled)
-            _pullback(target.activation, a, pulled)
+            _pullback(activation, a, pulled)
 
 
 @compilable
-def _weighted_sum(target, acts, deltas, squares, floors, size, summed):
+def _weighted_sum(sizes, clip_norm, acts, deltas, squares, floors, size, summed):
     """Multiply every record's errors by its weight, and add its gradient up with the others'."""
-    sizes = target.sizes
     first, act, delta = 0, 0, 0
     for layer in range(sizes.size - 1):
         a = matrix_at(acts, act, size, sizes[layer] + 1)
@@ -373,9 +377,9 @@ def _weighted_sum(target, acts, deltas, squares, floors, size, summed):
                     a[i, j] = _ZERO
                 for k in range(d.shape[1]):
                     d[i, k] = _ZERO
-            elif norm > target.clip_norm:
+            elif norm > clip_norm:
                 # Rounded down, so that the norm of the product is not above the bound.
-                weight = np.float32(target.clip_norm / norm * (1.0 - 2.0**-22))
+                weight = np.float32(clip_norm / norm * (1.0 - 2.0**-22))
                 for k in range(d.shape[1]):
                     # A subnormal number may be much more than what was rounded to it.
                     weighed = d[i, k] * weight
