@@ -164,7 +164,7 @@ def name_of(case):
 def is_slow(case):
     """Tell whether a fit mostly compiles, for covariances that other tests draw, too."""
     kind = case["model"].get("covariance_type", "diag")
-    return case["kind"] == "draws" and kind in ("spherical", "tied")
+    return case["kind"] == "draws" and kind in ("spherical", "tied", "full")
 
 
 def cases(chosen):
