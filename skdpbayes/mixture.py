@@ -40,7 +40,7 @@ def _target(model, rows):
     return make_mixture(rows.X, model)
 
 
-class DPGaussianMixturePosterior(
+class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixtures, and no array.
     MixtureDrawsMixin, DensityMixin, PrivatePosteriorMixin, BaseEstimator
 ):
     """Differentially private posterior of a Gaussian mixture.
@@ -365,9 +365,10 @@ class DPGaussianMixturePosterior(
         if posterior is not None:
             model = posterior.model
         self.data_norm_, self.n_components_ = model.data_norm, model.n_components
-        parts, order = unpack_mixture(draws, model), None
+        weights, means, factors = unpack_mixture(draws, model)
+        order = None
         if posterior is not None:
             # Draws around one mode share their labels, and later draws must have the same.
-            order = np.argsort(-parts[0].mean(axis=0), kind="stable")
-        self._summarise(*parts, order)
+            order = np.argsort(-weights.mean(axis=0), kind="stable")
+        self._summarise(weights, means, factors, order)
         return self

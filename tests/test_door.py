@@ -154,6 +154,9 @@ ESTIMATORS = {
     ),
 }
 
+# Their parts are those of other estimators here.
+SLOW = {"noise-aware, 3 classes", "mixture, full"}
+
 
 def fit(name, table, tame):
     estimator = ESTIMATORS[name]()
@@ -203,7 +206,10 @@ def readable(name):
     return tables + ["partitions"] * collections
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.nightly] * (name in SLOW)) for name in ESTIMATORS],
+)
 def test_an_estimator_says_the_same_of_all_records(name):
     use(name, TAME, tame=True)  # What is said once a process is said.
     usual = outcome(lambda: use(name, TAME, tame=True))

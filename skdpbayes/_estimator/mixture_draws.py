@@ -32,6 +32,9 @@ from .posterior import check_number_of_draws, choose_draws
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sklearn.utils import Bunch
+
+    from ..samplers import Plan
 
 # Dimensions of a draw's covariances, by their type.
 COVARIANCE_DIMS = {
@@ -51,8 +54,10 @@ class MixtureDrawsMixin:
     covariances_: np.ndarray
     means_: np.ndarray
     n_components_: int
+    plan_: Plan
     posterior_samples_: MixtureDraws
     precisions_: np.ndarray
+    released_: Bunch
     weights_: np.ndarray
 
     def _summarise(self, weights, means, factors, order=None):

@@ -23,7 +23,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._checks import Interval
 from .._silence import silently
-from .._typing import RandomStateLike
+from .._typing import GeneratorLike, RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.reserve import reserve
 from ..random import private_generator
@@ -163,9 +163,8 @@ class Sampler(BaseEstimator):
             )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())
-        return _planned(
-            type(self), options, bounds, n_samples, budget, temperature, n_steps, n_draws
-        )
+        kind: Any = type(self)
+        return _planned(kind, options, bounds, n_samples, budget, temperature, n_steps, n_draws)
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         """Do what `plan` does, the numbers being in range; the results are cached."""
@@ -219,9 +218,7 @@ class Sampler(BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not run: implement run.")
 
-    def redraw(
-        self, released: Any, n_draws: int, random_state: RandomStateLike
-    ) -> np.ndarray | None:
+    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws from what was released, or None if there is nothing to draw from.
 
         Parameters

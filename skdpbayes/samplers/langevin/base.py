@@ -34,17 +34,17 @@ class LangevinSampler(Sampler):
 
     is_overdamped = True
     # What samplers do that have no such option.
-    release = "all_iterates"
-    batch_size = None
-    step_size = "auto"
-    step_decay = 0.0
-    friction = "auto"
-    burn_in = "auto"
-    init = "zeros"
+    release: str = "all_iterates"
+    batch_size: int | str | None = None
+    step_size: float | str = "auto"
+    step_decay: float = 0.0
+    friction: float | str = "auto"
+    burn_in: float | str = "auto"
+    init: str = "zeros"
 
     @property
-    def takes_weights(self) -> bool:
-        """Whether records may have weights; what hides a path is proved without."""
+    def takes_weights(self) -> bool:  # type: ignore[override]  # It depends on options.
+        """Whether records may have weights; the theorems on hidden states assume none."""
         return self.release == "all_iterates" and self.init == "zeros"
 
     def burn_in_or(self, default: Any) -> float:

@@ -74,7 +74,7 @@ class RandomWalk(Sampler):
     is_noisy = False
 
     @property
-    def needs_delta(self) -> bool:
+    def needs_delta(self) -> bool:  # type: ignore[override]  # It depends on an option.
         """Whether no pure differential privacy can be had: where noise is added."""
         return self.is_noisy
 

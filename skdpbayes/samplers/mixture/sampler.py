@@ -38,7 +38,7 @@ class MixtureSampler(Sampler):
         self.chooses = chooses
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # It depends on an option.
         """That of the sampler."""
         return self.sampler.name
 

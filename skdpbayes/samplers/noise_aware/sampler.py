@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import RandomStateLike
+from ..._typing import GeneratorLike
 from ...targets.linear.families import Logistic, Softmax
 from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
@@ -99,7 +99,7 @@ class NoiseAware(Sampler):
         """Return itself or, without privacy, what "auto" takes."""
         return self if budget.is_private else resolve_sampler("auto").for_mixture(budget)
 
-    def checked_options(self, temperature: float, n_steps: int) -> None:
+    def checked_options(self, temperature: float | None, n_steps: int | None) -> None:
         """Raise a ValueError for what only chains have."""
         if temperature not in (None, 1.0):
             raise ValueError(
@@ -128,9 +128,7 @@ class NoiseAware(Sampler):
 
         return run_noise_aware(plan, target, generator, verbose)
 
-    def redraw(
-        self, released: Any, n_draws: int, random_state: RandomStateLike
-    ) -> np.ndarray | None:
+    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws given what was released."""
         if "posterior" not in released:  # Without privacy.
             return None

@@ -98,7 +98,7 @@ def make_population(design, transform, family, norm, n_samples, n_rows, generato
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The average look, and what it is believed to follow.
+    """The average of the looks, and the law that it is assumed to follow.
 
     ``n`` stands for ``n_blocks * length``.
 

@@ -32,11 +32,15 @@ class LinearTarget:
     """What targets of all families have besides their fields; each is a named tuple as well."""
 
     __slots__ = ()
-    family: Family
     constant: float
     prior_precision: np.ndarray
     row_norm: float
     max_weight: float
+
+    @property
+    def family(self) -> Family:
+        """The law of a response."""
+        raise NotImplementedError(f"{type(self).__name__} has no family.")
 
     @property
     def bounds(self) -> TargetBounds:
@@ -67,6 +71,7 @@ def linear_prior_precision(
     with np.errstate(over="ignore"):  # What is not finite is refused with the bounds.
         block = np.full(n_features + (constant > 0), np.float64(prior_scale) ** -2.0)
         if constant > 0:
+            assert intercept_prior_scale is not None
             block[-1] = (np.float64(constant) / intercept_prior_scale) ** 2
     return np.tile(block, family.n_blocks)
 
