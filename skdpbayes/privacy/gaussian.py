@@ -77,8 +77,9 @@ def gaussian_mu(epsilon, delta):
     # Roots are found to 1e-12; a distance from them keeps the ceiling for all that costs less, too.
     with np.errstate(all="ignore"):
         mu = 1.0 / float(dp_accounting.get_sigma_gaussian(epsilon, delta)) * (1.0 - 1e-10)
-    step = 1e-10
-    while gaussian_epsilon(mu * (1.0 + 9e-11), delta) > epsilon:
+    # Of an epsilon below 1e-2, errors of roots are more than that distance.
+    step, room = 1e-10, min(2.0 * _ROOT, 1e-3 * epsilon) if epsilon < 1e-2 else 0.0
+    while gaussian_epsilon(mu * (1.0 + 9e-11), delta) + room > epsilon:
         mu *= 1.0 - step
         step *= 2.0
     return mu

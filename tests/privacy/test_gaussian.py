@@ -70,3 +70,11 @@ def test_gaussians_too_weak_to_be_computed_cost_what_the_weakest_does():
 def test_budgets_that_protect_nobody_take_no_time():
     assert gaussian_mu(1e15, 1e-6) == gaussian_mu(1e9, 1e-6) < gaussian_mu(np.inf, 1e-6)
     assert gaussian_epsilon(gaussian_mu(1e15, 1e-6), 1e-6) <= 1e9
+
+
+@pytest.mark.parametrize("less", [1e-13, 6.5e-13, 1e-12, 1e-11, 1e-9])
+def test_what_costs_a_little_less_than_a_budget_keeps_to_it(less):
+    # Errors of roots are absolute: where an epsilon is tiny they are more than a share of it.
+    for epsilon in np.geomspace(1e-9, 1.0, 40):
+        mu = gaussian_mu(epsilon, 1e-5)
+        assert gaussian_epsilon(mu * (1.0 - less), 1e-5) <= epsilon
