@@ -85,16 +85,11 @@ class DPGaussianMixturePosterior(
         chains: "sgld" (`SGLD`), "sghmc" (`SGHMC`, underdamped), "sgnht" (`SGNHT`, with a thermostat), and the
         random walks "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian", which spend their budget on
         accept/reject decisions near a private start and suit few parameters and many rows. "auto" is
-        "noise_aware", or "sghmc" if ``temperature``, ``n_steps`` or an option of a chain is given or if there
-        are more than 3,000 statistics. ``sampler__name`` sets an option, even if the sampler is given by
-        name.
-    temperature : float or "auto", default="auto"
-        Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
-        is the lowest temperature, at least 1, that the budget affords given the chain's released start.
+        "noise_aware", or "sghmc" if an option of a chain is set or if there are more than 3,000 statistics.
+        ``sampler__name`` sets an option, such as ``sampler__n_steps`` of a chain, even if the sampler is
+        given by name.
     n_draws : int or "auto", default="auto"
         Number of draws to keep; "auto" is 100.
-    n_steps : int or "auto", default="auto"
-        Number of updates of a chain. The passes that look for its start are not included.
     max_components : int, default=10
         Largest number of components that "auto" may choose: a public number.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -225,9 +220,7 @@ class DPGaussianMixturePosterior(
         degrees_of_freedom_prior: float | None = None,
         covariance_prior: float | None = None,
         sampler: str | Sampler = "auto",
-        temperature: float | Literal["auto"] = "auto",
         n_draws: int | Literal["auto"] = "auto",
-        n_steps: int | Literal["auto"] = "auto",
         max_components: int = 10,
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
@@ -245,9 +238,7 @@ class DPGaussianMixturePosterior(
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.covariance_prior = covariance_prior
         self.sampler = sampler
-        self.temperature = temperature
         self.n_draws = n_draws
-        self.n_steps = n_steps
         self.max_components = max_components
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size

@@ -18,7 +18,7 @@ Fisher scoring takes the fewest steps.
 import math
 from typing import Any
 
-from ._protocol import CONSTRAINTS, Sampler, options
+from ._protocol import CONSTRAINTS, TemperedSampler, options
 from .fisher import SGFS
 from .langevin import SGHMC, SGLD
 from .mixture.rounds import LARGEST_SIZE, release_size
@@ -37,14 +37,14 @@ _LARGEST_MATRIX = 2000
 
 
 @options()
-class Auto(Sampler):
+class Auto(TemperedSampler):
     """`NoiseAware` for logistic regression, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
 
-    Setting a temperature, a number of steps or any option selects a chain.
+    Setting any option selects a chain, except a temperature of 1, which is that of the posterior itself.
 
     Parameters
     ----------
-    friction, batch_size, burn_in
+    temperature, n_steps, friction, batch_size, burn_in
         As for `SGHMC`.
 
     Examples
@@ -63,30 +63,31 @@ class Auto(Sampler):
     wants_equal_precisions = False
     takes_weights = True
     _parameter_constraints = {
-        name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
+        name: CONSTRAINTS[name]
+        for name in ("temperature", "n_steps", "friction", "batch_size", "burn_in")
     }
 
     friction: float | str = "auto"
     batch_size: int | str | None = "auto"
     burn_in: float | str = "auto"
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _asks_for_chain(self):
+        own = self.get_params(deep=False).items()
+        return any(value != "auto" for name, value in own if (name, value) != ("temperature", 1))
+
+    def _plan(self, bounds, n_samples, budget, n_draws):
         own = self.get_params(deep=False)
-        chain = (
-            temperature not in (None, 1.0) or n_steps is not None or set(own.values()) != {"auto"}
-        )
-        if not chain and budget.is_private and is_for(bounds):
+        if not self._asks_for_chain() and budget.is_private and is_for(bounds):
             return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
-        fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
-        plain = SGHMC(**own).plan(bounds, n_samples, budget, **fixed)
+        plain = SGHMC(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
         if length > _LARGEST_MATRIX or bounds.row_norm is None or bounds.max_weight is not None:
             return plain
-        plan = SGFS(**own).plan(bounds, n_samples, budget, **fixed)
+        plan = SGFS(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         if not budget.is_private:
             return plan
-        if temperature is None and plain.temperature <= _HARDLY_TEMPERED:
+        if self.temperature == "auto" and plain.temperature <= _HARDLY_TEMPERED:
             return plain
         if plan.nominal_temperatures and plan.nominal_temperatures[0] > plain.temperature:
             return plain
@@ -98,15 +99,11 @@ class Auto(Sampler):
         """Plan a path of `SGHMC` at noise that is paid for."""
         return SGHMC(**self.get_params(deep=False)).plan_at_paid_noise(*args, **more)
 
-    def for_mixture(
-        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
-    ) -> Any:
+    def for_mixture(self, model: Any, budget: Any) -> Any:
         """Return `NoiseAware`, `SGLD` without privacy, or `SGHMC` for what only chains have."""
         own = self.get_params(deep=False)
-        if set(own.values()) <= {"auto"}:
-            chain = temperature not in (None, 1.0) or n_steps is not None
-            if not budget.is_private:
-                return SGLD()
-            if not chain and release_size(model) <= LARGEST_SIZE:
-                return NoiseAware()
+        if budget.is_private and not self._asks_for_chain() and release_size(model) <= LARGEST_SIZE:
+            return NoiseAware()
+        if not budget.is_private and {self.friction, self.batch_size, self.burn_in} == {"auto"}:
+            return SGLD(temperature=self.temperature, n_steps=self.n_steps)
         return SGHMC(**own)

@@ -206,26 +206,18 @@ def plan_noisy_path(sampler, model, n_samples, budget, rate, burn_in, halves, fi
     )
 
 
-def plan_walk(sampler, walk_sampler, model, n_samples, budget, fixed):
+def plan_walk(sampler, walk_sampler, model, n_samples, budget, n_draws):
     """Divide a budget among a private start and a random walk, in units of the bound on a gradient.
 
     Parameters are as for `plan_noisy_path`, and ``walk_sampler``, a `RandomWalk`.
     """
-    temperature, n_steps, n_draws = fixed
     bounds, phases, share = _start(model, n_samples, budget)
     nominal = _NOMINAL_SQUARE * math.sqrt(model.n_components / 2.0)
     units = TargetBounds(model.n_parameters, 1.0, nominal**-2, (nominal**-2, nominal**-2))
     start = PrivacyCost(budget.neighboring_relation, mu=math.sqrt(share) * budget.mu)
     mu = math.sqrt(1.0 - share) * budget.mu
     while True:
-        walk = walk_sampler.plan(
-            units,
-            n_samples,
-            budget.with_mu(mu),
-            temperature=temperature,
-            n_steps=n_steps,
-            n_draws=n_draws,
-        )
+        walk = walk_sampler.plan(units, n_samples, budget.with_mu(mu), n_draws=n_draws)
         cost = start + walk.cost
         if budget.allows(cost):
             break

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from ..._typing import RandomStateLike
 from .._machinery.shards import check_in_memory
 from .._made_for import check_made_for
-from .._protocol import Sampler, of_plan
+from .._protocol import Sampler, given, of_plan
 from .._public_numbers import check_public
 from .._registry import names_where
 from .path import complete_path
@@ -51,8 +51,6 @@ class MixtureSampler(Sampler):
         n_samples: int,
         budget: Any,
         *,
-        temperature: float | None = None,
-        n_steps: int | None = None,
         n_draws: int | None = None,
     ) -> Any:
         """Divide a budget among what is released.
@@ -61,7 +59,7 @@ class MixtureSampler(Sampler):
         ----------
         model : MixtureModel
             The mixture and its prior.
-        n_samples, budget, temperature, n_steps, n_draws
+        n_samples, budget, n_draws
             As for `Sampler.plan`.
 
         Returns
@@ -75,11 +73,11 @@ class MixtureSampler(Sampler):
             If a number of the model or an option is out of range, or if the options cannot all hold.
         """
         model = with_fewer(model.checked()) if self.chooses else model.checked()
-        bounds, fixed = statistics_bounds(model), (temperature, n_steps, n_draws)
-        check_public(bounds, n_samples, budget, *fixed)
+        bounds = statistics_bounds(model)
+        check_public(bounds, n_samples, budget, n_draws)
         budget.checked_gaussian("a mixture's start")
-        path = clone(self.path).for_mixture(model, budget, temperature, n_steps)
-        path._validate_params()
+        self.path._validate_params()
+        path = clone(self.path).for_mixture(model, budget)
         _check_path(path)
         if path.mechanism == "statistics":
             made_by = of_plan(MixtureSampler(path, self.chooses))
@@ -91,9 +89,10 @@ class MixtureSampler(Sampler):
             )
         made_by = of_plan(MixtureSampler(path))
         if path.mechanism == "decisions":
-            return plan_walk(made_by, path, model, n_samples, budget, fixed)
+            return plan_walk(made_by, path, model, n_samples, budget, n_draws)
         halves = path.mechanism == "gradients"
         pace = path.pace(bounds, n_samples)
+        fixed = *(given(getattr(path, name, None)) for name in ("temperature", "n_steps")), n_draws
         plan = plan_noisy_path(made_by, model, n_samples, budget, *pace, halves, fixed)
         # What cannot be planned around a start is refused before one is released.
         complete_path(plan, path, lambda deviation: 1.0, 1.0)
