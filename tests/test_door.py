@@ -34,7 +34,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
     row_scales,
 )
-from skdpbayes.samplers import SGLD
+from skdpbayes.samplers import SGHMC, SGLD
 from skdpbayes.targets.linear.target import linear_prior_precision, make_linear
 
 N = 90
@@ -104,7 +104,9 @@ def logistic(**options):
 
 
 def network(**options):
-    return DPBayesianMLPClassifier((3,), n_steps=8, n_draws=3, random_state=0, **options)
+    return DPBayesianMLPClassifier(
+        (3,), sampler=SGHMC(n_steps=8), n_draws=3, random_state=0, **options
+    )
 
 
 def mixture(**options):

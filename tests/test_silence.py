@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper
-from skdpbayes.samplers import SGFS, SGHMC, NoiseAware, Released
+from skdpbayes.samplers import SGFS, SGHMC, Auto, NoiseAware, Released
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(64, 3))
@@ -53,15 +53,15 @@ def shown(function, *args):
 
 
 def logistic():
-    return DPBayesianLogisticRegression(sampler="sgfs", n_steps=40, n_draws=5, random_state=0)
+    return DPBayesianLogisticRegression(sampler=SGFS(n_steps=40), n_draws=5, random_state=0)
 
 
 def network():
-    return DPBayesianMLPClassifier((3,), n_steps=10, n_draws=5, random_state=0)
+    return DPBayesianMLPClassifier((3,), sampler=SGHMC(n_steps=10), n_draws=5, random_state=0)
 
 
 def mixture():
-    return DPGaussianMixturePosterior(2, n_steps=20, n_draws=5, random_state=0)
+    return DPGaussianMixturePosterior(2, sampler=Auto(n_steps=20), n_draws=5, random_state=0)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import SGHMC, SGLD
+from skdpbayes.samplers import SGHMC, SGLD, Auto
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -115,7 +115,7 @@ def test_three_classes_weights_and_float32(table, client):
 
 
 def test_without_privacy(table):
-    clf = DPBayesianLogisticRegression(epsilon=np.inf, n_steps=200, random_state=0)
+    clf = DPBayesianLogisticRegression(epsilon=np.inf, sampler=Auto(n_steps=200), random_state=0)
     here = clf.fit(*table).posterior_samples_
     # Nothing rounds to a lattice there but the noise of the chain.
     np.testing.assert_allclose(clf.fit(*in_parts(*table)).posterior_samples_, here, rtol=1e-9)

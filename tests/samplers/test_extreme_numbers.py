@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from references import planned
 
 from skdpbayes import samplers
 from skdpbayes.linear_model import DPBayesianLogisticRegression
@@ -54,7 +55,7 @@ def made_or_explained(sampler, bounds, n_samples, budget, **fixed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            plan = sampler.plan(bounds, n_samples, budget, **fixed)
+            plan = planned(sampler, bounds, n_samples, budget, **fixed)
         except ValueError as refused:
             assert any(name in str(refused) for name in REMEDIES), refused
             return
@@ -108,7 +109,7 @@ def test_what_used_to_end_in_an_arithmetic_error(
 def test_numbers_beyond_a_double_are_refused_by_name(name):
     fixed = {"n_samples": 100, name: 10**400}
     with pytest.raises(ValueError, match=f"{name} must be at most"):
-        samplers.SGLD().plan(bounds_of(3, 1.0, 1.0), budget=Budget(1.0, 1e-6), **fixed)
+        planned(samplers.SGLD, bounds_of(3, 1.0, 1.0), budget=Budget(1.0, 1e-6), **fixed)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_a_class_instead_of_an_object_is_named(estimator):
 
 
 def test_grid_searches_over_samplers_and_over_their_options():
-    clf = DPBayesianLogisticRegression(epsilon=5.0, sampler="sghmc", n_steps=150, random_state=0)
+    clf = DPBayesianLogisticRegression(epsilon=5.0, sampler=SGHMC(n_steps=150), random_state=0)
     grid = {"sampler": [SGHMC(friction=0.3), OPS()], "epsilon": [1.0, 5.0]}
     search = GridSearchCV(clf, grid, cv=2).fit(X, y)
     assert len(search.cv_results_["params"]) == 4
@@ -182,7 +182,9 @@ def test_grid_searches_over_samplers_and_over_their_options():
 
 
 def test_nothing_of_another_sampler_stays_after_a_refit():
-    clf = DPBayesianLogisticRegression(5.0, sampler="bbb", n_steps=50, random_state=0).fit(X, y)
+    clf = DPBayesianLogisticRegression(
+        5.0, sampler=BayesByBackprop(n_steps=50), random_state=0
+    ).fit(X, y)
     assert clf.released_.variational_mean.shape == (1, 5)
     clf.set_params(sampler="sghmc", n_steps=150).fit(X, y)
     assert dict(clf.released_) == {}

@@ -20,7 +20,7 @@ import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
-from skdpbayes.samplers import SGFS, SGHMC, SGLD, sample
+from skdpbayes.samplers import SGFS, SGHMC, SGLD, Auto, sample
 from skdpbayes.samplers._machinery import compiled_entries, execution
 from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
@@ -32,7 +32,7 @@ X, y = make_classification(8000, 60, n_informative=8, random_state=0)
 
 
 def fit(seed=0):
-    clf = DPBayesianLogisticRegression(n_steps=140, random_state=seed)
+    clf = DPBayesianLogisticRegression(sampler=Auto(n_steps=140), random_state=seed)
     return clf.fit(X, y).coef_
 
 
@@ -169,7 +169,7 @@ def _enter(work):
 
 
 def test_compiled_cores_are_kept_on_disk():
-    DPBayesianLogisticRegression(sampler="sgld", n_steps=140, random_state=0).fit(X[:300], y[:300])
+    DPBayesianLogisticRegression(sampler=SGLD(n_steps=140), random_state=0).fit(X[:300], y[:300])
     core = overdamped._advance._cached
     assert core.stats.cache_hits or core.stats.cache_misses
     context = core.targetdescr.target_context

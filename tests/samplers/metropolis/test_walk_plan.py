@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from references import planned
 
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
@@ -40,7 +41,7 @@ def plan(
 ):
     fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
     budget = Budget(epsilon, delta, relation)
-    return sampler(**options).plan(bounds or bounds_of(d), n, budget, **fixed)
+    return planned(sampler, bounds or bounds_of(d), n, budget, **options, **fixed)
 
 
 def test_a_plan_sees_public_quantities_only():

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from references import effective_size
+from references import effective_size, planned
 
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import DPMH, SGHMC, SGLD, SGNHT, DPFastMH, sample
@@ -54,7 +54,7 @@ def test_two_means_against_a_grid(sampler, n_steps):
     model = MixtureModel(2, 1, "diag", 20.0, 500.0, PRIOR_DEVIATION, 1000.0, 2.0)
     assert np.abs(x).max() < model.data_norm
     made = MixtureSampler(sampler(burn_in=0.1))
-    plan = made.plan(model, n, NOT_PRIVATE, n_steps=n_steps, n_draws=n_steps // 4)
+    plan = planned(made, model, n, NOT_PRIVATE, n_steps=n_steps, n_draws=n_steps // 4)
     draws = sample(make_mixture(x[:, None], model), plan, random_state=0)
     weights, means, factors = unpack_mixture(draws, model)
     assert np.abs(weights[:, 0] - 0.5).max() < 0.1
