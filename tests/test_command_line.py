@@ -124,7 +124,7 @@ def test_a_plan_is_the_estimators(capsys):
             "--sampler",
             "sgld",
             "--set",
-            "n_steps=50",
+            "sampler__n_steps=50",
             "--json",
         ]
     )

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from references import configured
 from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
@@ -100,7 +101,7 @@ def outcome(act):
 
 
 def logistic(**options):
-    return DPBayesianLogisticRegression(random_state=0, epsilon=5.0, **options)
+    return configured(DPBayesianLogisticRegression(random_state=0, epsilon=5.0), **options)
 
 
 def network(**options):
@@ -110,7 +111,7 @@ def network(**options):
 
 
 def mixture(**options):
-    return DPGaussianMixturePosterior(random_state=0, epsilon=5.0, **options)
+    return configured(DPGaussianMixturePosterior(random_state=0, epsilon=5.0), **options)
 
 
 CHAIN = {"n_steps": 20, "n_draws": 4}

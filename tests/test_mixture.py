@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from references import configured
 from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
@@ -24,9 +25,8 @@ X = rng.normal(np.where(labels[:, None] == 1, 1.0, -0.5), 0.25, size=(1500, 2))
 
 
 def make(*args, **options):
-    return DPGaussianMixturePosterior(
-        *args, **{"random_state": 0, "n_steps": 200, "n_draws": 20, **options}
-    )
+    mixture = DPGaussianMixturePosterior(*args, n_draws=20, random_state=0)
+    return configured(mixture, **{"n_steps": 200, **options})
 
 
 @pytest.fixture(scope="module", params=KINDS)

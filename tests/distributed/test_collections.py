@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from references import configured
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import PrivacyWarning
@@ -81,7 +82,7 @@ SAMPLERS = [
 
 @pytest.mark.parametrize("options", SAMPLERS, ids=str)
 def test_draws_on_parts_are_those_in_memory(table, options):
-    clf = DPBayesianLogisticRegression(random_state=0, **options)
+    clf = configured(DPBayesianLogisticRegression(random_state=0), **options)
     here = clf.fit(*table).posterior_samples_
     there = clf.fit(*in_parts(*table)).posterior_samples_
     np.testing.assert_array_equal(here, there)
@@ -95,7 +96,7 @@ def test_draws_on_parts_are_those_in_memory(table, options):
 
 def test_draws_on_a_cluster_are_those_in_memory(table, client):
     for options in (SAMPLERS[0], SAMPLERS[2], SAMPLERS[4], SAMPLERS[9]):
-        clf = DPBayesianLogisticRegression(random_state=0, **options)
+        clf = configured(DPBayesianLogisticRegression(random_state=0), **options)
         here = clf.fit(*table).posterior_samples_
         there = clf.fit(*in_parts(*table), client=client).posterior_samples_
         np.testing.assert_array_equal(here, there)

@@ -37,7 +37,7 @@ from skdpbayes.targets import TargetBounds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from attacks import audit_path
-from references import Tilt, planned
+from references import Tilt, configured, planned
 
 N, PERSONS = 1500, 400
 
@@ -53,8 +53,8 @@ def table():
 
 
 def logistic(max_rows=3, **options):
-    return DPBayesianLogisticRegression(
-        **{"max_rows_per_group": max_rows, "random_state": 0, **options}
+    return configured(
+        DPBayesianLogisticRegression(max_rows_per_group=max_rows, random_state=0), **options
     )
 
 

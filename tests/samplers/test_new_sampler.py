@@ -22,18 +22,19 @@ class Prior(Sampler):
 
     name = "prior"
 
-    def __init__(self, width=1e-3):
+    def __init__(self, width=1e-3, n_steps=7):
         self.width = width
+        self.n_steps = n_steps
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         return Plan(
             sampler=self,
             n_samples=n_samples,
             bounds=bounds,
             budget=budget,
             cost=PrivacyCost(budget.neighboring_relation, mu=budget.mu * (1 - 1e-9)),
-            temperature=temperature or 1.0,
-            n_steps=n_steps or 7,
+            temperature=1.0,
+            n_steps=self.n_steps,
             n_burn_in=0,
             n_draws=n_draws or 5,
         )
@@ -109,7 +110,7 @@ def test_an_option_that_the_start_decides_is_refused_if_set():
 
 
 def test_a_mixture_reckons_with_a_samplers_pace():
-    plan = mixture(Paced(), n_steps=400)
+    plan = mixture(Paced(n_steps=400))
     assert plan.sampling_rate == 0.1 and plan.n_burn_in == 200
     assert not plan.halves_distances and math.isfinite(plan.cost.epsilon(plan.delta))
 

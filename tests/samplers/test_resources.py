@@ -90,6 +90,6 @@ def test_a_run_that_would_not_end_is_not_begun(ledger, monkeypatch):
     with pytest.raises(TooLargeError, match=r"years.*n_steps=[\d,]+") as refused:
         model.fit(X, y)
     most = int(re.search(r"n_steps=([\d,]+)", str(refused.value))[1].replace(",", ""))
-    seconds = model.set_params(n_steps=most).privacy_plan(*X.shape).estimated_seconds
+    seconds = model.set_params(sampler__n_steps=most).privacy_plan(*X.shape).estimated_seconds
     assert 0.99 < seconds / _resources._LONGEST_SECONDS < 1.01
     assert ledger.records() == []

@@ -39,13 +39,12 @@ def plan(
     bounds=None,
     **options,
 ):
-    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
     budget = Budget(epsilon, delta, relation)
-    return planned(sampler, bounds or bounds_of(d), n, budget, **options, **fixed)
+    return planned(sampler, bounds or bounds_of(d), n, budget, **options)
 
 
 def test_a_plan_sees_public_quantities_only():
-    names = ["bounds", "n_samples", "budget", "temperature", "n_steps", "n_draws"]
+    names = ["bounds", "n_samples", "budget", "n_draws"]
     assert list(inspect.signature(DPFastMH().plan).parameters) == names
 
 

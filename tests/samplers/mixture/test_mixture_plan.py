@@ -40,9 +40,8 @@ def plan(
     model=MODEL,
     **options,
 ):
-    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
-    budget = Budget(epsilon, delta, relation)
-    return MixtureSampler(sampler(**options)).plan(model, n, budget, **fixed)
+    budget, n_draws = Budget(epsilon, delta, relation), options.pop("n_draws", None)
+    return MixtureSampler(sampler(**options)).plan(model, n, budget, n_draws=n_draws)
 
 
 def completed(made, bound_within, prior_curvature):
@@ -348,7 +347,7 @@ def test_the_least_degrees_of_freedom_are_enough():
 
 def test_a_plan_sees_public_numbers_only():
     names = list(inspect.signature(MixtureSampler(SGLD()).plan).parameters)
-    assert names == ["model", "n_samples", "budget", "temperature", "n_steps", "n_draws"]
+    assert names == ["model", "n_samples", "budget", "n_draws"]
 
 
 @pytest.mark.parametrize("sampler", [SGLD, DPFastMH])

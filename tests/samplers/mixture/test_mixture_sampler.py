@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from references import effective_size, planned
+from references import effective_size
 
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import DPMH, SGHMC, SGLD, SGNHT, DPFastMH, sample
@@ -53,8 +53,8 @@ def test_two_means_against_a_grid(sampler, n_steps):
     x = np.where(rng.random(n) < 0.5, 0.0, 3.0) + math.sqrt(2.0) * rng.standard_normal(n)
     model = MixtureModel(2, 1, "diag", 20.0, 500.0, PRIOR_DEVIATION, 1000.0, 2.0)
     assert np.abs(x).max() < model.data_norm
-    made = MixtureSampler(sampler(burn_in=0.1))
-    plan = planned(made, model, n, NOT_PRIVATE, n_steps=n_steps, n_draws=n_steps // 4)
+    made = MixtureSampler(sampler(burn_in=0.1, n_steps=n_steps))
+    plan = made.plan(model, n, NOT_PRIVATE, n_draws=n_steps // 4)
     draws = sample(make_mixture(x[:, None], model), plan, random_state=0)
     weights, means, factors = unpack_mixture(draws, model)
     assert np.abs(weights[:, 0] - 0.5).max() < 0.1
@@ -85,7 +85,7 @@ def blobs(n=10_000):
 def blob_plan(kind, sampler, n=10_000):
     model = MixtureModel(3, 2, kind, 2.0, 1.0, 2.0, 4.0, 0.05)
     budget = Budget(10.0, 1e-5)
-    return model, MixtureSampler(sampler()).plan(model, n, budget, n_steps=150, n_draws=50)
+    return model, MixtureSampler(sampler(n_steps=150)).plan(model, n, budget, n_draws=50)
 
 
 FITS = [("spherical", SGLD), ("tied", SGLD)]
@@ -141,8 +141,8 @@ def rows(rng):
 
 def draws_of(rows, sampler, temperature):
     """Weights, means and factors, a column for each component in the order of means, without privacy."""
-    fixed = {"temperature": temperature, "n_steps": 20_000, "n_draws": 1500}
-    plan = MixtureSampler(sampler()).plan(MODEL, len(rows), NOT_PRIVATE, **fixed)
+    made = MixtureSampler(sampler(temperature=temperature, n_steps=20_000))
+    plan = made.plan(MODEL, len(rows), NOT_PRIVATE, n_draws=1500)
     draws = sample(make_mixture(rows, MODEL), plan, random_state=0)
     weights, means, factors = unpack_mixture(draws, MODEL)
     order = np.argsort(means[:, :, 0], axis=1)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from skdpbayes import DPGaussianMixturePosterior
+from skdpbayes.samplers import Auto
 from skdpbayes.samplers.mixture.choice import merge_closest, parameters_of_component
 from skdpbayes.samplers.mixture.local import Reference
 from skdpbayes.samplers.mixture.looks import NoisyStatistics, log_evidence
@@ -152,7 +153,9 @@ def test_few_rows_have_few_groups(rng):
     assert mixture.n_components_ == 1
 
 
-@pytest.mark.parametrize("options", [{"sampler": "sghmc"}, {"n_steps": 50}, {"epsilon": np.inf}])
+@pytest.mark.parametrize(
+    "options", [{"sampler": "sghmc"}, {"sampler": Auto(n_steps=50)}, {"epsilon": np.inf}]
+)
 def test_chains_need_a_number(options):
     with pytest.raises(ValueError, match="give a number of components"):
         DPGaussianMixturePosterior("auto", **options).privacy_plan(1000, 2)

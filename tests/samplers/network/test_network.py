@@ -76,13 +76,9 @@ def test_probabilities_are_honest_where_labels_are_noisy(rng, sampler, epsilon):
     gaps = {}
     for calibration in (0.0, 0.03):
         clf = DPBayesianMLPClassifier(
-            (16,),
-            epsilon=epsilon,
-            sampler=sampler,
-            calibration=calibration,
-            n_steps=600,
-            random_state=0,
-        ).fit(X, y)
+            (16,), epsilon=epsilon, sampler=sampler, calibration=calibration, random_state=0
+        )
+        clf.set_params(sampler__n_steps=600).fit(X, y)
         proba = clf.predict_proba(table)
         gaps[calibration] = proba.max(axis=1).mean() - clf.score(table, labels)
         loss = log_loss(labels, proba)
@@ -95,7 +91,8 @@ def test_rows_of_any_norm_below_data_norm_give_the_same_fit(rng):
     X, y = coins(rng, 5000, 1.0)
     scores = []
     for factor in (1.0, 2.0**-3, 2.0**-6):
-        clf = DPBayesianMLPClassifier((8,), epsilon=8.0, data_norm=4.0, **QUICK | {"n_steps": 300})
+        clf = DPBayesianMLPClassifier((8,), epsilon=8.0, data_norm=4.0)
+        configured(clf, **QUICK | {"n_steps": 300})
         clf.fit(factor * X, y)
         assert clf.data_norm_ == 4.0
         assert clf.row_norm_ == pytest.approx(factor * 1.9, rel=0.3)
