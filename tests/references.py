@@ -96,4 +96,7 @@ def configured(estimator, **options):
     """Set an estimator's parameters, and those of its sampler by their own names."""
     own = estimator.get_params(deep=False)
     names = {name: name if name in own else f"sampler__{name}" for name in options}
-    return estimator.set_params(**{names[name]: value for name, value in options.items()})
+    # Of a copy: samplers of a table of cases serve several.
+    return estimator.set_params(
+        **{names[name]: clone(value, safe=False) for name, value in options.items()}
+    )

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from references import configured
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
@@ -16,7 +17,8 @@ INF = float("inf")
 
 
 def a_plan(sampler, epsilon=1.0, n=20_000, d=10, **options):
-    return DPBayesianLogisticRegression(epsilon, sampler=sampler, **options).privacy_plan(n, d)
+    clf = configured(DPBayesianLogisticRegression(epsilon), sampler=sampler, **options)
+    return clf.privacy_plan(n, d)
 
 
 def advice(plan):
