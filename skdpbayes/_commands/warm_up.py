@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 from sklearn.base import clone
 
-from ..samplers import SGHMC, cache_folder
+from ..samplers import cache_folder
 from ..samplers._registry import samplers_by_name
 from ..samplers.auto import CHAINS, Auto
 from ._estimators import ESTIMATORS
@@ -27,7 +27,7 @@ def _usual():
             yield "logistic", n_classes, {"sampler": kind(n_steps=_N_STEPS)}
     for kind in ("diag", "full"):
         yield "mixture", 0, {"covariance_type": kind}
-    yield "network", 2, {"hidden_layer_sizes": (8,), "sampler": SGHMC(n_steps=_N_STEPS)}
+    yield "network", 2, {"hidden_layer_sizes": (8,), "sampler__n_steps": _N_STEPS}
 
 
 def _others():
@@ -63,7 +63,7 @@ def warm_up(names, everything):
         # Public: labels that are made up.
         y = generator.integers(n_classes, size=len(X)) if n_classes else None
         started = time.perf_counter()
-        ESTIMATORS[name](**parameters, n_draws=5).fit(table, y)
+        ESTIMATORS[name](n_draws=5).set_params(**parameters).fit(table, y)
         shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         classes = f", {n_classes} classes" if n_classes > 2 else ""
         print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)
