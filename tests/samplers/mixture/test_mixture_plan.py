@@ -38,9 +38,8 @@ def plan(
     model=MODEL,
     **options,
 ):
-    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
-    budget = Budget(epsilon, delta, relation)
-    return MixtureSampler(sampler(**options)).plan(model, n, budget, **fixed)
+    budget, n_draws = Budget(epsilon, delta, relation), options.pop("n_draws", None)
+    return MixtureSampler(sampler(**options)).plan(model, n, budget, n_draws=n_draws)
 
 
 def test_one_component_needs_a_single_look():
@@ -139,7 +138,7 @@ def test_the_least_degrees_of_freedom_are_enough(epsilon):
 
 def test_a_plan_sees_public_numbers_only():
     names = list(inspect.signature(MixtureSampler(NoiseAware()).plan).parameters)
-    assert names == ["model", "n_samples", "budget", "temperature", "n_steps", "n_draws"]
+    assert names == ["model", "n_samples", "budget", "n_draws"]
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
