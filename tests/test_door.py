@@ -141,7 +141,7 @@ ESTIMATORS = {
         epsilon=50.0
     ),
     "mixture, number of components": lambda: mixture(n_components="auto", max_components=3),
-    "mixture, not private": lambda: mixture(**CHAIN).set_params(epsilon=np.inf),
+    "mixture, not private": lambda: mixture(sampler="gibbs", **CHAIN).set_params(epsilon=np.inf),
     "RowNormClipper": lambda: RowNormClipper(),
     "BoundedScaler": lambda: BoundedScaler(-3.0, 5.0),
     "BoundedScaler, sparse": lambda: BoundedScaler(-3.0, 3.0),

@@ -15,6 +15,7 @@ from skdpbayes import (
 )
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
+from skdpbayes.samplers._protocol import TemperedSampler
 from skdpbayes.samplers._registry import samplers_by_name
 from skdpbayes.targets import Logistic, TargetBounds
 
@@ -22,7 +23,7 @@ BOUNDS = TargetBounds(
     3, 1.0, 0.25, (0.1, 0.1), convex=True, row_norm=1.0, constant=0.5, family=Logistic()
 )
 BUDGET = Budget(1.0, 1e-6)
-KINDS = [kind for kind in samplers_by_name().values() if kind is not NoiseAware]
+KINDS = [kind for kind in samplers_by_name().values() if issubclass(kind, TemperedSampler)]
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 3))
 y = (X[:, 0] > 0).astype(int)
@@ -74,14 +75,15 @@ def test_a_grid_searches_over_steps():
 
 def test_mixtures_and_networks_pass_them_on():
     network = DPBayesianMLPClassifier((4,), n_draws=5).set_params(sampler__n_steps=30)
-    mixture = DPGaussianMixturePosterior(2, sampler="sgld", n_draws=5)
-    mixture.set_params(sampler__n_steps=30, sampler__temperature=9.0)
     assert network.privacy_plan(1000, 3).n_steps == 30
-    plan = mixture.privacy_plan(1000, 3)
-    assert (plan.n_steps, plan.temperature) == (30, 9.0)
+    mixture = DPGaussianMixturePosterior(2, epsilon=np.inf, sampler="gibbs", n_draws=5)
+    plan = mixture.set_params(sampler__n_steps=30, sampler__burn_in=0.5).privacy_plan(1000, 3)
+    assert (plan.n_steps, plan.n_burn_in) == (30, 15)
 
 
 def test_a_temperature_of_one_asks_for_no_chain():
+    mixture = DPGaussianMixturePosterior(2).set_params(sampler__temperature=1)
+    assert mixture.privacy_plan(1000, 3).name == "noise_aware"
     clf = DPBayesianLogisticRegression().set_params(sampler__temperature=1)
     assert clf.privacy_plan(10_000, 5).name == "noise_aware"
     assert clf.set_params(sampler__temperature=2).privacy_plan(10_000, 5).name == "sgfs"
