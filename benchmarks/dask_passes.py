@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.samplers import SGHMC
 
 N_FEATURES, N_STEPS = 50, 200
 
@@ -63,7 +64,7 @@ def overhead(client, n_parts):
     X, y = small_table(1_000 * n_parts, n_parts)
     here = X.compute(), y.compute()
     clf = DPBayesianLogisticRegression(
-        sampler="sghmc", n_steps=N_STEPS, n_draws=10, classes=[False, True], random_state=0
+        sampler=SGHMC(n_steps=N_STEPS), n_draws=10, classes=[False, True], random_state=0
     )
     clf.fit(X, y, client=client), clf.fit(*here)  # Compiled.
     there = min(timed(lambda: clf.fit(X, y, client=client)) for _ in range(3))

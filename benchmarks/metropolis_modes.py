@@ -52,13 +52,14 @@ def make_plan(sampler, epsilon, temperature):
     if sampler != "sgld":
         return two_modes.make_plan(epsilon, type(resolve_sampler(sampler)), temperature)
     budget = Budget(epsilon, DELTA)
-    fixed = {"temperature": temperature, "n_draws": two_modes.N_DRAWS}
-    plan = SGLD().plan(BOUNDS, N, budget, **fixed)
+    chain = SGLD(temperature=temperature)
+    plan = chain.plan(BOUNDS, N, budget, n_draws=two_modes.N_DRAWS)
     if plan.epsilon > 0.99 * epsilon:
         return plan
     affordable = plan.n_steps * (gaussian_mu(epsilon, DELTA) / plan.cost.mu) ** 2
     n_steps = int(min(two_modes.MOST_STEPS, affordable))
-    return SGLD(step_size=plan.step_size).plan(BOUNDS, N, budget, n_steps=n_steps, **fixed)
+    chain.set_params(step_size=plan.step_size, n_steps=n_steps)
+    return chain.plan(BOUNDS, N, budget, n_draws=two_modes.N_DRAWS)
 
 
 def judge(target, plan, posterior, n_seeds):
@@ -74,9 +75,9 @@ def judge(target, plan, posterior, n_seeds):
 
 def warm_up(target, samplers):
     """Compile what is timed afterwards."""
-    fixed = {"temperature": two_modes.TEMPERATURE, "n_steps": 20, "n_draws": 2}
     for sampler in map(resolve_sampler, samplers):
-        carry_out(target, sampler.plan(BOUNDS, N, Budget(1.0, DELTA), **fixed), 0, 0)
+        sampler.set_params(temperature=two_modes.TEMPERATURE, n_steps=20)
+        carry_out(target, sampler.plan(BOUNDS, N, Budget(1.0, DELTA), n_draws=2), 0, 0)
 
 
 def exact_divergence(posterior, n_repeats=20):
@@ -165,14 +166,8 @@ def published_plan(sampler):
     """Plan so many steps as were published."""
     # A budget that such steps stay within; what they cost is then computed exactly.
     ample = 1.05 * max(cost.epsilon(DELTA) for cost in published_costs())
-    return sampler.plan(
-        BOUNDS,
-        N,
-        Budget(ample, DELTA),
-        temperature=PUBLISHED_TEMPERATURE,
-        n_steps=PUBLISHED_STEPS,
-        n_draws=two_modes.N_DRAWS,
-    )
+    sampler.set_params(temperature=PUBLISHED_TEMPERATURE, n_steps=PUBLISHED_STEPS)
+    return sampler.plan(BOUNDS, N, Budget(ample, DELTA), n_draws=two_modes.N_DRAWS)
 
 
 def compare_published(target, n_seeds):

@@ -19,6 +19,7 @@ import warnings
 
 import numpy as np
 from scipy.special import expit
+from sklearn.base import clone
 from speed import show_ratio, show_times, take_turns
 
 from skdpbayes.privacy import Budget
@@ -84,10 +85,10 @@ def compare_steps(n_rounds, n_steps):
     """Time steps of one distance by three kernels, in turns."""
     X, y = make_table(KERNEL_TABLE)
     target = make_target(X, y)
-    plan = DPFastMH().plan(BOUNDS, len(X), BUDGET, n_steps=n_steps)
+    plan = DPFastMH(n_steps=n_steps).plan(BOUNDS, len(X), BUDGET)
     steps = {"batch": n_steps, "table": n_steps // 20, "numpy": n_steps // 20}
-    fixed = {"temperature": plan.temperature, "n_steps": steps["table"], "n_draws": 10}
-    whole = DPMH(step_size=plan.step_size).plan(BOUNDS, len(X), BUDGET, **fixed)
+    same = DPMH(temperature=plan.temperature, n_steps=steps["table"], step_size=plan.step_size)
+    whole = same.plan(BOUNDS, len(X), BUDGET, n_draws=10)
     generator = np.random.default_rng(0)
     contestants = {
         "batch": lambda: sample(target, plan),
@@ -133,7 +134,8 @@ def warm_up():
     """Compile what is timed afterwards."""
     target = make_target(*make_table(1000))
     for sampler in SAMPLERS:
-        carry_out(target, sampler.plan(BOUNDS, 1000, BUDGET, n_steps=50), 0, 0)
+        short = clone(sampler).set_params(n_steps=50)
+        carry_out(target, short.plan(BOUNDS, 1000, BUDGET), 0, 0)
 
 
 _HEADS = (

@@ -113,11 +113,12 @@ def fit(data, sampler, epsilon, relation, seed, n_steps):
         sampler=sampler,
         data_norm=1.0,
         classes=np.arange(N_CLASSES),
-        n_steps="auto" if n_steps is None else n_steps,
         neighboring_relation=relation,
         public_size=N_TRAIN if relation == "add_or_remove_one" else None,
         random_state=seed,
     )
+    if n_steps is not None:
+        model.set_params(sampler__n_steps=n_steps)
     start = time.perf_counter()
     model.fit(*data[:2])
     return model, time.perf_counter() - start

@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 from network_data import load_digits
 from numba import get_num_threads
+from sklearn.base import clone
 from speed import SETTLE_SECONDS
 
 from skdpbayes.neural_network import DPBayesianMLPClassifier
@@ -55,10 +56,9 @@ def planned(sampler, n_steps):
         (N_HIDDEN,),
         epsilon=EPSILON,
         delta=DELTA,
-        sampler=sampler,
+        sampler=clone(sampler).set_params(n_steps=n_steps),
         clip_norm=CLIP_NORM,
         calibration=0.0,
-        n_steps=n_steps,
         n_draws=min(n_steps // 4, 100),
         neighboring_relation="add_or_remove_one",
         public_size=N_ROWS,

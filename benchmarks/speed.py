@@ -179,8 +179,8 @@ def compare_steps(n_rounds, n_steps):
     """Time minibatch SGLD from start to end, compiled beforehand."""
     X, y = make_table(*SMALL_TABLE)
     target, bounds = make_target(X, y)
-    sampler = SGLD(batch_size=BATCH_SIZE)
-    plan = sampler.plan(bounds, len(X), Budget(1.0, 1e-6), n_steps=n_steps)
+    sampler = SGLD(batch_size=BATCH_SIZE, n_steps=n_steps)
+    plan = sampler.plan(bounds, len(X), Budget(1.0, 1e-6))
     single, _ = make_target(X.astype(np.float32), y)
     contestants = {
         "skdpbayes, float64, Poisson batches": lambda: sample(target, plan),
@@ -286,11 +286,12 @@ _FIRST_FIT = f"""
 import time
 import numpy as np
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.samplers import Auto
 generator = np.random.default_rng(0)
 X = generator.standard_normal({SMALL_TABLE})
 y = generator.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
 start = time.perf_counter()
-DPBayesianLogisticRegression(n_steps=200).fit(X, y)
+DPBayesianLogisticRegression(sampler=Auto(n_steps=200)).fit(X, y)
 print(time.perf_counter() - start)
 """
 

@@ -164,12 +164,12 @@ def symmetric_kl(draws, posterior):
 
 def make_plan(epsilon, kind=DPFastMH, temperature=TEMPERATURE):
     """Plan as many steps as the budget affords, or `MOST_STEPS`; their size follows the plan's own rule."""
-    sampler, budget = kind(n_effective=N_EFFECTIVE), Budget(epsilon, DELTA)
-    fixed = {"temperature": temperature, "n_draws": N_DRAWS}
-    plan = sampler.plan(BOUNDS, N_RECORDS, budget, **fixed)
+    sampler, budget = kind(temperature=temperature, n_effective=N_EFFECTIVE), Budget(epsilon, DELTA)
+    plan = sampler.plan(BOUNDS, N_RECORDS, budget, n_draws=N_DRAWS)
     if plan.n_steps <= MOST_STEPS:
         return plan
-    return sampler.plan(BOUNDS, N_RECORDS, budget, n_steps=MOST_STEPS, **fixed)
+    sampler.set_params(n_steps=MOST_STEPS)
+    return sampler.plan(BOUNDS, N_RECORDS, budget, n_draws=N_DRAWS)
 
 
 def plot(draws, posterior, title, path):

@@ -45,11 +45,11 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. "auto"
         uses "noise_aware", the posterior given the released statistics, for up to 200 coefficients (of all
-        classes but one). With more coefficients, without privacy, or if ``temperature`` or ``n_steps`` is
-        given, it uses "sgfs" if the public sizes suggest that this is better, and "sghmc" otherwise. Other
-        names are "sgld", "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random
-        walks "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option,
-        even if the sampler is given by name.
+        classes but one). With more coefficients, without privacy, or if an option of a chain is set, it
+        uses "sgfs" if the public sizes suggest that this is better, and "sghmc" otherwise. Other names are
+        "sgld", "sgnht", "ops" (one posterior sample), "bbb" (Bayes by backprop), and the random walks
+        "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian". ``sampler__name`` sets an option, such as
+        ``sampler__temperature`` or ``sampler__n_steps`` of a chain, even if the sampler is given by name.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number between 1e-60 and 1e60. None is ``sqrt(n_features)``,
         which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
@@ -75,13 +75,6 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
     max_sample_weight : float, default=1.0
         Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
         it.
-    temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" is 1 with
-        "noise_aware". For a chain it is the lowest temperature, at least 1, that the budget affords. For
-        "bbb" it is the lowest at which the draws spread at least as much as noise moves their mean.
-    n_steps : int or "auto", default="auto"
-        Number of updates; their total if only last iterates are released. The updates that draw the start
-        of a path are not included.
     n_draws : int or "auto", default="auto"
         Number of draws to keep. "auto" is 400 with "noise_aware", 100 for a private chain, one or two
         thousand without privacy, and 1 if only last iterates are released, where ``n_draws=K`` costs
@@ -121,7 +114,8 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
     plan_ : Plan
         What the fit did; printing it gives a readable summary.
     temperature_ : float
-        Temperature of the draws.
+        Temperature of the draws: they follow the posterior with the likelihood to the power of its inverse.
+        With "noise_aware" it is 1.
     released_ : Bunch
         What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
         over clipped rows extended by a constant (half of ``data_norm`` without an intercept),
@@ -202,8 +196,6 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
         classes: ArrayLike | None = None,
         class_weight: dict[Any, float] | None = None,
         max_sample_weight: float = 1.0,
-        temperature: float | Literal["auto"] = "auto",
-        n_steps: int | Literal["auto"] = "auto",
         n_draws: int | Literal["auto"] = "auto",
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
@@ -222,8 +214,6 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
         self.classes = classes
         self.class_weight = class_weight
         self.max_sample_weight = max_sample_weight
-        self.temperature = temperature
-        self.n_steps = n_steps
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size

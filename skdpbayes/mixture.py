@@ -83,15 +83,10 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         "noise_aware" draws from the posterior given noisy statistics of the components and accounts for the
         noise: its intervals cover at their stated level, and it makes any number of draws. It releases up to
         3,000 statistics. "gibbs" (`Gibbs`) draws from the posterior of the rows and needs ``epsilon=inf``.
-        "auto" is the one or the other. ``sampler__name`` sets an option, even if the sampler is given by
-        name.
-    temperature : float or "auto", default="auto"
-        1, as both samplers draw from the posterior itself.
+        "auto" is the one or the other. ``sampler__name`` sets an option, such as ``sampler__n_steps`` of
+        "gibbs", even if the sampler is given by name.
     n_draws : int or "auto", default="auto"
         Number of draws to keep; "auto" is 100.
-    n_steps : int or "auto", default="auto"
-        Number of sweeps of "gibbs"; the passes that look for its start are not included. "noise_aware" takes
-        "auto" only.
     max_components : int, default=10
         Largest number of components that "auto" may choose: a public number.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -221,9 +216,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         degrees_of_freedom_prior: float | None = None,
         covariance_prior: float | None = None,
         sampler: str | Sampler = "auto",
-        temperature: float | Literal["auto"] = "auto",
         n_draws: int | Literal["auto"] = "auto",
-        n_steps: int | Literal["auto"] = "auto",
         max_components: int = 10,
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
@@ -241,9 +234,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         self.degrees_of_freedom_prior = degrees_of_freedom_prior
         self.covariance_prior = covariance_prior
         self.sampler = sampler
-        self.temperature = temperature
         self.n_draws = n_draws
-        self.n_steps = n_steps
         self.max_components = max_components
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size

@@ -61,7 +61,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         The algorithm: an object of `skdpbayes.samplers`, or your own, or a name for the defaults: "sgld"
         (`SGLD`), "sghmc" (`SGHMC`, underdamped), "sgnht" (`SGNHT`, with a thermostat), or "bbb"
         (`BayesByBackprop`, which fits a Gaussian with independent coordinates to the posterior).
-        ``sampler__name`` sets an option, even if the sampler is given by name.
+        ``sampler__name`` sets an option, such as ``sampler__n_steps``, even if the sampler is given by name.
     clip_norm : float, default=1.0
         Norm to which the gradient of every record is clipped. The step size is chosen to suit it.
     data_norm : float, "auto" or None, default=None
@@ -78,12 +78,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         networks are overconfident where labels are uncertain.
     classes : array-like or None, default=None
         All labels that can occur. None uses the labels in ``y``, which are *then assumed to be public*.
-    temperature : float or "auto", default="auto"
-        Draws follow the posterior with the likelihood to the power of ``1 / temperature``. "auto" follows
-        from the noise of the budget and the longest useful step, and is at most 1; a number must be at least
-        1. With "bbb", the weight of the Kullback-Leibler term, 1 by default.
-    n_steps : int or "auto", default="auto"
-        Number of updates; "auto" is 600 for chains.
     n_draws : int or "auto", default="auto"
         Number of draws to keep; "auto" is 100.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -129,7 +123,8 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     plan_ : Plan
         What the fit did; printing it gives a readable summary.
     temperature_ : float
-        Nominal temperature of the draws: that of the added noise. Batches add to it.
+        Nominal temperature of the draws: that of the added noise. Batches add to it. With "bbb", the weight
+        of the Kullback-Leibler term.
     released_ : Bunch
         What was released besides the draws: ``row_norm``, as a fraction of ``data_norm_``, and
         ``logit_scale``, which the weights of the last layer already include. With "bbb" ``variational_mean``
@@ -216,8 +211,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         prior_scale: float = 1.0,
         calibration: float = 0.03,
         classes: ArrayLike | None = None,
-        temperature: float | Literal["auto"] = "auto",
-        n_steps: int | Literal["auto"] = "auto",
         n_draws: int | Literal["auto"] = "auto",
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
@@ -235,8 +228,6 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self.prior_scale = prior_scale
         self.calibration = calibration
         self.classes = classes
-        self.temperature = temperature
-        self.n_steps = n_steps
         self.n_draws = n_draws
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size

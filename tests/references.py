@@ -3,15 +3,18 @@
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from skdpbayes.targets import add_gradient, implements, n_examples, record
 
 
-def planned(kind, bounds, n_samples, budget, **options):
-    """Plan by a class of samplers: its own options, and the numbers that are every plan's."""
-    names = "temperature", "n_steps", "n_draws"
-    fixed = {name: options.pop(name) for name in names if name in options}
-    return kind(**options).plan(bounds, n_samples, budget, **fixed)
+def planned(sampler, bounds, n_samples, budget, *, n_draws=None, **options):
+    """Plan by a sampler or a class of them, with options of its own; no number is one left to the plan."""
+    sampler = sampler() if isinstance(sampler, type) else clone(sampler)
+    for name in ("temperature", "n_steps"):
+        if name in options and options[name] is None:
+            options[name] = "auto"
+    return sampler.set_params(**options).plan(bounds, n_samples, budget, n_draws=n_draws)
 
 
 class Tilt(NamedTuple):
@@ -93,4 +96,7 @@ def configured(estimator, **options):
     """Set an estimator's parameters, and those of its sampler by their own names."""
     own = estimator.get_params(deep=False)
     names = {name: name if name in own else f"sampler__{name}" for name in options}
-    return estimator.set_params(**{names[name]: value for name, value in options.items()})
+    # Of a copy: samplers of a table of cases serve several.
+    return estimator.set_params(
+        **{names[name]: clone(value, safe=False) for name, value in options.items()}
+    )

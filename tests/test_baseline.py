@@ -58,8 +58,6 @@ SAMPLERS = {
     "penalty": PenaltyMH,
     "dp_fast_mh_gaussian": DPFastMHGaussian,
 }
-# Options of all samplers, which estimators keep.
-COMMON = {"temperature", "n_steps", "n_draws"}
 # Fixed steps and starts are for one of those between which "auto" chose.
 NOT_CHOSEN = {"step_size", "step_decay", "init", "init_share"}
 RENAMED = {"sampler": "name"}
@@ -74,7 +72,7 @@ PLANNED = {"epsilon", "temperature", "step_size", "n_steps"}
 
 def new_sampler(name, options):
     """Return the sampler that a name and flat options meant."""
-    own = {option: value for option, value in options.items() if option not in COMMON}
+    own = {option: value for option, value in options.items() if option != "n_draws"}
     if own.get("release") == "last":
         name = "sgld"
     elif name == "auto" and own.keys() & NOT_CHOSEN:
@@ -100,12 +98,8 @@ def new_estimator(case):
         neighboring_relation=case.get("relation", "replace_one"),
         public_size=case.get("public_size"),
         random_state=case.get("random_state"),
-        **common(case),
+        n_draws=case["options"].get("n_draws", "auto"),
     )
-
-
-def common(case):
-    return {name: value for name, value in case["options"].items() if name in COMMON}
 
 
 def sizes_of(case):
@@ -122,7 +116,7 @@ def new_plan(case):
         TargetBounds(**bounds),
         case["n_samples"],
         Budget(float(case["epsilon"]), case["delta"], relation),
-        **common(case),
+        n_draws=case["options"].get("n_draws"),
     )
 
 

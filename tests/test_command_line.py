@@ -15,6 +15,7 @@ from skdpbayes.__main__ import main as run
 from skdpbayes.ledger import main
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, privacy_report
 from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.samplers import SGLD
 
 
 @pytest.fixture
@@ -123,12 +124,12 @@ def test_a_plan_is_the_estimators(capsys):
             "--sampler",
             "sgld",
             "--set",
-            "n_steps=50",
+            "sampler__n_steps=50",
             "--json",
         ]
     )
     report = json.loads(capsys.readouterr().out)
-    clf = DPBayesianLogisticRegression(sampler="sgld", n_steps=50)
+    clf = DPBayesianLogisticRegression(sampler=SGLD(n_steps=50))
     assert report == json.loads(json.dumps(privacy_report(clf.privacy_plan(3000, 4))))
 
 

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from references import configured
 from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
@@ -34,7 +35,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
     row_scales,
 )
-from skdpbayes.samplers import SGLD
+from skdpbayes.samplers import SGHMC, SGLD
 from skdpbayes.targets.linear.target import linear_prior_precision, make_linear
 
 N = 90
@@ -100,15 +101,17 @@ def outcome(act):
 
 
 def logistic(**options):
-    return DPBayesianLogisticRegression(random_state=0, epsilon=5.0, **options)
+    return configured(DPBayesianLogisticRegression(random_state=0, epsilon=5.0), **options)
 
 
 def network(**options):
-    return DPBayesianMLPClassifier((3,), n_steps=8, n_draws=3, random_state=0, **options)
+    return DPBayesianMLPClassifier(
+        (3,), sampler=SGHMC(n_steps=8), n_draws=3, random_state=0, **options
+    )
 
 
 def mixture(**options):
-    return DPGaussianMixturePosterior(random_state=0, epsilon=5.0, **options)
+    return configured(DPGaussianMixturePosterior(random_state=0, epsilon=5.0), **options)
 
 
 CHAIN = {"n_steps": 20, "n_draws": 4}
@@ -138,7 +141,7 @@ ESTIMATORS = {
         epsilon=50.0
     ),
     "mixture, number of components": lambda: mixture(n_components="auto", max_components=3),
-    "mixture, not private": lambda: mixture(**CHAIN).set_params(epsilon=np.inf),
+    "mixture, not private": lambda: mixture(sampler="gibbs", **CHAIN).set_params(epsilon=np.inf),
     "RowNormClipper": lambda: RowNormClipper(),
     "BoundedScaler": lambda: BoundedScaler(-3.0, 5.0),
     "BoundedScaler, sparse": lambda: BoundedScaler(-3.0, 3.0),

@@ -24,6 +24,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers import SGHMC
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 2))
@@ -43,7 +44,9 @@ def search():
 
 ESTIMATORS = {
     "logistic": logistic,
-    "network": lambda: DPBayesianMLPClassifier((2,), n_steps=3, n_draws=1, random_state=0),
+    "network": lambda: DPBayesianMLPClassifier(
+        (2,), sampler=SGHMC(n_steps=3), n_draws=1, random_state=0
+    ),
     "mixture": lambda: DPGaussianMixturePosterior(n_draws=5, random_state=0),
     "BoundedScaler": lambda: BoundedScaler(-1.0, 1.0),
     "RowNormClipper": RowNormClipper,

@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from references import configured
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
@@ -33,7 +34,7 @@ def close_figures():
 
 
 def make(**options):
-    return DPBayesianLogisticRegression(**{"random_state": 0, **options})
+    return configured(DPBayesianLogisticRegression(random_state=0), **options)
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers import SGHMC, SGLD
 
 N = 300
 X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
@@ -105,7 +106,7 @@ ERRORS = {
         "takes sizes and no data",
     ),
     "too many draws of a path": (
-        lambda: Logistic(sampler="sgld", n_draws=10**6, n_steps=100).fit(X, Y),
+        lambda: Logistic(sampler=SGLD(n_steps=100), n_draws=10**6).fit(X, Y),
         "n_draws.*n_steps",
     ),
     "weights, network": (
@@ -130,7 +131,9 @@ def test_an_error_names_the_remedy_and_nothing_was_spent(do, remedy):
     assert ledger.spent_epsilon == 0
 
 
-@pytest.mark.parametrize("one", [Network((4,), n_steps=3, n_draws=1), mixture()], ids=repr)
+@pytest.mark.parametrize(
+    "one", [Network((4,), sampler=SGHMC(n_steps=3), n_draws=1), mixture()], ids=repr
+)
 def test_no_weights_are_none(one):
     """Also to scikit-learn, which asks before it passes weights, and passes None."""
     with warnings.catch_warnings():

@@ -23,7 +23,7 @@ QUICK = {"n_steps": 20, "n_draws": 5, "random_state": 0}
 def fit(table=None, labels=None, hidden=(8,), **options):
     X, y = MOONS
     table, labels = X if table is None else table, y if labels is None else labels
-    return configured(DPBayesianMLPClassifier(hidden, **QUICK), **options).fit(table, labels)
+    return configured(DPBayesianMLPClassifier(hidden), **{**QUICK, **options}).fit(table, labels)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
@@ -39,8 +39,8 @@ def test_a_curved_boundary_is_found(sampler, activation):
         sampler=sampler,
         data_norm=2.0,
         random_state=0,
-        **options,
-    ).fit(X, y)
+    )
+    configured(clf, **options).fit(X, y)
     assert clf.spent_epsilon_ <= 8.0
     assert clf.score(X, y) > straight + 0.02
     assert clf.posterior_samples_.shape == (100, clf.plan_.bounds.n_parameters)
@@ -157,7 +157,7 @@ def test_bayes_by_backprop_gives_any_number_of_draws():
 def test_a_fit_leaves_nothing_of_the_one_before():
     clf = fit(sampler="bbb")
     table = MOONS[0][:10]
-    clf.set_params(sampler="sghmc").fit(*MOONS)
+    clf.set_params(sampler="sghmc", sampler__n_steps=20).fit(*MOONS)
     assert set(clf.released_) == {"row_norm", "logit_scale"}
     before = clf.predict_proba(table)
     clf.set_params(activation="relu")
@@ -166,7 +166,9 @@ def test_a_fit_leaves_nothing_of_the_one_before():
 
 def test_it_lives_in_pipelines_and_grids():
     X, y = MOONS
-    pipe = make_pipeline(BoundedScaler(-3.0, 3.0), DPBayesianMLPClassifier((4,), **QUICK))
+    pipe = make_pipeline(
+        BoundedScaler(-3.0, 3.0), configured(DPBayesianMLPClassifier((4,)), **QUICK)
+    )
     search = GridSearchCV(pipe, {"dpbayesianmlpclassifier__epsilon": [1.0, 5.0]}, cv=2)
     search.fit(X[:500], y[:500])
     assert search.best_estimator_[-1].spent_epsilon_ <= 5.0

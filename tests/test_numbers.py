@@ -88,13 +88,13 @@ def test_a_network_at_a_vast_epsilon_needs_no_terabytes():
 
 NUMBERS = {
     Logistic: (
-        "delta data_norm prior_scale intercept_prior_scale intercept_scaling max_sample_weight temperature "
-        "n_steps n_draws public_size max_rows_per_group random_state"
+        "delta data_norm prior_scale intercept_prior_scale intercept_scaling max_sample_weight "
+        "n_draws public_size max_rows_per_group random_state"
     ),
-    Network: "delta clip_norm data_norm prior_scale calibration temperature n_steps n_draws random_state",
+    Network: "delta clip_norm data_norm prior_scale calibration n_draws random_state",
     Mixture: (
         "n_components delta data_norm weight_concentration_prior mean_prior_scale covariance_prior "
-        "degrees_of_freedom_prior temperature n_draws n_steps max_components random_state"
+        "degrees_of_freedom_prior n_draws max_components random_state"
     ),
     DPQuantileScaler: "delta public_size random_state",
 }

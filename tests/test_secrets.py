@@ -27,6 +27,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
     row_scales,
 )
+from skdpbayes.samplers import SGHMC
 from skdpbayes.targets.linear.target import make_linear
 
 N = 40
@@ -103,7 +104,9 @@ ESTIMATORS = {
     "logistic": lambda: logistic(),
     "logistic, persons": lambda: logistic(classes=[0, 1], max_rows_per_group=1),
     "logistic, text": lambda: logistic(classes=["a", "b"]),
-    "network": lambda: DPBayesianMLPClassifier((2,), n_steps=3, n_draws=1, random_state=0),
+    "network": lambda: DPBayesianMLPClassifier(
+        (2,), sampler=SGHMC(n_steps=3), n_draws=1, random_state=0
+    ),
     "mixture": lambda: DPGaussianMixturePosterior(1, n_draws=2, random_state=0),
     "RowNormClipper": lambda: RowNormClipper(),
     "RowNormClipper, short": lambda: RowNormClipper(1e-40),

@@ -53,11 +53,11 @@ def shown(function, *args):
 
 
 def logistic():
-    return DPBayesianLogisticRegression(sampler="sgfs", n_steps=40, n_draws=5, random_state=0)
+    return DPBayesianLogisticRegression(sampler=SGFS(n_steps=40), n_draws=5, random_state=0)
 
 
 def network():
-    return DPBayesianMLPClassifier((3,), n_steps=10, n_draws=5, random_state=0)
+    return DPBayesianMLPClassifier((3,), sampler=SGHMC(n_steps=10), n_draws=5, random_state=0)
 
 
 def mixture():

@@ -17,17 +17,17 @@ from skdpbayes.preprocessing import (
     DPQuantileScaler,
     RowNormClipper,
 )
-from skdpbayes.samplers import SGHMC, SGLD, resolve_sampler
+from skdpbayes.samplers import SGHMC, SGLD, Gibbs, resolve_sampler
 
-CHAIN = DPBayesianLogisticRegression(sampler="sghmc", n_steps=50, n_draws=10, random_state=0)
+CHAIN = DPBayesianLogisticRegression(sampler=SGHMC(n_steps=50), n_draws=10, random_state=0)
 ESTIMATORS = [
     DPBayesianLogisticRegression(),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
     DPGaussianMixturePosterior(n_draws=10),
-    DPGaussianMixturePosterior(n_steps=50, n_draws=10, epsilon=np.inf),
-    DPBayesianMLPClassifier((8,), n_steps=20, n_draws=5),
-    DPBayesianMLPClassifier((8,), n_steps=300, n_draws=20, epsilon=np.inf),
+    DPGaussianMixturePosterior(sampler=Gibbs(n_steps=50), n_draws=10, epsilon=np.inf),
+    DPBayesianMLPClassifier((8,), sampler=SGHMC(n_steps=20), n_draws=5),
+    DPBayesianMLPClassifier((8,), sampler=SGHMC(n_steps=300), n_draws=20, epsilon=np.inf),
     BoundedScaler(-1.0, 1.0),
     BoundedScaler(lower=0.0, upper=3.0, feature_range=(0, 1)),
     RowNormClipper(),

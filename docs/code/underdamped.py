@@ -66,35 +66,22 @@ class Underdamped(Sampler):
     def __init__(self, *, relaxations=1.0):
         self.relaxations = relaxations
 
-    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+    def plan(self, bounds, n_samples, budget, *, n_draws=None):
         """Find the lowest temperature at which the budget affords the relaxations."""
         self._validate_params()
         bounds.checked()
         budget.checked().checked_gaussian(f"sampler={self.name!r}")
-        n_draws = n_draws or 100
-        if n_steps is not None and n_steps < 2 * n_draws:
-            raise ValueError(
-                f"n_steps={n_steps} are too few for n_draws={n_draws}: take twice as many."
-            )
 
         def planned(temperature):
-            return self._at(temperature, bounds, n_samples, budget, n_steps, n_draws)
+            return self._at(temperature, bounds, n_samples, budget, n_draws or 100)
 
         def excess(log_temperature):
             return planned(math.exp(log_temperature)).cost.mu / budget.mu - 1.0
 
-        if temperature is None:
-            affordable = excess(0.0) <= 0
-            temperature = 1.0 if affordable else math.exp(smallest_within(excess, tolerance=1e-9))
-        plan = planned(temperature)
-        if not budget.allows(plan.cost):
-            raise ValueError(
-                f"temperature={temperature:g} is too low for epsilon={budget.epsilon:g}: raise one of "
-                "them, or leave temperature='auto'."
-            )
-        return plan
+        affordable = excess(0.0) <= 0
+        return planned(1.0 if affordable else math.exp(smallest_within(excess, tolerance=1e-9)))
 
-    def _at(self, temperature, bounds, n_samples, budget, n_steps, n_draws):
+    def _at(self, temperature, bounds, n_samples, budget, n_draws):
         """Return the plan at a temperature, whatever it costs.
 
         A direction of curvature ``tau lambda`` takes a time of ``1 / sqrt(tau lambda)`` to relax, at the
@@ -104,8 +91,7 @@ class Underdamped(Sampler):
         weakest, strongest = bounds.prior_precision
         slowest = math.sqrt(temperature * weakest)
         longest = 0.5 / math.sqrt(n_samples * bounds.smoothness + temperature * strongest)
-        if n_steps is None:
-            n_steps = max(math.ceil(self.relaxations / (slowest * longest)), 2 * n_draws)
+        n_steps = max(math.ceil(self.relaxations / (slowest * longest)), 2 * n_draws)
         friction = 2.0 * slowest
         step = min(longest, self.relaxations / (slowest * n_steps))
         noise = math.sqrt(2.0 * friction * temperature * step)

@@ -9,6 +9,7 @@ import time
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 
 from ..samplers import cache_folder
 from ..samplers._registry import samplers_by_name
@@ -16,6 +17,7 @@ from ..samplers.auto import CHAINS, Auto
 from ._estimators import ESTIMATORS
 
 _SHAPE = (6000, 60)
+_N_STEPS = 20
 
 
 def _usual():
@@ -23,10 +25,10 @@ def _usual():
     # A posterior given statistics, the default for few coefficients, compiles nothing.
     for kind in CHAINS:
         for n_classes in (2, 3):
-            yield "logistic", n_classes, {"sampler": kind.name}
+            yield "logistic", n_classes, {"sampler": kind(n_steps=_N_STEPS)}
     for kind in ("diag", "full"):
-        yield "mixture", 0, {"covariance_type": kind, "n_steps": "auto"}
-    yield "network", 2, {"hidden_layer_sizes": (8,)}
+        yield "mixture", 0, {"covariance_type": kind}
+    yield "network", 2, {"hidden_layer_sizes": (8,), "sampler__n_steps": _N_STEPS}
 
 
 def _others():
@@ -37,15 +39,16 @@ def _others():
         if kind is not Auto and kind.mechanism != "statistics"
     ]
     for kind in compiled:
+        short = kind(n_steps=_N_STEPS)
         if kind not in CHAINS and "linear" in kind.targets:
             for n_classes in (2, 3):
-                yield "logistic", n_classes, {"sampler": kind.name}
+                yield "logistic", n_classes, {"sampler": short}
         if "network" in kind.targets:
-            yield "logistic", 2, {"sampler": kind().set_params(batch_size=100)}
-            yield "network", 2, {"sampler": kind.name}
+            yield "logistic", 2, {"sampler": clone(short).set_params(batch_size=100)}
+            yield "network", 2, {"sampler": short}
         if "mixture" in kind.targets:
             for shape in ("diag", "full"):
-                kinds = {"sampler": kind.name, "covariance_type": shape}
+                kinds = {"sampler": short, "covariance_type": shape}
                 yield "mixture", 0, {"epsilon": math.inf, **kinds}
 
 
@@ -62,7 +65,7 @@ def warm_up(names, everything):
         # Public: labels that are made up.
         y = generator.integers(n_classes, size=len(X)) if n_classes else None
         started = time.perf_counter()
-        ESTIMATORS[name](**{"n_steps": 20, **parameters}, n_draws=5).fit(table, y)
+        ESTIMATORS[name](n_draws=5).set_params(**parameters).fit(table, y)
         shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         classes = f", {n_classes} classes" if n_classes > 2 else ""
         print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)

@@ -63,11 +63,12 @@ def shortness(draws, plan):
     if size >= wanted:
         return ()
     longer = math.ceil(plan.n_steps * wanted / size)
-    whitened = getattr(plan.sampler, "is_whitened", False)
+    kind, whitened = type(plan.sampler).__name__, getattr(plan.sampler, "is_whitened", False)
     other = "" if whitened else ", or use sampler='auto', which needs fewer steps"
     return (
         f"in the coordinate that mixes slowest, the {n_draws} draws are worth about {size:.0f} independent "
-        f"ones, fewer than {wanted}: set n_steps={longer:,} or more instead of {plan.n_steps:,}{other}.",
+        f"ones, fewer than {wanted}: take sampler={kind}(n_steps={longer}) or more steps instead of "
+        f"{plan.n_steps:,}{other}.",
     )
 
 

@@ -28,7 +28,7 @@ from ..privacy.persons import plan_for_persons
 from ..privacy.release import keep_spent
 from ..privacy.vouchers import VoucherHolder
 from ..samplers import Plan, resolve_sampler
-from ..samplers._protocol import AUTO, carry_out
+from ..samplers._protocol import AUTO, carry_out, given
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
 from .norm import plan_with_norm
@@ -38,8 +38,6 @@ POSTERIOR_CONSTRAINTS = {
     "delta": [None, Interval(Real, 0, 1, closed="left")],
     "sampler": [str, HasMethods(["plan", "check", "run"])],
     "data_norm": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "temperature": [AUTO, Interval(Real, 1, None, closed="left")],
-    "n_steps": [AUTO, Interval(Integral, 1, None, closed="left")],
     "n_draws": [AUTO, Interval(Integral, 1, None, closed="left")],
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "public_size": [None, Interval(Integral, 1, None, closed="left")],
@@ -47,10 +45,6 @@ POSTERIOR_CONSTRAINTS = {
     "random_state": RANDOM_STATE,
     "verbose": ["verbose"],
 }
-
-
-def _given(value, kind):
-    return None if isinstance(value, str) else kind(value)
 
 
 class PrivatePosteriorMixin(VoucherHolder):
@@ -130,14 +124,7 @@ class PrivatePosteriorMixin(VoucherHolder):
 
     def _plan_of_budget(self, bounds, n_samples):
         """Return a function that maps a budget for rows to the sampler's plan."""
-        return partial(
-            self._sampler().plan,
-            bounds,
-            n_samples,
-            temperature=_given(self.temperature, float),
-            n_steps=_given(self.n_steps, int),
-            n_draws=_given(self.n_draws, int),
-        )
+        return partial(self._sampler().plan, bounds, n_samples, n_draws=given(self.n_draws, int))
 
     def _rehearse(self, X, y=None, planned=True, **params):
         """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.

@@ -156,8 +156,8 @@ class Plan(PlannedRelease):
         hours = self.estimated_seconds / 3600.0
         if hours < 1:
             return ()
-        remedy = "lower n_steps" if "n_steps" in self.fixed else "fix n_steps to fewer"
-        return (f"it may take {hours:.2g} hours: {remedy}, or take another sampler.",)
+        remedy = "lower n_steps, if the sampler has them, or take another sampler"
+        return (f"it may take {hours:.2g} hours: {remedy}.",)
 
     @property
     def record_gradients(self) -> float:

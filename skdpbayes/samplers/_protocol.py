@@ -30,8 +30,8 @@ from ..random import private_generator
 from ._machinery.execution import compiler_announced
 from ._machinery.shards import raise_failure
 from ._made_for import check_made_for
-from ._plan import Plan
-from ._public_numbers import check_public
+from ._plan import LARGEST_TEMPERATURE, Plan
+from ._public_numbers import LARGEST_NUMBER, check_public
 from ._registry import names_where
 from ._resources import check_plan
 
@@ -40,6 +40,8 @@ AUTO = StrOptions({"auto"})
 BATCH_SIZE = 4096
 # Constraints of options that several samplers have, by scikit-learn's validation.
 CONSTRAINTS = {
+    "temperature": [AUTO, Interval(Real, 1, LARGEST_TEMPERATURE, closed="both")],
+    "n_steps": [AUTO, Interval(Integral, 1, LARGEST_NUMBER, closed="both")],
     "batch_size": [AUTO, None, Interval(Integral, 1, None, closed="left")],
     "step_size": [AUTO, Interval(Real, 0, None, closed="neither")],
     "step_decay": [Interval(Real, 0, 1, closed="left")],
@@ -125,8 +127,6 @@ class Sampler(BaseEstimator):
         n_samples: int,
         budget: Any,
         *,
-        temperature: float | None = None,
-        n_steps: int | None = None,
         n_draws: int | None = None,
     ) -> Plan:
         """Plan a run that keeps to a budget, from public numbers alone.
@@ -139,10 +139,8 @@ class Sampler(BaseEstimator):
             Public size of the table.
         budget : Budget
             Ceiling on the cost.
-        temperature : float or None, default=None
-            At least 1; None leaves it to the sampler.
-        n_steps, n_draws : int or None, default=None
-            Number of updates, and of draws to keep; None leaves it to the sampler.
+        n_draws : int or None, default=None
+            Number of draws to keep; None leaves it to the sampler.
 
         Returns
         -------
@@ -154,7 +152,7 @@ class Sampler(BaseEstimator):
             If an option is out of range, or if the options cannot all hold.
         """
         self._validate_params()
-        check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
+        check_public(bounds, n_samples, budget, n_draws)
         if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
             raise ValueError(
                 f"sampler={self.name!r}, with these options, does not support sample weights or class "
@@ -164,9 +162,9 @@ class Sampler(BaseEstimator):
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())
         kind: Any = type(self)
-        return _planned(kind, options, bounds, n_samples, budget, temperature, n_steps, n_draws)
+        return _planned(kind, options, bounds, n_samples, budget, n_draws)
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         """Do what `plan` does, the numbers being in range; the results are cached."""
         raise NotImplementedError(f"{type(self).__name__} makes no plans: implement plan.")
 
@@ -232,11 +230,23 @@ class Sampler(BaseEstimator):
         return None
 
 
+@options()
+class TemperedSampler(Sampler):
+    """Base class of samplers that take steps, towards a posterior at a temperature."""
+
+    temperature: float | str = "auto"
+    n_steps: int | str = "auto"
+
+    def fixed(self) -> tuple[float | None, int | None]:
+        """Return (temperature, number of steps), None for what is left to the plan."""
+        return given(self.temperature, float), given(self.n_steps, int)
+
+
 @lru_cache(maxsize=512)
-def _planned(sampler_class, options, *args):
+def _planned(sampler_class, options, bounds, n_samples, budget, n_draws):
     # A sampler of its own for the plan: the user's may get other options later.
-    plan = of_plan(sampler_class(**dict(options)))._plan(*args)
-    fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True), **dict(options))
+    plan = of_plan(sampler_class(**dict(options)))._plan(bounds, n_samples, budget, n_draws)
+    fixed = {**dict(options), "n_draws": n_draws}
     return plan.changed(fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
 
 
@@ -255,9 +265,11 @@ def of_plan(sampler):
     return sampler
 
 
-def given(value):
-    """Return an option's value, None for "auto"."""
-    return None if isinstance(value, str) and value == "auto" else value
+def given(value, kind=None):
+    """Return an option's value, as a number of a kind if there is one, and None for "auto"."""
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return None
+    return value if kind is None else kind(value)
 
 
 def resolved_batch_size(batch_size, bounds, n_samples):

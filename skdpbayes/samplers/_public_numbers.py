@@ -6,31 +6,26 @@ records.
 
 import math
 
-from ._plan import LARGEST_TEMPERATURE
 from ._resources import check_draws
 
-_LARGEST_NUMBER = 2**53
+LARGEST_NUMBER = 2**53
 _GRADIENT_BOUNDS = (1e-75, 1e75)
 _DEVIATIONS = (1e-30, 1e15)
 _LARGEST_PRECISION = 1e150
 
 
-def check_public(bounds, n_samples, budget, temperature, n_steps, n_draws):
+def check_public(bounds, n_samples, budget, n_draws):
     """Raise a ValueError that names a number that is out of range whatever the sampler."""
     bounds.checked()
     check_scales(bounds)
     budget.checked()
-    for name, value in (("n_samples", n_samples), ("n_steps", n_steps), ("n_draws", n_draws)):
+    for name, value in (("n_samples", n_samples), ("n_draws", n_draws)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
-        if value is not None and value > _LARGEST_NUMBER:
+        if value is not None and value > LARGEST_NUMBER:
             raise ValueError(f"{name} must be at most 2^53.")
     if n_draws is not None:
         check_draws(n_draws, bounds.n_parameters)
-    if temperature is not None and not 1 <= temperature <= LARGEST_TEMPERATURE:
-        raise ValueError(
-            f"temperature must be at least 1 and at most {LARGEST_TEMPERATURE:g}, got {temperature}."
-        )
 
 
 def check_scales(bounds):

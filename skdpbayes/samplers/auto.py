@@ -20,7 +20,7 @@ Mixtures have the noise-aware posterior, and Gibbs sampling without privacy.
 import math
 from typing import Any
 
-from ._protocol import CONSTRAINTS, Sampler, options
+from ._protocol import CONSTRAINTS, TemperedSampler, options
 from .fisher import SGFS
 from .gibbs import Gibbs
 from .langevin import SGHMC
@@ -39,15 +39,15 @@ _LARGEST_MATRIX = 2000
 
 
 @options()
-class Auto(Sampler):
+class Auto(TemperedSampler):
     """`NoiseAware` for logistic regression, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
 
-    Setting a temperature, a number of steps or any option selects a chain. Mixtures have no chains: they are
-    for `NoiseAware`, or `Gibbs` without privacy.
+    Setting any option selects a chain, except a temperature of 1, which is that of the posterior itself.
+    Mixtures have no such options: they are for `NoiseAware`, or `Gibbs` without privacy.
 
     Parameters
     ----------
-    friction, batch_size, burn_in
+    temperature, n_steps, friction, batch_size, burn_in
         As for `SGHMC`.
 
     Examples
@@ -67,30 +67,34 @@ class Auto(Sampler):
     wants_equal_precisions = False
     takes_weights = True
     _parameter_constraints = {
-        name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
+        name: CONSTRAINTS[name]
+        for name in ("temperature", "n_steps", "friction", "batch_size", "burn_in")
     }
 
     friction: float | str = "auto"
     batch_size: int | str | None = "auto"
     burn_in: float | str = "auto"
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _for_chains(self):
+        """Return the names of options that are set and that only chains have."""
+        own = self.get_params(deep=False).items()
+        return [
+            name for name, value in own if value != "auto" and (name, value) != ("temperature", 1)
+        ]
+
+    def _plan(self, bounds, n_samples, budget, n_draws):
         own = self.get_params(deep=False)
-        chain = (
-            temperature not in (None, 1.0) or n_steps is not None or set(own.values()) != {"auto"}
-        )
-        if not chain and budget.is_private and is_for(bounds):
+        if not self._for_chains() and budget.is_private and is_for(bounds):
             return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
-        fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
-        plain = SGHMC(**own).plan(bounds, n_samples, budget, **fixed)
+        plain = SGHMC(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
         if length > _LARGEST_MATRIX or bounds.row_norm is None or bounds.max_weight is not None:
             return plain
-        plan = SGFS(**own).plan(bounds, n_samples, budget, **fixed)
+        plan = SGFS(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         if not budget.is_private:
             return plan
-        if temperature is None and plain.temperature <= _HARDLY_TEMPERED:
+        if self.temperature == "auto" and plain.temperature <= _HARDLY_TEMPERED:
             return plain
         if plan.nominal_temperatures and plan.nominal_temperatures[0] > plain.temperature:
             return plain
@@ -100,9 +104,9 @@ class Auto(Sampler):
 
     def for_mixture(self, budget: Any) -> Any:
         """Return `NoiseAware`, or `Gibbs` without privacy."""
-        own = {k: v for k, v in self.get_params(deep=False).items() if v != "auto"}
-        if own:
+        if self._for_chains():
             raise ValueError(
-                f"{', '.join(own)}: these are options of chains, which mixtures do not have: leave them out."
+                f"{', '.join(self._for_chains())}: sampler='auto' has no such options for mixtures: leave "
+                "them out, or without privacy set those of sampler='gibbs'."
             )
         return NoiseAware() if budget.is_private else Gibbs()

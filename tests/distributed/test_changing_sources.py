@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from references import configured
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import ChangedRowsError, PrivacyWarning
@@ -75,7 +76,8 @@ def losing_a_worker(monkeypatch, client, at):
 
 
 def logistic(X, client, **options):
-    clf = DPBayesianLogisticRegression(classes=[False, True], random_state=0, **options)
+    clf = DPBayesianLogisticRegression(classes=[False, True], random_state=0)
+    clf = configured(clf, **options)
     return clf.fit(X, X[:, 0] > 0, client=client).posterior_samples_
 
 

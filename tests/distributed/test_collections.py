@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from references import configured
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import PrivacyWarning
@@ -24,7 +25,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import SGLD, Gibbs
+from skdpbayes.samplers import SGLD, Auto, Gibbs
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -81,7 +82,7 @@ SAMPLERS = [
 
 @pytest.mark.parametrize("options", SAMPLERS, ids=str)
 def test_draws_on_parts_are_those_in_memory(table, options):
-    clf = DPBayesianLogisticRegression(random_state=0, **options)
+    clf = configured(DPBayesianLogisticRegression(random_state=0), **options)
     here = clf.fit(*table).posterior_samples_
     there = clf.fit(*in_parts(*table)).posterior_samples_
     np.testing.assert_array_equal(here, there)
@@ -104,7 +105,7 @@ def test_draws_on_parts_are_those_in_memory(table, options):
     ids=str,
 )
 def test_draws_on_a_cluster_are_those_in_memory(table, client, options):
-    clf = DPBayesianLogisticRegression(random_state=0, **options)
+    clf = configured(DPBayesianLogisticRegression(random_state=0), **options)
     here = clf.fit(*table).posterior_samples_
     there = clf.fit(*in_parts(*table), client=client).posterior_samples_
     np.testing.assert_array_equal(here, there)
@@ -124,7 +125,7 @@ def test_three_classes_weights_and_float32(table, client):
 
 
 def test_without_privacy(table):
-    clf = DPBayesianLogisticRegression(epsilon=np.inf, n_steps=200, random_state=0)
+    clf = DPBayesianLogisticRegression(epsilon=np.inf, sampler=Auto(n_steps=200), random_state=0)
     here = clf.fit(*table).posterior_samples_
     # Nothing rounds to a lattice there but the noise of the chain.
     np.testing.assert_allclose(clf.fit(*in_parts(*table)).posterior_samples_, here, rtol=1e-9)

@@ -32,12 +32,12 @@ from skdpbayes.privacy import (
     privacy_report,
 )
 from skdpbayes.privacy.persons import plan_for_persons
-from skdpbayes.samplers import SGLD
+from skdpbayes.samplers import SGHMC, SGLD
 from skdpbayes.targets import TargetBounds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from attacks import audit_path
-from references import Tilt
+from references import Tilt, configured, planned
 
 N, PERSONS = 1500, 400
 
@@ -53,8 +53,8 @@ def table():
 
 
 def logistic(max_rows=3, **options):
-    return DPBayesianLogisticRegression(
-        **{"max_rows_per_group": max_rows, "random_state": 0, **options}
+    return configured(
+        DPBayesianLogisticRegression(max_rows_per_group=max_rows, random_state=0), **options
     )
 
 
@@ -69,7 +69,7 @@ def test_an_attack_on_persons_reaches_the_claim_and_does_not_pass_it(relation):
 
     def make_plan(budget):
         sampler = SGLD(burn_in=0.0, step_size=0.02)
-        return sampler.plan(bounds, len(rows[0]), budget, n_steps=steps, n_draws=steps)
+        return planned(sampler, bounds, len(rows[0]), budget, n_steps=steps, n_draws=steps)
 
     plan = plan_for_persons(make_plan, Budget(2000.0, 1e-5, relation), k)
     assert plan.cost.neighboring_relation == f"{relation}_person"
@@ -102,8 +102,7 @@ def test_an_attack_on_fits_stays_within_the_claim(relation):
             fit = DPBayesianLogisticRegression(
                 20.0,
                 1e-5,
-                sampler="sgld",
-                n_steps=1,
+                sampler=SGLD(n_steps=1),
                 n_draws=1,
                 data_norm=1.0,
                 fit_intercept=False,
@@ -142,7 +141,9 @@ def test_rows_beyond_the_limit_do_not_count(table):
         logistic(1),
         logistic(3, sampler="sghmc", n_steps=50),
         logistic(3, sampler="dp_mh", delta=0.0),
-        DPBayesianMLPClassifier((4,), n_steps=20, n_draws=5, max_rows_per_group=2, random_state=0),
+        DPBayesianMLPClassifier(
+            (4,), sampler=SGHMC(n_steps=20), n_draws=5, max_rows_per_group=2, random_state=0
+        ),
         DPGaussianMixturePosterior(2, epsilon=3.0, max_rows_per_group=2, random_state=0),
     ],
     ids=lambda e: f"{type(e).__name__}-{getattr(e, 'sampler', '')}-{e.max_rows_per_group}",

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from references import configured
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder
 
@@ -34,7 +35,7 @@ def table():
 
 def logistic(epsilon=1.0, **options):
     options = {"data_norm": "auto", "classes": [0, 1], "random_state": 0, **options}
-    return DPBayesianLogisticRegression(epsilon, **options)
+    return configured(DPBayesianLogisticRegression(epsilon), **options)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])

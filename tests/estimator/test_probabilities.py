@@ -12,6 +12,7 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.samplers import SGHMC
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, 3))
@@ -38,7 +39,9 @@ def network(n_classes, n_draws, scale):
     y = np.arange(len(X)) % n_classes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = DPBayesianMLPClassifier((4,), n_steps=3, n_draws=1, random_state=0).fit(X, y)
+        model = DPBayesianMLPClassifier(
+            (4,), sampler=SGHMC(n_steps=3), n_draws=1, random_state=0
+        ).fit(X, y)
     model.posterior_samples_ = draws(n_draws, model.posterior_samples_.shape[1:], scale)
     return model
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from references import configured
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
@@ -37,7 +38,7 @@ def table():
 
 def logistic(epsilon=1.0, **options):
     options = {"data_norm": 4.0, "prior_scale": 10.0, "random_state": 0, **options}
-    return DPBayesianLogisticRegression(epsilon, **options)
+    return configured(DPBayesianLogisticRegression(epsilon), **options)
 
 
 def weighted_target(rows, labels, weights, largest, n_classes=2, constant=0.5):

@@ -91,7 +91,7 @@ def test_so_is_a_plan_that_costs_persons_more_than_they_were_promised():
 
 
 def test_a_plan_without_a_ceiling_is_carried_out():
-    plan = NoiseAware().plan(BOUNDS, N, Budget(np.inf, 1e-6), n_draws=2, n_steps=10)
+    plan = NoiseAware().plan(BOUNDS, N, Budget(np.inf, 1e-6), n_draws=2)
     assert sample(target(), plan, random_state=0).shape == (2, 3)
 
 

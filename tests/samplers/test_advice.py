@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from references import configured
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
@@ -16,7 +17,8 @@ INF = float("inf")
 
 
 def a_plan(sampler, epsilon=1.0, n=20_000, d=10, **options):
-    return DPBayesianLogisticRegression(epsilon, sampler=sampler, **options).privacy_plan(n, d)
+    clf = configured(DPBayesianLogisticRegression(epsilon), sampler=sampler, **options)
+    return clf.privacy_plan(n, d)
 
 
 def advice(plan):
@@ -75,7 +77,7 @@ def test_a_fit_on_batches_warns_of_what_they_cost():
     X = np.random.default_rng(0).uniform(-1, 1, (5_000, 3))
     y = (X[:, 0] > 0).astype(int)
     clf = DPBayesianLogisticRegression(
-        sampler=SGFS(batch_size=250), n_steps=300, data_norm=2.0, random_state=0
+        sampler=SGFS(batch_size=250, n_steps=300), data_norm=2.0, random_state=0
     )
     with pytest.warns(ConvergenceWarning, match="batches raise the temperature"):
         clf.fit(X, y)
@@ -170,7 +172,9 @@ def test_short_chains_without_privacy_are_told_of_and_private_ones_are_not():
     X = rng.uniform(-1, 1, (2_000, 5)) / np.arange(1, 6)
     y = (rng.random(2_000) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
     clf = DPBayesianLogisticRegression(INF, sampler="sghmc", random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"worth about .* set n_steps=.*sampler='auto'"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"worth about .* sampler=SGHMC\(n_steps=.*sampler='auto'"
+    ):
         clf.fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from references import configured, planned
 
 from skdpbayes import samplers
 from skdpbayes.linear_model import DPBayesianLogisticRegression
@@ -54,7 +55,7 @@ def made_or_explained(sampler, bounds, n_samples, budget, **fixed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            plan = sampler.plan(bounds, n_samples, budget, **fixed)
+            plan = planned(sampler, bounds, n_samples, budget, **fixed)
         except ValueError as refused:
             assert any(name in str(refused) for name in REMEDIES), refused
             return
@@ -107,8 +108,8 @@ def test_what_used_to_end_in_an_arithmetic_error(
 @pytest.mark.parametrize("name", ["n_samples", "n_steps", "n_draws"])
 def test_numbers_beyond_a_double_are_refused_by_name(name):
     fixed = {"n_samples": 100, name: 10**400}
-    with pytest.raises(ValueError, match=f"{name} must be at most"):
-        samplers.SGLD().plan(bounds_of(3, 1.0, 1.0), budget=Budget(1.0, 1e-6), **fixed)
+    with pytest.raises(ValueError, match=f"{name} must be at most|'{name}' parameter"):
+        planned(samplers.SGLD, bounds_of(3, 1.0, 1.0), budget=Budget(1.0, 1e-6), **fixed)
 
 
 @pytest.mark.parametrize(
@@ -122,14 +123,15 @@ def test_numbers_beyond_a_double_are_refused_by_name(name):
             {"intercept_prior_scale": 1e-30, "intercept_scaling": 1.0},
             "intercept_prior_scale nearer",
         ),
-        ({"temperature": 1e200}, "temperature must be"),
+        ({"temperature": 1e200}, "'temperature' parameter"),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("sampler", ["auto", "ops", "dp_mh", "penalty", "bbb"])
 def test_estimators_name_the_parameters_that_are_too_far_apart(options, named, sampler):
     X, y = np.eye(4, 2), [0, 1, 0, 1]
-    clf = DPBayesianLogisticRegression(delta=1e-6, sampler=sampler, random_state=0, **options)
+    clf = DPBayesianLogisticRegression(delta=1e-6, sampler=sampler, random_state=0)
+    configured(clf, **options)
     with pytest.raises(ValueError, match=named):
         clf.fit(X, y)
     assert not hasattr(clf, "spent_epsilon_")

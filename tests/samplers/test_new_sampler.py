@@ -20,18 +20,19 @@ class Prior(Sampler):
 
     name = "prior"
 
-    def __init__(self, width=1e-3):
+    def __init__(self, width=1e-3, n_steps=7):
         self.width = width
+        self.n_steps = n_steps
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         return Plan(
             sampler=self,
             n_samples=n_samples,
             bounds=bounds,
             budget=budget,
             cost=PrivacyCost(budget.neighboring_relation, mu=budget.mu * (1 - 1e-9)),
-            temperature=temperature or 1.0,
-            n_steps=n_steps or 7,
+            temperature=1.0,
+            n_steps=self.n_steps,
             n_burn_in=0,
             n_draws=n_draws or 5,
         )
@@ -47,10 +48,10 @@ class OfMixtures(Prior):
     name = "of_mixtures"
     targets = frozenset({"mixture"})
 
-    def plan(self, model, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+    def plan(self, model, n_samples, budget, *, n_draws=None):
         bounds = TargetBounds(model.n_parameters, 1.0, 1.0, (1.0, 1.0))
         sampler = OfMixtures(model.n_components + model.n_components * model.n_features)
-        return sampler._plan(bounds, n_samples, budget, temperature, n_steps, n_draws)
+        return sampler._plan(bounds, n_samples, budget, n_draws)
 
     def check(self, plan, target):
         assert target.n_features == 2
@@ -80,11 +81,6 @@ def test_estimators_take_a_sampler_that_they_do_not_know(estimator):
     assert fitted.plan_.name == "prior" and fitted.plan_.n_draws == 6
     assert 0.9 < fitted.spent_epsilon_ <= 1.0
     assert np.isfinite(fitted.predict_proba(X)).all()
-
-
-def mixture(sampler, **options):
-    estimator = DPGaussianMixturePosterior(2, data_norm=2.0, sampler=sampler, **options)
-    return estimator.privacy_plan(N, 2)
 
 
 def test_what_is_not_for_mixtures_is_told_what_is():

@@ -111,8 +111,7 @@ class Within(Sampler):
         self.inner = inner
 
     def _plan(self, *args):
-        fixed = dict(zip(("temperature", "n_steps", "n_draws"), args[3:], strict=True))
-        return self.inner.plan(*args[:3], **fixed).changed(sampler=self)
+        return self.inner.plan(*args[:3], n_draws=args[3]).changed(sampler=self)
 
 
 def test_a_plan_is_made_anew_where_options_of_an_option_have_changed():
@@ -174,7 +173,7 @@ def test_a_class_instead_of_an_object_is_named(estimator):
 
 
 def test_grid_searches_over_samplers_and_over_their_options():
-    clf = DPBayesianLogisticRegression(epsilon=5.0, sampler="sghmc", n_steps=150, random_state=0)
+    clf = DPBayesianLogisticRegression(epsilon=5.0, sampler=SGHMC(n_steps=150), random_state=0)
     grid = {"sampler": [SGHMC(friction=0.3), OPS()], "epsilon": [1.0, 5.0]}
     search = GridSearchCV(clf, grid, cv=2).fit(X, y)
     assert len(search.cv_results_["params"]) == 4
@@ -183,9 +182,11 @@ def test_grid_searches_over_samplers_and_over_their_options():
 
 
 def test_nothing_of_another_sampler_stays_after_a_refit():
-    clf = DPBayesianLogisticRegression(5.0, sampler="bbb", n_steps=50, random_state=0).fit(X, y)
+    clf = DPBayesianLogisticRegression(
+        5.0, sampler=BayesByBackprop(n_steps=50), random_state=0
+    ).fit(X, y)
     assert clf.released_.variational_mean.shape == (1, 5)
-    clf.set_params(sampler="sghmc", n_steps=150).fit(X, y)
+    clf.set_params(sampler="sghmc", sampler__n_steps=150).fit(X, y)
     assert dict(clf.released_) == {}
 
 
@@ -197,7 +198,7 @@ class Blurred(Sampler):
     def __init__(self, *, width=1.0):
         self.width = width
 
-    def plan(self, bounds, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+    def plan(self, bounds, n_samples, budget, *, n_draws=None):
         bounds.checked()
         return Plan(
             sampler=clone(self),
@@ -205,8 +206,8 @@ class Blurred(Sampler):
             bounds=bounds,
             budget=budget.checked(),
             cost=PrivacyCost(budget.neighboring_relation, mu=budget.mu),
-            temperature=1.0 if temperature is None else temperature,
-            n_steps=1 if n_steps is None else n_steps,
+            temperature=1.0,
+            n_steps=1,
             n_burn_in=0,
             n_draws=20 if n_draws is None else n_draws,
         )

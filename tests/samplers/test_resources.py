@@ -10,7 +10,7 @@ from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import TooLargeError
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import _resources
+from skdpbayes.samplers import SGLD, BayesByBackprop, _resources
 
 X, y = make_classification(300, 4, random_state=0)
 HUGE = 10**12
@@ -49,7 +49,7 @@ def test_too_many_draws_are_refused_at_once_and_the_largest_number_is_named(mode
     "model",
     [
         DPBayesianLogisticRegression(random_state=0),
-        DPBayesianLogisticRegression(sampler="bbb", n_steps=20, random_state=0),
+        DPBayesianLogisticRegression(sampler=BayesByBackprop(n_steps=20), random_state=0),
         DPGaussianMixturePosterior(2, epsilon=3.0, random_state=0),
     ],
     ids=lambda m: f"{type(m).__name__}-{m.sampler}",
@@ -74,7 +74,7 @@ def test_the_number_that_is_named_fits_and_one_more_does_not(monkeypatch):
 
 
 def test_what_a_run_needs_beside_draws_counts_too(monkeypatch, ledger):
-    model = DPBayesianLogisticRegression(sampler="sgld", n_steps=50, n_draws=20)
+    model = DPBayesianLogisticRegression(sampler=SGLD(n_steps=50), n_draws=20)
     plan = model.privacy_plan(*X.shape)
     monkeypatch.setattr(_resources, "memory_of_machine", lambda: plan.memory_bytes - 1)
     with pytest.raises(TooLargeError, match=r"n_draws=19 is the most"):
@@ -86,10 +86,10 @@ def test_what_a_run_needs_beside_draws_counts_too(monkeypatch, ledger):
 
 def test_a_run_that_would_not_end_is_not_begun(ledger, monkeypatch):
     monkeypatch.setattr(_resources, "_LONGEST_SECONDS", 2.0)
-    model = DPBayesianLogisticRegression(sampler="sgld", n_steps=10**8, n_draws=10)
+    model = DPBayesianLogisticRegression(sampler=SGLD(n_steps=10**8), n_draws=10)
     with pytest.raises(TooLargeError, match=r"years.*n_steps=[\d,]+") as refused:
         model.fit(X, y)
     most = int(re.search(r"n_steps=([\d,]+)", str(refused.value))[1].replace(",", ""))
-    seconds = model.set_params(n_steps=most).privacy_plan(*X.shape).estimated_seconds
+    seconds = model.set_params(sampler__n_steps=most).privacy_plan(*X.shape).estimated_seconds
     assert 0.99 < seconds / _resources._LONGEST_SECONDS < 1.01
     assert ledger.records() == []

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from references import configured
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes._silence import silently
@@ -137,7 +138,7 @@ def test_fits_do_not_depend_on_the_unit_of_the_rows(rng, estimator, unit):
     elif estimator is DPBayesianMLPClassifier:
         options |= {"hidden_layer_sizes": (3,), "n_steps": 40}
     one, other = (
-        estimator(data_norm=norm, **options).fit(norm * X, y).predict_proba(norm * X)
+        configured(estimator(data_norm=norm), **options).fit(norm * X, y).predict_proba(norm * X)
         for norm in (1.0, unit)
     )
     np.testing.assert_allclose(one, other, rtol=1e-6)

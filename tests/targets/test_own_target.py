@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from references import planned
 
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import SGFS, SGLD, sample
@@ -140,7 +141,7 @@ def test_it_is_sampled_by_the_same_plan_and_sampler():
     rng = np.random.default_rng(0)
     points = np.array([0.3, -0.2]) + 0.1 * rng.normal(size=(400, 2))
     target = Location(points, np.ones(2), 1.0)
-    plan = SGLD().plan(BOUNDS, 400, Budget(np.inf, 1e-5), n_steps=40_000, n_draws=4_000)
+    plan = planned(SGLD, BOUNDS, 400, Budget(np.inf, 1e-5), n_steps=40_000, n_draws=4_000)
     draws = sample(target, plan, random_state=0)
     np.testing.assert_allclose(draws.mean(axis=0), points.sum(axis=0) / 401, atol=0.005)
     np.testing.assert_allclose(draws.var(axis=0), 1 / 401, rtol=0.12)

@@ -11,13 +11,20 @@ import numpy as np
 
 from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
-from .._protocol import CONSTRAINTS, Sampler, checked_gaussian, given, options, resolved_batch_size
+from .._protocol import (
+    CONSTRAINTS,
+    TemperedSampler,
+    checked_gaussian,
+    given,
+    options,
+    resolved_batch_size,
+)
 from ..langevin import SGHMC
 from .plan import nominal_temperatures, plan_fisher
 
 
 @options()
-class SGFS(Sampler):
+class SGFS(TemperedSampler):
     """Stochastic gradient Fisher scoring: tempered draws in whitened coordinates.
 
     A share of the budget releases ``A = sum z z^T`` with noise. The rest pays for an underdamped chain in
@@ -29,6 +36,11 @@ class SGFS(Sampler):
 
     Parameters
     ----------
+    temperature : float or "auto", default="auto"
+        Temperature of the draws, at least 1. "auto" is the lowest that the budget affords given the released
+        matrix.
+    n_steps : int or "auto", default="auto"
+        Number of updates. "auto" leaves it to the plan.
     friction : float or "auto", default="auto"
         Share of its velocity that the chain loses in a step. "auto" damps the slowest direction critically.
     batch_size : int, "auto" or None, default="auto"
@@ -56,20 +68,20 @@ class SGFS(Sampler):
     targets = frozenset({"linear"})
     is_whitened = True
     _parameter_constraints = {
-        name: CONSTRAINTS[name] for name in ("friction", "batch_size", "burn_in")
+        name: CONSTRAINTS[name]
+        for name in ("temperature", "n_steps", "friction", "batch_size", "burn_in")
     }
 
     friction: float | str = "auto"
     batch_size: int | str | None = "auto"
     burn_in: float | str = "auto"
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
-        burn_in = None if given(self.burn_in) is None else float(self.burn_in)
-        fixed = None if temperature is None else float(temperature)
-        plan = plan_fisher(self, bounds, n_samples, budget, rate, burn_in, fixed, n_steps, n_draws)
+        burn_in = given(self.burn_in, float)
+        plan = plan_fisher(self, bounds, n_samples, budget, rate, burn_in, *self.fixed(), n_draws)
         return plan.changed(nominal_temperatures=nominal_temperatures(plan, self._chain()))
 
     def _chain(self):

@@ -5,15 +5,13 @@
 `conditionals` has these laws, `core` sweeps, `plan` says how often.
 """
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from ..._checks import Interval
 from ...targets.mixture.target import MixtureModel
-from .._protocol import AUTO, CONSTRAINTS, Sampler, given, of_plan, options
+from .._protocol import CONSTRAINTS, Sampler, given, of_plan, options
 from .._public_numbers import check_public
 from .._registry import names_where
 from ..mixture.plan import statistics_bounds
@@ -55,10 +53,7 @@ class Gibbs(Sampler):
 
     name = "gibbs"
     targets = frozenset({"mixture"})
-    _parameter_constraints = {
-        "n_steps": [AUTO, Interval(Integral, 1, None, closed="left")],
-        "burn_in": CONSTRAINTS["burn_in"],
-    }
+    _parameter_constraints = {name: CONSTRAINTS[name] for name in ("n_steps", "burn_in")}
 
     n_steps: int | str = "auto"
     burn_in: float | str = "auto"
@@ -69,8 +64,6 @@ class Gibbs(Sampler):
         n_samples: int,
         budget: Any,
         *,
-        temperature: float | None = None,
-        n_steps: int | None = None,
         n_draws: int | None = None,
     ) -> Any:
         """Plan sweeps; see `Sampler.plan`. Instead of bounds it takes a ``MixtureModel``.
@@ -84,30 +77,16 @@ class Gibbs(Sampler):
         if not isinstance(bounds, MixtureModel):
             raise ValueError(f"sampler={self.name!r} is for mixtures: take sampler='auto'.")
         model = bounds.checked()
-        steps = self._steps(n_steps)
-        check_public(statistics_bounds(model), n_samples, budget, temperature, steps, n_draws)
+        check_public(statistics_bounds(model), n_samples, budget, n_draws)
         if budget.is_private:
             raise ValueError(
                 f"sampler={self.name!r} is without privacy, which epsilon={budget.epsilon:g} asks for: "
                 f"take sampler='auto' or {names_where(_is_private)}, or epsilon=inf."
             )
-        if temperature not in (None, 1.0):
-            raise ValueError(
-                f"sampler={self.name!r} draws from the posterior itself, and temperature={temperature} "
-                "asks for another: leave it at 'auto'."
-            )
-        burn_in = BURN_IN if given(self.burn_in) is None else float(self.burn_in)
+        steps, burn_in = given(self.n_steps, int), given(self.burn_in, float)
+        burn_in = BURN_IN if burn_in is None else burn_in
         made_by = of_plan(clone(self))
         return plan_gibbs(made_by, model, n_samples, budget, steps, n_draws, burn_in)
-
-    def _steps(self, n_steps):
-        """Return the number of sweeps that is given, here or to the estimator, or None."""
-        own = given(self.n_steps)
-        if own is not None and n_steps not in (None, own):
-            raise ValueError(
-                f"n_steps={n_steps} and the sampler's own n_steps={own} differ: leave one of them 'auto'."
-            )
-        return n_steps if own is None else int(own)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another table."""

@@ -13,7 +13,13 @@ import numpy as np
 
 from ...targets import clips_each_example
 from .._made_for import check_made_for
-from .._protocol import Released, Sampler, checked_gaussian, given, resolved_batch_size
+from .._protocol import (
+    Released,
+    TemperedSampler,
+    checked_gaussian,
+    given,
+    resolved_batch_size,
+)
 from .all_iterates import AllIterates
 from .clipped import BURN_IN as CLIPPED_BURN_IN
 from .clipped import ClippedGeometry, plan_clipped
@@ -29,7 +35,7 @@ PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)
 PATH_BURN_IN, PATH_DRAWS = 0.25, (100, 1000)
 
 
-class LangevinSampler(Sampler):
+class LangevinSampler(TemperedSampler):
     """What Langevin samplers share; see `SGLD`."""
 
     is_overdamped = True
@@ -60,11 +66,11 @@ class LangevinSampler(Sampler):
 
     # Plans
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
-        temperature = None if temperature is None else float(temperature)
+        temperature, n_steps = self.fixed()
         if bounds.clipped:
             return self._plan_clipped(
                 bounds, n_samples, budget, rate, temperature, n_steps, n_draws

@@ -23,9 +23,8 @@ _INIT = {
     "init": [StrOptions({"zeros", "ops"})],
     "init_share": [AUTO, Interval(Real, 1e-6, 1, closed="left")],
 }
-_PATH = {
-    name: CONSTRAINTS[name] for name in ("batch_size", "step_size", "step_decay", "burn_in")
-} | _INIT
+_STEPS = ("temperature", "n_steps", "step_size", "step_decay")
+_PATH = {name: CONSTRAINTS[name] for name in (*_STEPS, "batch_size", "burn_in")} | _INIT
 
 
 @options()
@@ -39,6 +38,10 @@ class OPS(LangevinSampler):
 
     Parameters
     ----------
+    temperature : float or "auto", default="auto"
+        ``tau``, at least 1. "auto" is the lowest temperature that the budget affords.
+    n_steps : int or "auto", default="auto"
+        Number of updates, of all draws together. "auto" leaves it to the plan.
     step_size : float or "auto", default="auto"
         (First) step size of every chain.
     step_decay : float, default=0.0
@@ -66,7 +69,7 @@ class OPS(LangevinSampler):
     name = "ops"
     targets = frozenset({"linear"})
     release = "last_iterate"
-    _parameter_constraints = {name: CONSTRAINTS[name] for name in ("step_size", "step_decay")}
+    _parameter_constraints = {name: CONSTRAINTS[name] for name in _STEPS}
 
     step_size: float | str = "auto"
     step_decay: float = 0.0
@@ -105,7 +108,7 @@ class PathSampler(LangevinSampler):
         if given(self.init_share) is not None:
             part = budget.with_mu(math.sqrt(self.init_share) * budget.mu)
             return OPS().plan(bounds, n_samples, part)
-        return OPS().plan(bounds, n_samples, budget, temperature=temperature)
+        return OPS(temperature=temperature).plan(bounds, n_samples, budget)
 
 
 @options()
@@ -121,6 +124,13 @@ class SGLD(PathSampler):
 
     Parameters
     ----------
+    temperature : float or "auto", default="auto"
+        ``tau``, at least 1: draws follow the posterior with the likelihood to the power of ``1 / tau``.
+        "auto" is the lowest temperature that the budget affords. For networks it follows from the noise of
+        the budget and the longest useful step, and is at most 1.
+    n_steps : int or "auto", default="auto"
+        Number of updates; their total if only last iterates are released. The updates that draw the start
+        of a path are not included. "auto" leaves it to the plan, and is 600 for networks.
     release : {"all_iterates", "last_iterate"}, default="all_iterates"
         What is released: the whole path of the chain, or only its last iterate. The latter is for convex
         targets under "replace_one". The default is then one draw; ``n_draws=K`` costs ``sqrt(K)`` times the
@@ -179,7 +189,7 @@ class SGHMC(PathSampler):
     friction : float or "auto", default="auto"
         ``f``: share of its velocity that the chain loses in a step, in (0, 1]. "auto" damps the slowest
         direction critically; 0.1 for networks.
-    init, init_share, batch_size, step_size, step_decay, burn_in
+    temperature, n_steps, init, init_share, batch_size, step_size, step_decay, burn_in
         As for `SGLD`.
 
     References
@@ -211,15 +221,17 @@ class SGNHT(SGHMC):
     """Stochastic gradient Nose-Hoover thermostat: SGHMC that controls its temperature.
 
     ``f <- f + gain (|(u + u')/2|^2 / (d kappa) - tau)`` removes the heat that batches add [1]_, and reads
-    only released velocities. The temperature ``tau`` of the draws is 1 unless you set another. If the budget
-    does not allow the diffusion time that the slowest direction needs, the run is shorter and the draws are
-    not heated. The cost is that of SGHMC with the friction at which the thermostat starts.
+    only released velocities. If the budget does not allow the diffusion time that the slowest direction
+    needs, the run is shorter and the draws are not heated. The cost is that of SGHMC with the friction at
+    which the thermostat starts.
 
     Parameters
     ----------
+    temperature : float or "auto", default="auto"
+        ``tau`` of the draws, at least 1. "auto" is 1, except for networks, where it is as for `SGLD`.
     friction : float or "auto", default="auto"
         Friction at which the thermostat starts, in (0, 1].
-    init, init_share, batch_size, step_size, step_decay, burn_in
+    n_steps, init, init_share, batch_size, step_size, step_decay, burn_in
         As for `SGLD`.
 
     References

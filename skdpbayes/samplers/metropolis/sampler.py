@@ -32,7 +32,7 @@ from .._made_for import check_made_for
 from .._protocol import (
     AUTO,
     CONSTRAINTS,
-    Sampler,
+    TemperedSampler,
     checked_gaussian,
     given,
     options,
@@ -45,11 +45,10 @@ from .kernel import Kernel
 from .search import WalkOptions, WalkProblem
 
 _WALK = {
-    "step_size": CONSTRAINTS["step_size"],
+    **{name: CONSTRAINTS[name] for name in ("temperature", "n_steps", "step_size", "burn_in")},
     "proposal": [StrOptions({"sphere", "gaussian"})],
     "adapt_step_size": ["boolean"],
     "n_effective": [AUTO, Interval(Integral, 1, None, closed="left")],
-    "burn_in": CONSTRAINTS["burn_in"],
 }
 _BATCHES = {
     "batch_size": CONSTRAINTS["batch_size"],
@@ -59,7 +58,7 @@ _NOISE = {"noise_multiplier": [AUTO, Interval(Real, 0, None, closed="neither")]}
 
 
 @options()
-class RandomWalk(Sampler):
+class RandomWalk(TemperedSampler):
     """What the samplers of Metropolis' family share; see `DPFastMH`."""
 
     step_size: float | str = "auto"
@@ -78,17 +77,15 @@ class RandomWalk(Sampler):
         """Whether no pure differential privacy can be had: where noise is added."""
         return self.is_noisy
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
-        fixed = self._options(temperature, n_steps, n_draws)
+    def _plan(self, bounds, n_samples, budget, n_draws):
+        chosen = {name: given(value) for name, value in self.get_params(deep=False).items()}
+        chosen["temperature"], chosen["n_steps"] = self.fixed()
+        fixed = WalkOptions(n_draws=n_draws, **chosen)
         self._check_options(bounds, n_samples, budget, fixed)
         relation, private = budget.neighboring_relation, budget.is_private
         kernel = Kernel(self.on_batches, self.is_noisy, relation, private, n_samples)
         plan = plan_walk(self, WalkProblem(bounds, n_samples, budget, fixed, kernel))
         return plan.changed(advice=_advice(plan, fixed))
-
-    def _options(self, temperature, n_steps, n_draws):
-        chosen = {name: given(value) for name, value in self.get_params(deep=False).items()}
-        return WalkOptions(temperature, n_steps, n_draws, **chosen)
 
     def _check_options(self, bounds, n_samples, budget, fixed):
         if bounds.clipped:
@@ -158,6 +155,10 @@ class DPMH(RandomWalk):
 
     Parameters
     ----------
+    temperature : float or "auto", default="auto"
+        ``tau``, at least 1. "auto" is the lowest temperature at which the budget lets the chain relax.
+    n_steps : int or "auto", default="auto"
+        Number of proposals, where all cost the same. "auto" leaves it to the plan.
     step_size : float or "auto", default="auto"
         Distance of proposals, in units of the parameters.
     proposal : {"sphere", "gaussian"}, default="sphere"
@@ -202,7 +203,7 @@ class DPFastMH(RandomWalk):
 
     Parameters
     ----------
-    step_size, proposal, adapt_step_size, n_effective, burn_in
+    temperature, n_steps, step_size, proposal, adapt_step_size, n_effective, burn_in
         As for `DPMH`.
     batch_size : int, "auto" or None, default="auto"
         Expected size of a batch. "auto" and None leave it to the plan.
@@ -246,7 +247,7 @@ class PenaltyMH(RandomWalk):
 
     Parameters
     ----------
-    step_size, proposal, adapt_step_size, n_effective, burn_in
+    temperature, n_steps, step_size, proposal, adapt_step_size, n_effective, burn_in
         As for `DPMH`.
     noise_multiplier : float or "auto", default="auto"
         Standard deviation of the noise, relative to what one record can change.
@@ -285,7 +286,7 @@ class DPFastMHGaussian(DPFastMH):
 
     Parameters
     ----------
-    step_size, proposal, adapt_step_size, n_effective, burn_in
+    temperature, n_steps, step_size, proposal, adapt_step_size, n_effective, burn_in
         As for `DPMH`.
     batch_size, max_batch_size
         As for `DPFastMH`.

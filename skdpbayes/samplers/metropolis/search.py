@@ -64,7 +64,7 @@ _MARGIN = 0.984
 class WalkOptions(NamedTuple):
     """What a user fixes of a random walk; None leaves it to the search.
 
-    Attributes are those of `DPFastMHGaussian`, which has all of them, and of its `plan`.
+    Attributes are the options of `DPFastMHGaussian`, which has all of them, and ``n_draws``.
     """
 
     temperature: float | None = None

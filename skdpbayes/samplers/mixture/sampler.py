@@ -48,8 +48,6 @@ class MixtureSampler(Sampler):
         n_samples: int,
         budget: Any,
         *,
-        temperature: float | None = None,
-        n_steps: int | None = None,
         n_draws: int | None = None,
     ) -> Any:
         """Divide a budget among what is released.
@@ -58,7 +56,7 @@ class MixtureSampler(Sampler):
         ----------
         model : MixtureModel
             The mixture and its prior.
-        n_samples, budget, temperature, n_steps, n_draws
+        n_samples, budget, n_draws
             As for `Sampler.plan`.
 
         Returns
@@ -72,14 +70,12 @@ class MixtureSampler(Sampler):
             If a number of the model or an option is out of range, or if the options cannot all hold.
         """
         model = with_fewer(model.checked()) if self.chooses else model.checked()
-        fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
-        check_public(statistics_bounds(model), n_samples, budget, *fixed.values())
+        check_public(statistics_bounds(model), n_samples, budget, n_draws)
+        self.sampler._validate_params()
         own = clone(self.sampler).for_mixture(budget)
-        own._validate_params()
         _check_for_mixtures(own)
         if own.mechanism == "statistics":
             budget.checked_gaussian("a mixture's statistics")
-            own.checked_options(temperature, n_steps)
             made_by = of_plan(MixtureSampler(own, self.chooses))
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
         if self.chooses:
@@ -87,7 +83,7 @@ class MixtureSampler(Sampler):
                 f"n_components='auto' needs {names_where(_conditions_on_statistics)} as the sampler, and a "
                 "finite epsilon: give a number of components."
             )
-        return own.plan(model, n_samples, budget, **fixed)
+        return own.plan(model, n_samples, budget, n_draws=n_draws)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another table."""

@@ -42,18 +42,15 @@ class NetworkSampler(Sampler):
         n_samples: int,
         budget: Any,
         *,
-        temperature: float | None = None,
-        n_steps: int | None = None,
         n_draws: int | None = None,
     ) -> Any:
         """Divide a budget between the path and its calibration; see `Sampler.plan`."""
-        check_public(bounds, n_samples, budget, temperature, n_steps, n_draws)
+        check_public(bounds, n_samples, budget, n_draws)
         budget.checked_gaussian("calibrated networks")
         path = clone(self.path)
 
         def plan_path(part):
-            fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
-            return path.plan(bounds, n_samples, part, **fixed)
+            return path.plan(bounds, n_samples, part, n_draws=n_draws)
 
         made_by = of_plan(NetworkSampler(path, self.share))
         return plan_network(made_by, plan_path, n_samples, budget, self.share)

@@ -70,9 +70,8 @@ class NoiseAware(Sampler):
     wants_equal_precisions = False
     takes_weights = True
 
-    def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, budget)
-        self.checked_options(temperature, None)
         size = size_of(bounds)
         if size is None:
             raise ValueError(
@@ -90,28 +89,12 @@ class NoiseAware(Sampler):
                 f"of {bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
             )
         if not budget.is_private:
-            chain = resolve_sampler("auto")
-            return chain.plan(bounds, n_samples, budget, n_steps=n_steps, n_draws=n_draws)
-        self.checked_options(temperature, n_steps)
+            return resolve_sampler("auto").plan(bounds, n_samples, budget, n_draws=n_draws)
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 
     def for_mixture(self, budget: Any) -> Any:
         """Return itself or, without privacy, what "auto" takes."""
         return self if budget.is_private else resolve_sampler("auto").for_mixture(budget)
-
-    def checked_options(self, temperature: float | None, n_steps: int | None) -> None:
-        """Raise a ValueError for what only chains have."""
-        if temperature not in (None, 1.0):
-            raise ValueError(
-                f"sampler={self.name!r} draws from the posterior itself, and "
-                f"temperature={temperature} asks "
-                "for another: leave it at 'auto', or take a chain if the model has one."
-            )
-        if n_steps is not None:
-            raise ValueError(
-                f"n_steps={n_steps} is for chains that read the table at every step, and "
-                f"sampler={self.name!r} reads it a few times: leave n_steps='auto'."
-            )
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""

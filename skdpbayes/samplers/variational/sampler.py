@@ -17,7 +17,7 @@ from .._made_for import check_made_for
 from .._protocol import (
     AUTO,
     CONSTRAINTS,
-    Sampler,
+    TemperedSampler,
     checked_gaussian,
     given,
     options,
@@ -31,16 +31,21 @@ _SHARE = [AUTO, Interval(Real, 0, 1, closed="right")]
 
 
 @options()
-class BayesByBackprop(Sampler):
+class BayesByBackprop(TemperedSampler):
     """Bayes by backprop: a Gaussian approximation of a tempered posterior.
 
     Minimises ``E_q sum_i ell_i + tau KL(q || p)`` over ``q = N(m, diag(s^2))`` by Adam [1]_. Every noisy
     gradient is released, so the cost is that of ``T`` Gaussian mechanisms, subsampled on Poisson batches. Any
-    number of draws is free, but the approximation has no correlations among parameters. ``temperature`` is
-    the weight ``tau``. ``variational_mean`` and ``variational_scale`` are released.
+    number of draws is free, but the approximation has no correlations among parameters.
+    ``variational_mean`` and ``variational_scale`` are released.
 
     Parameters
     ----------
+    temperature : float or "auto", default="auto"
+        The weight ``tau``, at least 1. "auto" is the lowest at which the draws spread at least as much as
+        noise moves their mean, and 1 for networks.
+    n_steps : int or "auto", default="auto"
+        Number of updates. "auto" is 1,000, and 5,000 without privacy.
     batch_size : int, "auto" or None, default="auto"
         Expected size of a Poisson batch. None reads the full table at every step. "auto" does the same,
         except for networks, where it is 4,096.
@@ -69,7 +74,7 @@ class BayesByBackprop(Sampler):
     name = "bbb"
     targets = frozenset({"linear", "network"})
     _parameter_constraints = {
-        "batch_size": CONSTRAINTS["batch_size"],
+        **{name: CONSTRAINTS[name] for name in ("temperature", "n_steps", "batch_size")},
         "step_size": _SHARE,
         "initial_scale": _SHARE,
     }
@@ -86,11 +91,11 @@ class BayesByBackprop(Sampler):
         """Return the initial scale that is given, or a default."""
         return default if given(self.initial_scale) is None else float(self.initial_scale)
 
-    def _plan(self, bounds, n_samples, budget, *fixed):
+    def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
-        return plan_variational(self, bounds, n_samples, budget, rate, *fixed)
+        return plan_variational(self, bounds, n_samples, budget, rate, *self.fixed(), n_draws)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or the prior is not Gaussian."""

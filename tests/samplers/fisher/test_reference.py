@@ -54,7 +54,7 @@ def test_without_privacy_steps_are_as_many_as_the_posterior_takes():
         assert effective_size(clf.posterior_samples_) > 400
         steps.append(clf.n_iter_)
     assert steps[0] < clf.privacy_plan(2_000, 3).n_steps < steps[1]
-    assert clf.set_params(n_steps=500).fit(X, easy).n_iter_ == 500
+    assert clf.set_params(sampler__n_steps=500).fit(X, easy).n_iter_ == 500
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -323,7 +323,7 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
     if constant:
         X = np.ascontiguousarray(X[:, :1])
     target, bounds = logistic(X, y, constant=constant)
-    plan = SGFS().plan(bounds, n, Budget(np.inf, 1e-5), n_steps=100_000, n_draws=30_000)
+    plan = planned(SGFS, bounds, n, Budget(np.inf, 1e-5), n_steps=100_000, n_draws=30_000)
     released = carry_out(target, plan, 0, 0)
     rows = np.column_stack([X, np.full(n, constant)]) if constant else X
     assert np.allclose(released.other["second_moment"], rows.T @ rows)

@@ -28,7 +28,8 @@ NOT_PRIVATE = Budget(np.inf, 1e-5)
 
 
 def draws_of(rows, model, n_steps, n_draws, seed=0):
-    plan = Gibbs(burn_in=0.1).plan(model, len(rows), NOT_PRIVATE, n_steps=n_steps, n_draws=n_draws)
+    gibbs = Gibbs(n_steps=n_steps, burn_in=0.1)
+    plan = gibbs.plan(model, len(rows), NOT_PRIVATE, n_draws=n_draws)
     return unpack_mixture(sample(make_mixture(rows, model), plan, random_state=seed), model)
 
 

@@ -7,6 +7,7 @@ every iterate that is released, and takes the likelihood ratio, which is the opt
 import numpy as np
 import pytest
 from attacks import audit_path, path_of
+from references import planned
 from scipy.special import expit
 
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian, audit_separation
@@ -51,7 +52,7 @@ def test_a_path_reaches_the_claim_and_does_not_pass_it(make_target, decay):
     tables, gradients, bounds = relabelled(make_target)
     steps = 50_000
     sampler = SGLD(burn_in=0.0, step_size=0.35, step_decay=decay)
-    plan = sampler.plan(bounds, 12, NOT_PRIVATE, temperature=3.0, n_steps=steps, n_draws=steps)
+    plan = planned(sampler, bounds, 12, NOT_PRIVATE, temperature=3.0, n_steps=steps, n_draws=steps)
     result, claim = audit_path(tables, gradients, plan)
     assert result.mu - 3.5 * result.standard_error <= claim, "the claim is broken"
     assert result.mu >= 0.9 * claim, "the claim is loose, or the noise is too large"
@@ -63,7 +64,9 @@ def test_an_attack_on_too_little_noise_is_noticed(make_target):
     tables, gradients, bounds = relabelled(make_target, norm=1.12)
     bounds = bounds._replace(gradient_bound=0.5)
     sampler = SGLD(burn_in=0.0, step_size=0.35)
-    plan = sampler.plan(bounds, 12, NOT_PRIVATE, temperature=1.0, n_steps=50_000, n_draws=50_000)
+    plan = planned(
+        sampler, bounds, 12, NOT_PRIVATE, temperature=1.0, n_steps=50_000, n_draws=50_000
+    )
     # The records exceed the bound that the plan was made for: sampling must refuse ...
     with pytest.raises(ValueError, match="gradient_bound"):
         sample(tables[0], plan, random_state=0)
@@ -88,7 +91,7 @@ def test_poisson_batches_stay_within_the_claim(make_target, relation):
     bounds = bounds._replace(gradient_bound=bound)
     sampler = SGLD(burn_in=0.0, batch_size=2, step_size=0.7 / 300.0)
     fixed = {"temperature": 1.0, "n_steps": steps, "n_draws": steps}
-    plan = sampler.plan(bounds, n, Budget(np.inf, DELTA, relation), **fixed)
+    plan = planned(sampler, bounds, n, Budget(np.inf, DELTA, relation), **fixed)
     noise = np.sqrt(2 * plan.step_size)
 
     def log_likelihood(residual, gradient):
@@ -133,7 +136,7 @@ def test_a_draw_reaches_the_claim_and_does_not_pass_it(make_target, length, opti
     tables, _, bounds = relabelled(make_target)
     draws = 40_000
     fixed = {"temperature": 9.0, "n_draws": draws, "n_steps": draws * length}
-    plan = OPS(step_size=0.3, **options).plan(bounds, 12, NOT_PRIVATE, **fixed)
+    plan = planned(OPS, bounds, 12, NOT_PRIVATE, step_size=0.3, **options, **fixed)
     result, claim = audit_draws(tables, plan)
     assert result.mu - 3.5 * result.standard_error <= claim, "the claim is broken"
     assert result.mu >= 0.85 * claim, "the claim is loose, or the noise is too large"
@@ -152,7 +155,7 @@ def test_the_record_in_the_last_batch_stays_within_the_claim(make_target, monkey
     monkeypatch.setattr(machinery, "cyclic_batches", in_table_order)
     tables, _, bounds = relabelled(make_target, last=True)
     sampler = SGLD(release="last_iterate", batch_size=3)
-    plan = sampler.plan(bounds, 12, Budget(3.0, DELTA), n_steps=16)
+    plan = planned(sampler, bounds, 12, Budget(3.0, DELTA), n_steps=16)
     drawn = [
         [sample(table, plan, random_state=2 * r + which)[0, 0] for r in range(600)]
         for which, table in enumerate(tables)

@@ -28,7 +28,9 @@ def test_a_path_reaches_the_claim_where_the_sensitivity_is(relation, decay):
     # By itself a plan would take short steps, which no attack of this length tells from none.
     size = {0.0: 0.02, 1 / 3: 0.3}[decay]
     sampler = SGLD(burn_in=0.0, step_decay=decay, step_size=size)
-    plan = sampler.plan(bounds, n, Budget(9000.0, DELTA, relation), n_steps=steps, n_draws=steps)
+    plan = planned(
+        sampler, bounds, n, Budget(9000.0, DELTA, relation), n_steps=steps, n_draws=steps
+    )
     common = np.tile([0.0, 0.5], (n - 1, 1))
     extreme = np.array([[1.0, 0.0]])
     second = np.vstack([common, -extreme]) if relation == "replace_one" else common
@@ -47,7 +49,7 @@ def test_poisson_batches_stay_within_the_claim(relation):
     n, rate = 4, 0.5
     bounds = TargetBounds(1, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
     sampler = SGLD(burn_in=0.0, batch_size=2)
-    plan = sampler.plan(bounds, n, Budget(6.0, DELTA, relation), n_steps=40, n_draws=40)
+    plan = planned(sampler, bounds, n, Budget(6.0, DELTA, relation), n_steps=40, n_draws=40)
     first = np.array([[0.0], [0.0], [0.0], [1.0]])
     second = first.copy()
     second[3] = -1.0

@@ -87,7 +87,7 @@ def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temp
     y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
     target, bounds = make_target(X, y, prior_scale=1.0)
     budget = Budget(epsilon, 1e-5)
-    plan = OPS().plan(bounds, n, budget, n_draws=n_draws, temperature=temperature)
+    plan = planned(OPS, bounds, n, budget, n_draws=n_draws, temperature=temperature)
     draws = sample(target, plan, random_state=1)
     assert (plan.temperature > 5) == (epsilon == 40.0)
     mean, covariance = logistic_moments(X, y, 1.0, plan.temperature)
@@ -107,7 +107,7 @@ def test_the_released_iterate_has_exactly_the_variance_of_a_quadratic(make_targe
     precision = np.array([1.0, 4.0])
     target = target._replace(prior_precision=precision)
     bounds = bounds._replace(prior_precision=(1.0, 4.0))
-    plan = OPS().plan(bounds, 40, NOT_PRIVATE, n_draws=4000, temperature=2.0)
+    plan = planned(OPS, bounds, 40, NOT_PRIVATE, n_draws=4000, temperature=2.0)
     assert plan.step_size * 2.0 * precision[1] > 0.45
     draws = sample(target, plan, random_state=0)
     error = 4.5 / np.sqrt(plan.n_draws)
@@ -150,12 +150,12 @@ def test_every_draw_starts_where_the_one_before_was_released(make_target):
     rows = np.random.default_rng(0).uniform(-0.5, 0.7, size=(40, 2))
     target, bounds = make_target(rows, np.arange(40) % 2)
     sampler, fixed = OPS(step_size=0.01), {"temperature": 5.0}
-    plan = sampler.plan(bounds, 40, NOT_PRIVATE, n_draws=3, n_steps=300, **fixed)
+    plan = planned(sampler, bounds, 40, NOT_PRIVATE, n_draws=3, n_steps=300, **fixed)
     draws = sample(target, plan, random_state=8)
-    alone = sampler.plan(bounds, 40, NOT_PRIVATE, n_draws=1, n_steps=100, **fixed)
+    alone = planned(sampler, bounds, 40, NOT_PRIVATE, n_draws=1, n_steps=100, **fixed)
     assert np.array_equal(draws[:1], sample(target, alone, random_state=8))
     # A single step from a draw moves it by no more than a midpoint of one step's noise.
-    short = sampler.plan(bounds, 40, NOT_PRIVATE, n_draws=2000, n_steps=2000, **fixed)
+    short = planned(sampler, bounds, 40, NOT_PRIVATE, n_draws=2000, n_steps=2000, **fixed)
     chain = sample(target, short, random_state=8)
     steps = np.diff(chain, axis=0)
     # theta + (drift + noise) / 2, noise of variance 2 eta tau.
@@ -171,7 +171,7 @@ def test_iterates_stay_on_the_lattice_and_in_the_box(make_target, monkeypatch):
     monkeypatch.setattr(overdamped, "_advance", interpreted(pushing, 1e-9))
     rows, labels = np.zeros((40, 2)), np.arange(40) % 2
     target, bounds = make_target(rows, labels, norm=1e-5, prior_scale=1e-9**-0.5)
-    plan = OPS(step_size=1e7).plan(bounds, 40, NOT_PRIVATE, n_steps=6000, n_draws=3)
+    plan = planned(OPS, bounds, 40, NOT_PRIVATE, step_size=1e7, n_steps=6000, n_draws=3)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     draws = sample(target, plan, random_state=0)
     box, spacing = box_half_width(noise), lattice_spacing(noise)
@@ -188,7 +188,7 @@ def bowl(start, direction=(0.9, 0.436), stiffness=4.0):
     curvature = stiffness * np.outer(direction, direction)
     bounds = TargetBounds(2, 1.0, stiffness, (0.01, 0.01), convex=True)
     sampler = OPS(step_size=1.999 / (stiffness + 0.02))
-    plan = sampler.plan(bounds, 1, NOT_PRIVATE, temperature=1.0, n_steps=1, n_draws=1)
+    plan = planned(sampler, bounds, 1, NOT_PRIVATE, temperature=1.0, n_steps=1, n_draws=1)
     box = box_half_width(np.sqrt(2 * plan.step_size))
     return Bowl(curvature, np.array(start) * box, np.full(2, 0.01), 1.0), plan, box
 
@@ -277,7 +277,7 @@ def test_a_path_may_start_at_a_draw(make_target):
     for init in firsts:
         sampler = SGLD(init=init, burn_in=0.0, step_size=1e-5)
         fixed = {"n_steps": 1, "n_draws": 1, "temperature": 50.0}
-        plan = sampler.plan(bounds, n, Budget(50.0, 1e-5), **fixed)
+        plan = planned(sampler, bounds, n, Budget(50.0, 1e-5), **fixed)
         for seed in range(60):
             firsts[init].append(sample(target, plan, random_state=seed)[0, 0])
     mean, variance = (moment.item() for moment in logistic_moments(X, y, 2.0, 50.0))

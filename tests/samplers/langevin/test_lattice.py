@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from references import planned
 
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
@@ -39,7 +40,7 @@ def _push(target, theta, selection, count, out):
 def moved_apart(sampler, run, start_in_boxes):
     """Return, in units of the lattice, how far apart one step leaves the draws of two tables."""
     bounds = TargetBounds(N_PARAMETERS, 1.0, 1e-3, (1.0, 1.0))
-    plan = sampler.plan(bounds, 1, Budget(np.inf, 1e-6), temperature=1.0, n_steps=1, n_draws=1)
+    plan = planned(sampler, bounds, 1, Budget(np.inf, 1e-6), temperature=1.0, n_steps=1, n_draws=1)
     noise = np.sqrt(2 * plan.step_size) * (plan.friction or 1.0)
     rng = np.random.default_rng(0)
     start = start_in_boxes * box_half_width(noise) * rng.uniform(0.5, 1.0, N_PARAMETERS)

@@ -29,7 +29,7 @@ def test_two_parameters_against_quadrature(make_target, n, temperature, friction
     y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
     target, bounds = make_target(X, y, prior_scale=2.0)
     long = {"n_steps": 100_000, "n_draws": 50_000, "temperature": temperature}
-    made = SGHMC(friction=friction).plan(bounds, n, NOT_PRIVATE, **long)
+    made = planned(SGHMC, bounds, n, NOT_PRIVATE, friction=friction, **long)
     draws = sample(target, made, random_state=1)
     mean, covariance = logistic_moments(X, y, 2.0, temperature)
     deviations = np.sqrt(np.diag(covariance))
@@ -70,7 +70,7 @@ def test_the_first_step_moves_by_the_gradient_and_the_velocity(make_target):
     X, y = rng.uniform(-0.7, 0.7, size=(500, 2)), rng.integers(2, size=500)
     target, bounds = make_target(X, y)
     sampler, once = SGHMC(burn_in=0.0, step_size=1e-4), {"n_steps": 1, "n_draws": 1}
-    made = sampler.plan(bounds, 500, NOT_PRIVATE, temperature=7.0, **once)
+    made = planned(sampler, bounds, 500, NOT_PRIVATE, temperature=7.0, **once)
     drawn = np.array([sample(target, made, random_state=s)[0] for s in range(600)])
     kappa, f, tau = made.gradient_step, made.friction, 7.0
     # theta + u/2 with u = (1 - f) u_0 - kappa grad + noise, from zero.
@@ -121,7 +121,7 @@ def test_private_draws_spread_as_much_as_their_temperature_says(make_target):
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1) / math.sqrt(d))[:, None]
     y = (rng.random(n) < expit(X @ rng.normal(size=d))).astype(int)
     target, bounds = make_target(X, y, norm=math.sqrt(d), prior_scale=2.5 / math.sqrt(d))
-    long = SGHMC().plan(bounds, n, NOT_PRIVATE, n_steps=4000, n_draws=2000)
+    long = planned(SGHMC, bounds, n, NOT_PRIVATE, n_steps=4000, n_draws=2000)
     exact = sample(target, long, random_state=0)
     made = SGHMC().plan(bounds, n, Budget(1.0, 1e-5))
     scale = math.sqrt(made.temperature) * exact.std(axis=0)
@@ -194,7 +194,7 @@ def test_poisson_batches_reproduce_the_posterior(make_target):
     y = (rng.random(n) < expit(3 * X[:, 0] - X[:, 1])).astype(int)
     target, bounds = make_target(X, y, prior_scale=2.0)
     long = {"n_steps": 100_000, "n_draws": 40_000, "temperature": 4.0}
-    made = SGHMC(batch_size=200).plan(bounds, n, NOT_PRIVATE, **long)
+    made = planned(SGHMC, bounds, n, NOT_PRIVATE, batch_size=200, **long)
     heat = made.subsampling_temperature / made.temperature
     assert heat < 0.051
     draws = sample(target, made, random_state=1)

@@ -157,7 +157,9 @@ def test_decreasing_steps_keep_the_law(make_target):
 
 def test_draws_are_evenly_spaced_in_diffusion_time():
     bounds = TargetBounds(3, 1.0, 0.25, (1.0, 1.0))
-    plan = SGLD(step_decay=1 / 3).plan(bounds, 1000, Budget(1.0, 1e-5), n_steps=40_000, n_draws=200)
+    plan = planned(
+        SGLD, bounds, 1000, Budget(1.0, 1e-5), step_decay=1 / 3, n_steps=40_000, n_draws=200
+    )
     kept = plan.kept_steps()
     assert kept.size == 200 and kept[0] >= plan.n_burn_in
     assert (np.diff(kept) > 0).all() and kept[-1] == plan.n_steps - 1
@@ -193,7 +195,7 @@ def test_one_core_and_two_give_the_same_draws(make_target):
     threads = numba.get_num_threads()
     for batch_size in (None, 15_000):
         sampler = SGLD(batch_size=batch_size)
-        plan = sampler.plan(bounds, 20_000, Budget(1.0, 1e-5), n_steps=140)
+        plan = planned(sampler, bounds, 20_000, Budget(1.0, 1e-5), n_steps=140)
         both = sample(target, plan, random_state=7)
         try:
             numba.set_num_threads(1)
@@ -217,7 +219,7 @@ def test_states_lie_on_the_lattice(make_target):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     target, bounds = make_target(X, rng.integers(2, size=500))
-    plan = SGLD(burn_in=0.0).plan(bounds, 500, Budget(1.0, 1e-5), n_steps=400, n_draws=400)
+    plan = planned(SGLD, bounds, 500, Budget(1.0, 1e-5), burn_in=0.0, n_steps=400, n_draws=400)
     midpoints = sample(target, plan, random_state=0)
     noise = np.sqrt(2 * plan.step_size * plan.temperature)
     spacing = lattice_spacing(noise)

@@ -32,7 +32,7 @@ def test_the_law_against_quadrature(make_target, temperature):
     X, y = binary(n, 2)
     target, bounds = make_target(X, y, prior_scale=2.0)
     long = {"n_steps": 100_000, "n_draws": 40_000, "temperature": temperature}
-    draws = sample(target, SGNHT().plan(bounds, n, NOT_PRIVATE, **long), random_state=0)
+    draws = sample(target, planned(SGNHT, bounds, n, NOT_PRIVATE, **long), random_state=0)
     mean, covariance = logistic_moments(X, y, 2.0, temperature)
     deviation = np.sqrt(np.diag(covariance))
     assert (abs(draws.mean(axis=0) - mean) < 4 * standard_error(draws) + 0.05 * deviation).all()
@@ -47,11 +47,11 @@ def test_draws_keep_their_temperature_where_batches_heat_others(make_target):
     X, y = binary(n, d)
     target, bounds = make_target(X, y, prior_scale=2.0)
     long, batches = {"n_steps": 30_000, "n_draws": 10_000}, {"step_size": 3e-3, "batch_size": 40}
-    reference = SGHMC().plan(bounds, n, NOT_PRIVATE, n_steps=10_000, n_draws=5000)
+    reference = planned(SGHMC, bounds, n, NOT_PRIVATE, n_steps=10_000, n_draws=5000)
     exact = sample(target, reference, random_state=0).var(axis=0)
     heat = {}
     for kind in (SGLD, SGNHT):
-        made = kind(**batches).plan(bounds, n, NOT_PRIVATE, **long)
+        made = planned(kind, bounds, n, NOT_PRIVATE, **batches, **long)
         draws = sample(target, made, random_state=1)
         heat[made.name] = (draws.var(axis=0) / exact).mean()
     # The bound is for records that all disagree as much as they can; these agree with each other more.

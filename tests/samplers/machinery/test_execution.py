@@ -20,7 +20,7 @@ import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
-from skdpbayes.samplers import SGFS, SGHMC, SGLD, sample
+from skdpbayes.samplers import SGFS, SGHMC, SGLD, Auto, sample
 from skdpbayes.samplers._machinery import compiled_entries, execution
 from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
@@ -32,7 +32,7 @@ X, y = make_classification(8000, 60, n_informative=8, random_state=0)
 
 
 def fit(seed=0):
-    clf = DPBayesianLogisticRegression(n_steps=140, random_state=seed)
+    clf = DPBayesianLogisticRegression(sampler=Auto(n_steps=140), random_state=seed)
     return clf.fit(X, y).coef_
 
 
@@ -75,7 +75,8 @@ def test_workqueue_layer_survives_threads(tmp_path):
         "from skdpbayes import DPBayesianLogisticRegression\n"
         "X, y = make_classification(8000, 60, random_state=0)\n"
         "def fit(_):\n"
-        "    clf = DPBayesianLogisticRegression(n_steps=140, random_state=0)\n"
+        "    clf = DPBayesianLogisticRegression(sampler='sgld', random_state=0)\n"
+        "    clf.set_params(sampler__n_steps=140)\n"
         "    return clf.fit(X, y).coef_\n"
         "first = fit(0)\n"
         "with ThreadPoolExecutor(4) as pool:\n"
@@ -107,7 +108,8 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, sampler)
     for core in ("overdamped", "underdamped"):
         monkeypatch.setattr(f"skdpbayes.samplers.langevin.{core}.run_in_blocks", interrupted_soon)
     monkeypatch.setattr(execution, "_BLOCK_SECONDS", 0.01)
-    clf = DPBayesianLogisticRegression(sampler=sampler, n_steps=20_000, random_state=0)
+    clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
+    clf.set_params(sampler__n_steps=20_000)
     with PrivacyLedger(epsilon=5.0, delta=1e-5, allow_seeds=True) as ledger:
         with pytest.warns(PrivacyWarning, match=r"whole plan is spent.*epsilon = 1"):
             with pytest.raises(KeyboardInterrupt):
@@ -169,7 +171,7 @@ def _enter(work):
 
 
 def test_compiled_cores_are_kept_on_disk():
-    DPBayesianLogisticRegression(sampler="sgld", n_steps=140, random_state=0).fit(X[:300], y[:300])
+    DPBayesianLogisticRegression(sampler=SGLD(n_steps=140), random_state=0).fit(X[:300], y[:300])
     core = overdamped._advance._cached
     assert core.stats.cache_hits or core.stats.cache_misses
     context = core.targetdescr.target_context

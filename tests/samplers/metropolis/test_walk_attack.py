@@ -8,6 +8,7 @@ released, every state and so all moves, but not what was refused: about seven te
 import numpy as np
 import pytest
 from numba import njit
+from references import planned
 from scipy.special import expit
 from scipy.stats import poisson
 from walks import cliffs
@@ -109,7 +110,7 @@ def plan_of(sampler, **options):
     _, bounds = cliffs(0.0, 0.0, 1.0)
     made = sampler(step_size=0.55, burn_in=0.0, **options)
     fixed = {"temperature": 2.0, "n_steps": STEPS, "n_draws": STEPS}
-    return made.plan(bounds, 3, Budget(50.0, DELTA), **fixed)
+    return planned(made, bounds, 3, Budget(50.0, DELTA), **fixed)
 
 
 def moves_up(plan, direction, seed):

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from references import logistic_moments
+from references import logistic_moments, planned
 from scipy.special import expit
 from walks import BATCHED, NOISY, SAMPLERS, assert_moments, blocks, repeated
 
@@ -75,7 +75,7 @@ def test_blocks_of_any_length_give_the_same_chain(make_target, small_table):
 def test_draws_are_evenly_spaced_after_burn_in(make_target, small_table):
     target, bounds = make_target(*small_table)
     sampler = DPMH(burn_in=0.1, step_size=0.3)
-    plan = sampler.plan(bounds, 40, Budget(np.inf, 1e-6), n_steps=1000, n_draws=90)
+    plan = planned(sampler, bounds, 40, Budget(np.inf, 1e-6), n_steps=1000, n_draws=90)
     assert plan.n_burn_in == 100
     states, _ = blocks(target, plan, 4, 1)
     np.testing.assert_array_equal(sample(target, plan, random_state=4), states[109::10])
@@ -86,7 +86,7 @@ def test_one_core_and_two_give_the_same_draws(make_target):
     X = rng.normal(size=(20_000, 20))
     target, bounds = make_target(X, rng.integers(2, size=20_000), norm=4.0)
     fixed = {"temperature": 500.0, "n_steps": 60, "n_draws": 60}
-    plan = DPMH(burn_in=0.0).plan(bounds, 20_000, Budget(1.0, 1e-5), **fixed)
+    plan = planned(DPMH, bounds, 20_000, Budget(1.0, 1e-5), burn_in=0.0, **fixed)
     threads = numba.get_num_threads()
     both = sample(target, plan, random_state=7)
     try:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from references import planned
 
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
@@ -38,13 +39,12 @@ def plan(
     bounds=None,
     **options,
 ):
-    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
     budget = Budget(epsilon, delta, relation)
-    return sampler(**options).plan(bounds or bounds_of(d), n, budget, **fixed)
+    return planned(sampler, bounds or bounds_of(d), n, budget, **options)
 
 
 def test_a_plan_sees_public_quantities_only():
-    names = ["bounds", "n_samples", "budget", "temperature", "n_steps", "n_draws"]
+    names = ["bounds", "n_samples", "budget", "n_draws"]
     assert list(inspect.signature(DPFastMH().plan).parameters) == names
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from compiling import called
 from numba import njit
+from references import planned
 from scipy.special import expit, ndtr
 from scipy.stats import poisson
 from walks import propose_often, watched
@@ -166,7 +167,7 @@ def test_batches_of_tables_that_records_cannot_be_numbered_in_are_refused(monkey
     monkeypatch.setattr(_resources, "memory_of_machine", lambda: 2**60)
     target, bounds = watched(np.zeros((3, 1)))
     sampler = DPFastMH(step_size=0.1)
-    plan = sampler.plan(bounds, 3, Budget(np.inf, 1e-5), temperature=1.0, n_steps=9, n_draws=1)
+    plan = planned(sampler, bounds, 3, Budget(np.inf, 1e-5), temperature=1.0, n_steps=9, n_draws=1)
     plan = plan.changed(batch_ratio=1.0)
     target = Countless(target.prior_precision, 1.0)
     with pytest.raises(ValueError, match="2\\^31 records: take sampler='dp_mh'"):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from references import planned
 from scipy.stats import truncnorm
 from walks import BATCHED, NOISY, SAMPLERS, assert_moments, propose_often, repeated, watched
 
@@ -33,7 +34,7 @@ def test_one_dimension_is_no_lattice():
     """At a fixed distance a chain on a line would only ever visit multiples of it."""
     target, bounds = watched(np.zeros((5, 1)))
     sampler = DPFastMH(burn_in=0.0, step_size=0.5)
-    plan = sampler.plan(bounds, 5, Budget(np.inf, 0.0), n_steps=4000, n_draws=4000)
+    plan = planned(sampler, bounds, 5, Budget(np.inf, 0.0), n_steps=4000, n_draws=4000)
     moved = np.abs(np.diff(sample(target, plan, random_state=0)[:, 0]))
     moved = moved[moved > 0]
     assert moved.max() <= 0.5 and np.unique(moved).size > 0.99 * moved.size > 1000

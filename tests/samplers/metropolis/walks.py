@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from references import effective_size, standard_error
+from references import effective_size, planned, standard_error
 from scipy.special import expit
 
 import skdpbayes.samplers.metropolis.core as core
@@ -85,8 +85,16 @@ def repeated(
 ):
     """Plan one step, and let it be repeated beyond any budget: what is tested is what a step does."""
     budget = Budget(epsilon, 1e-6 if sampler in NOISY else 0.0)
-    plan = sampler(burn_in=0.0, **options).plan(
-        bounds, n, budget, temperature=temperature, n_steps=1, n_draws=n_draws
+    plan = planned(
+        sampler,
+        bounds,
+        n,
+        budget,
+        burn_in=0.0,
+        temperature=temperature,
+        n_steps=1,
+        n_draws=n_draws,
+        **options,
     )
     clock = plan.clock._replace(total=float(n_steps), burnt=burnt * n_steps)
     return plan.changed(n_steps=n_steps, expected_steps=n_steps, clock=clock)

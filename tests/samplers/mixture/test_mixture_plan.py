@@ -38,9 +38,8 @@ def plan(
     model=MODEL,
     **options,
 ):
-    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
-    budget = Budget(epsilon, delta, relation)
-    return MixtureSampler(sampler(**options)).plan(model, n, budget, **fixed)
+    budget, n_draws = Budget(epsilon, delta, relation), options.pop("n_draws", None)
+    return MixtureSampler(sampler(**options)).plan(model, n, budget, n_draws=n_draws)
 
 
 def test_one_component_needs_a_single_look():
@@ -95,8 +94,8 @@ def test_chains_are_not_for_mixtures(sampler, epsilon):
         ({"temperature": 2.0}, "temperature"),
         ({"n_draws": 0}, "n_draws"),
         ({"n_steps": 0}, "n_steps"),
-        ({"friction": 0.3}, "friction: these are options of chains"),
-        ({"burn_in": 0.3, "batch_size": 100}, "batch_size, burn_in: these are options of chains"),
+        ({"friction": 0.3}, "friction: sampler='auto' has no such options for mixtures"),
+        ({"burn_in": 0.3, "batch_size": 100}, "batch_size, burn_in: sampler='auto' has no"),
         ({"model": MODEL._replace(covariance_type="round")}, "covariance_type"),
         ({"model": MODEL._replace(n_components=0)}, "n_components"),
         ({"model": MODEL._replace(n_features=0)}, "n_features"),
@@ -139,7 +138,7 @@ def test_the_least_degrees_of_freedom_are_enough(epsilon):
 
 def test_a_plan_sees_public_numbers_only():
     names = list(inspect.signature(MixtureSampler(NoiseAware()).plan).parameters)
-    assert names == ["model", "n_samples", "budget", "temperature", "n_steps", "n_draws"]
+    assert names == ["model", "n_samples", "budget", "n_draws"]
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

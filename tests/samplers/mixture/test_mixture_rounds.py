@@ -199,14 +199,6 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
 # What is refused, what is said beforehand
 
 
-@pytest.mark.parametrize(
-    "fixed, named", [({"temperature": 2.0}, "temperature"), ({"n_steps": 9}, "n_steps")]
-)
-def test_what_only_chains_have_is_refused(fixed, named):
-    with pytest.raises(ValueError, match=named):
-        plan_of(model_of(2, 2), 1000, **fixed)
-
-
 def test_too_many_statistics_are_refused_with_a_remedy():
     model = model_of(10, 40, "full")
     assert release_size(model) > LARGEST_SIZE

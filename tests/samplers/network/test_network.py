@@ -11,7 +11,11 @@ from skdpbayes import DPBayesianMLPClassifier
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
-QUICK = {"n_steps": 60, "n_draws": 10, "random_state": 0}
+
+
+def network(hidden, **options):
+    quick = {"n_steps": 60, "n_draws": 10, "random_state": 0}
+    return configured(DPBayesianMLPClassifier(hidden), **quick | options)
 
 
 def planned(n=6000, calibration=0.03, relation="replace_one", **options):
@@ -76,13 +80,9 @@ def test_probabilities_are_honest_where_labels_are_noisy(rng, sampler, epsilon):
     gaps = {}
     for calibration in (0.0, 0.03):
         clf = DPBayesianMLPClassifier(
-            (16,),
-            epsilon=epsilon,
-            sampler=sampler,
-            calibration=calibration,
-            n_steps=600,
-            random_state=0,
-        ).fit(X, y)
+            (16,), epsilon=epsilon, sampler=sampler, calibration=calibration, random_state=0
+        )
+        clf.set_params(sampler__n_steps=600).fit(X, y)
         proba = clf.predict_proba(table)
         gaps[calibration] = proba.max(axis=1).mean() - clf.score(table, labels)
         loss = log_loss(labels, proba)
@@ -95,7 +95,7 @@ def test_rows_of_any_norm_below_data_norm_give_the_same_fit(rng):
     X, y = coins(rng, 5000, 1.0)
     scores = []
     for factor in (1.0, 2.0**-3, 2.0**-6):
-        clf = DPBayesianMLPClassifier((8,), epsilon=8.0, data_norm=4.0, **QUICK | {"n_steps": 300})
+        clf = network((8,), epsilon=8.0, data_norm=4.0, n_steps=300)
         clf.fit(factor * X, y)
         assert clf.data_norm_ == 4.0
         assert clf.row_norm_ == pytest.approx(factor * 1.9, rel=0.3)
@@ -109,10 +109,7 @@ def test_a_table_that_is_too_small_to_tell_keeps_to_public_numbers(rng):
         *(
             (clf.released_.row_norm, clf.released_.logit_scale)
             for clf in (
-                DPBayesianMLPClassifier((2,), epsilon=0.1, **QUICK | {"random_state": seed}).fit(
-                    X, y
-                )
-                for seed in range(40)
+                network((2,), epsilon=0.1, random_state=seed).fit(X, y) for seed in range(40)
             )
         ),
         strict=True,
@@ -123,7 +120,7 @@ def test_a_table_that_is_too_small_to_tell_keeps_to_public_numbers(rng):
 
 def test_new_draws_of_a_fitted_gaussian_are_calibrated_too(rng):
     X, y = coins(rng, 3000)
-    clf = DPBayesianMLPClassifier((4,), epsilon=5.0, sampler="bbb", **QUICK).fit(X, y)
+    clf = network((4,), epsilon=5.0, sampler="bbb").fit(X, y)
     last = np.arange(clf.plan_.n_parameters) >= clf.plan_.n_parameters - 5 * 2
     fresh = clf.sample_posterior(400, random_state=0)
     for part in (last, ~last):
@@ -134,6 +131,6 @@ def test_new_draws_of_a_fitted_gaussian_are_calibrated_too(rng):
 def test_a_ledger_is_charged_for_the_whole(rng):
     X, y = coins(rng, 3000)
     with PrivacyLedger(2.0, 1e-5, allow_seeds=True) as ledger:
-        clf = DPBayesianMLPClassifier((4,), epsilon=1.0, delta=1e-5, **QUICK).fit(X, y)
+        clf = network((4,), epsilon=1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon == pytest.approx(clf.spent_epsilon_, rel=1e-6)
     assert clf.plan_.path.epsilon < clf.spent_epsilon_ <= 1.0

@@ -159,23 +159,29 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
 
 
 @pytest.mark.parametrize(
-    "changed, options, message",
+    "changed, message",
     [
-        ({"row_norm": None}, {}, "logistic regression"),
-        ({"n_parameters": 201}, {}, "201"),
-        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 280}, {}, "210"),
-        ({}, {"temperature": 2.0}, "temperature"),
-        ({}, {"n_steps": 5}, "n_steps"),
+        ({"row_norm": None}, "logistic regression"),
+        ({"n_parameters": 201}, "201"),
+        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 280}, "210"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(changed, options, message):
+def test_what_cannot_be_meant_is_refused_by_name(changed, message):
     bounds = TargetBounds(3, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())._replace(
         **changed
     )
     with pytest.raises(ValueError, match=message):
-        NoiseAware().plan(bounds, 1000, Budget(1.0, 1e-6), **options)
+        NoiseAware().plan(bounds, 1000, Budget(1.0, 1e-6))
     with pytest.raises(ValueError, match="delta=0"):
         NoiseAware().plan(bounds, 1000, Budget(1.0, 0.0))
+
+
+@pytest.mark.parametrize("name", ["temperature", "n_steps"])
+def test_it_has_no_option_of_chains(name):
+    assert name not in NoiseAware().get_params()
+    clf = DPBayesianLogisticRegression(sampler="noise_aware")
+    with pytest.raises(ValueError, match=f"{name}.*NoiseAware"):
+        clf.set_params(**{f"sampler__{name}": 5})
 
 
 # Corners

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
-from references import logistic_moments
+from references import logistic_moments, planned
 from scipy.special import expit
 from sklearn.datasets import make_classification
 
@@ -76,7 +76,7 @@ def quadratic(points, curvature=None, precision=1.0, bound=1.0):
 
 def fitted(target, bounds, temperature=None):
     n = len(target.points)
-    plan = BayesByBackprop().plan(bounds, n, NOT_PRIVATE, temperature=temperature)
+    plan = planned(BayesByBackprop, bounds, n, NOT_PRIVATE, temperature=temperature)
     found = carry_out(target, plan, 0, 0).parameters
     return found["variational_mean"], found["variational_scale"]
 
@@ -173,7 +173,7 @@ def test_noise_has_exactly_the_planned_deviation(relation, epsilon, batch_size):
     n = 12
     target, bounds = quadratic(np.tile([0.0, FAR], (n, 1)), np.diag([0.0, 1.0]), bound=3.0)
     sampler = BayesByBackprop(batch_size=batch_size)
-    plan = sampler.plan(bounds, n, Budget(epsilon, 1e-5, relation), n_steps=12_000)
+    plan = planned(sampler, bounds, n, Budget(epsilon, 1e-5, relation), n_steps=12_000)
     gradients = released(target, plan, 0)
     rate = plan.sampling_rate
     shift = 2.0 if relation == "replace_one" else 1.0
@@ -192,7 +192,7 @@ def test_noise_has_exactly_the_planned_deviation(relation, epsilon, batch_size):
 
 def test_released_gradients_lie_on_the_lattice():
     target, bounds = quadratic(np.random.default_rng(0).normal(size=(30, 2)))
-    plan = BayesByBackprop().plan(bounds, 30, Budget(1.0, 1e-5), n_steps=50)
+    plan = planned(BayesByBackprop, bounds, 30, Budget(1.0, 1e-5), n_steps=50)
     multiples = released(target, plan, 0) / lattice_spacing(plan.noise_scale)
     np.testing.assert_array_equal(multiples, np.rint(multiples))
 
@@ -214,7 +214,7 @@ def attacked(plan, relation, repetitions=2000):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_an_attack_reaches_the_claim_and_does_not_pass_it(relation):
     _, bounds = quadratic(np.zeros((12, 2)))
-    plan = BayesByBackprop().plan(bounds, 12, Budget(6.0, 1e-5, relation), n_steps=4)
+    plan = planned(BayesByBackprop, bounds, 12, Budget(6.0, 1e-5, relation), n_steps=4)
     result = attacked(plan, relation)
     assert result.mu - 3.5 * result.standard_error <= plan.cost.mu, "the claim is broken"
     assert result.mu >= 0.9 * plan.cost.mu, "the claim is loose, or the noise is too large"
@@ -229,7 +229,7 @@ def test_one_core_and_two_give_the_same_draws(make_target, batch_size):
     X = rng.normal(size=(20_000, 30))
     target, bounds = make_target(X, rng.integers(2, size=20_000), norm=5.0)
     sampler = BayesByBackprop(batch_size=batch_size)
-    plan = sampler.plan(bounds, 20_000, Budget(1.0, 1e-5), n_steps=60)
+    plan = planned(sampler, bounds, 20_000, Budget(1.0, 1e-5), n_steps=60)
     threads = numba.get_num_threads()
     both = sample(target, plan, random_state=7)
     try:
@@ -322,6 +322,8 @@ def test_more_draws_are_free_and_repeatable(private):
 
 def test_several_classes_have_a_row_each(large):
     X, y = large[2][:900], np.arange(900) % 3
-    clf = DPBayesianLogisticRegression(3.0, sampler="bbb", n_steps=50, random_state=0).fit(X, y)
+    clf = DPBayesianLogisticRegression(
+        3.0, sampler=BayesByBackprop(n_steps=50), random_state=0
+    ).fit(X, y)
     assert clf.released_.variational_scale.shape == (3, 11)
     assert clf.posterior_samples_.shape == (100, 3, 11)

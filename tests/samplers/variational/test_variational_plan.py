@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from references import planned
 
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian
 from skdpbayes.privacy.gaussian import gaussian_epsilon
@@ -15,8 +16,7 @@ RELATIONS = ["replace_one", "add_or_remove_one"]
 
 
 def plan(epsilon=1.0, relation="replace_one", n=1000, delta=1e-5, bounds=BOUNDS, **options):
-    fixed = {name: options.pop(name, None) for name in ("temperature", "n_steps", "n_draws")}
-    return BayesByBackprop(**options).plan(bounds, n, Budget(epsilon, delta, relation), **fixed)
+    return planned(BayesByBackprop, bounds, n, Budget(epsilon, delta, relation), **options)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
