@@ -14,13 +14,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import logsumexp
+from scipy.stats import gamma
 
 # Least deviation of a correlation a priori, squared and times the number of columns; least eigenvalue of
 # the correlations.
 _LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 1e-4
 # Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
 _LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
+# Shapes of the law of variances; 1 is exponential.
+_SHAPES, _N_VARIANCES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
 
 
 @dataclass(frozen=True)
@@ -157,15 +160,27 @@ def _shrunk(seen, noise):
 
 
 def _positive(seen, noise):
-    """Return posterior means and variances of numbers that are exponential a priori, seen through noise."""
-    length = seen.size
-    usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(length)) / length
+    """Return posterior means and variances of numbers that are positive, seen through noise.
+
+    A priori they follow a gamma law. Its mean is theirs; its shape is the likeliest of a few.
+    """
+    usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(seen.size)) / seen.size
     usual = min(usual, 1.0)
-    # A normal law around here, cut at zero.
-    centre = (seen - noise**2 / usual) / noise
-    ratio = np.exp(norm.logpdf(centre) - norm.logcdf(centre))
-    mean = np.maximum(noise * (centre + ratio), _LEAST_VARIANCE * usual)
-    return mean, noise**2 * np.clip(1.0 - ratio * (ratio + centre), 1e-3, 1.0)
+    top = max(float(seen.max()) + 5.0 * noise, usual)
+    grid = np.geomspace(_LEAST_VARIANCE * usual, top, _N_VARIANCES)
+    likelihood = -0.5 * ((seen[:, None] - grid) / noise) ** 2
+    best = None
+    for shape in _SHAPES:
+        prior = gamma.logpdf(grid, shape, scale=usual / shape) + np.log(grid)
+        prior -= logsumexp(prior)
+        terms = likelihood + prior
+        evidence = logsumexp(terms, axis=1)
+        if best is None or evidence.sum() > best[0]:
+            best = evidence.sum(), np.exp(terms - evidence[:, None])
+    shares = best[1]
+    mean = shares @ grid
+    variance = np.maximum(shares @ grid**2 - mean**2, 0.0)
+    return mean, np.maximum(variance, 1e-3 * np.minimum(noise, mean) ** 2)
 
 
 def _correlation(seen, product, half):

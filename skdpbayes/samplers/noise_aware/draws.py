@@ -1,7 +1,11 @@
 """Draws from a `Surrogate`: its mode, and Hamiltonian chains around it, all chains in step.
 
 H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
+
+Where prior scales are learnt, they are integrated out of ``U``, and every round also tries ``e^c u``.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -35,6 +39,18 @@ def find_mode(surrogate):
     return u
 
 
+def settle(surrogate, rounds):
+    """Return a surrogate with the likeliest scales, starting at its mode."""
+    for _ in range(rounds):
+        surrogate = replace(surrogate, start=find_mode(surrogate))
+        covariance = np.linalg.inv(surrogate.information(surrogate.start))
+        scales = surrogate.prior.likeliest(surrogate.start, covariance)
+        before, surrogate = surrogate.scales, replace(surrogate, scales=scales)
+        if np.array_equal(before, scales):
+            return surrogate
+    return replace(surrogate, start=find_mode(surrogate))
+
+
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
 def draw(surrogate, n_draws, seed):
     """Return draws of ``u``.
@@ -52,13 +68,20 @@ def draw(surrogate, n_draws, seed):
         Draws that follow each other come from different chains.
     """
     generator = np.random.default_rng(seed)
-    mode = find_mode(surrogate)
+    surrogate = settle(surrogate, 8)
+    mode = surrogate.start
     scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))  # L^T
+
+    def potential(u):
+        (energy, gradient), (more, pulled) = surrogate.likelihood(u), surrogate.prior.energy(u)
+        return energy + more, gradient + pulled
+
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    energy, gradient = surrogate.potential(u)
+    energy, gradient = potential(u)
     size, kept = 0.6 / mode.size**0.25, []
+    learns = any(g.logs.size > 1 for g in surrogate.prior.groups)
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
         momentum = generator.standard_normal(u.shape)  # Post-processing.
         start = energy + 0.5 * np.sum(momentum**2, axis=1)
@@ -67,7 +90,7 @@ def draw(surrogate, n_draws, seed):
         for _ in range(LEAPS):
             momentum = momentum - 0.5 * step * force @ scale.T
             proposal = proposal + step * momentum @ scale
-            new_energy, force = surrogate.potential(proposal)
+            new_energy, force = potential(proposal)
             momentum = momentum - 0.5 * step * force @ scale.T
         change = start - new_energy - 0.5 * np.sum(momentum**2, axis=1)
         chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
@@ -78,6 +101,16 @@ def draw(surrogate, n_draws, seed):
         energy = np.where(accepted, new_energy, energy)
         if turn < BURN_IN:
             size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        else:
+        if learns:
+            c = 0.4 * generator.standard_normal(N_CHAINS)
+            proposal = np.exp(c)[:, None] * u
+            new_energy, force = potential(proposal)
+            change = energy - new_energy + mode.size * c
+            accepted = np.log(generator.random(N_CHAINS)) < change
+            u, gradient = (
+                np.where(accepted[:, None], *pair) for pair in ((proposal, u), (force, gradient))
+            )
+            energy = np.where(accepted, new_energy, energy)
+        if turn >= BURN_IN:
             kept.append(u)
     return np.concatenate(kept)[:n_draws]

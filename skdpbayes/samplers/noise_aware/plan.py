@@ -21,13 +21,13 @@ import numpy as np
 from ...privacy.cost import PrivacyCost
 from .._plan import Plan
 from ..langevin.paid_noise import free_shift
-from .sensitivity import free_curvature, joint_multiplier
+from .sensitivity import free_curvature, joint_multiplier, score_bound
 
-MOMENT_SHARE, PILOT_SHARE, GRADIENT_SHARE = 0.19, 0.57, 0.24
-# All gradients but the last are on the way; by how much their shares grow.
-N_PILOTS, GROWTH = 8, 1.4
-# Numbers, from 0, of the gradients with which curvatures are released.
-CURVATURES = (4, 5, 6, 7, 8)
+MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
+# Points at which scores are released; by how much their shares grow.
+N_LOOKS, GROWTH = 8, 1.3
+# Numbers, from 0, of the scores with which curvatures are released.
+CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
 N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
@@ -57,7 +57,8 @@ class NoiseAwarePlan(Plan):
     """
 
     moment_multiplier: float
-    gradient_multipliers: tuple[float, ...]
+    label_multiplier: float
+    score_multipliers: tuple[float, ...]
     curvature_multipliers: tuple[float | None, ...]
 
     @property
@@ -102,7 +103,8 @@ class NoiseAwarePlan(Plan):
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)
-        noise = (moved * norm * family.residual_bound) ** 2 / _precision(self.gradient_multipliers)
+        released = self.label_multiplier**2 + 1.0 / _precision(self.score_multipliers)
+        noise = (moved * norm * score_bound(family)) ** 2 * released
         multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
         of_curvature = math.sqrt(moved) * norm**2 * family.slope_bound * multiplier
         seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
@@ -133,8 +135,8 @@ class NoiseAwarePlan(Plan):
         lines["temperature"] = "1: the posterior given what is released, noise included"
         lines["steps"] = f"{self.n_steps} passes"
         lines["spent on"] = (
-            f"second moment {MOMENT_SHARE:.0%}, {N_PILOTS} gradients on the way {PILOT_SHARE:.0%}, last "
-            f"gradient {GRADIENT_SHARE:.0%} of mu^2, curvatures with them at no cost"
+            f"second moment {MOMENT_SHARE:.0%}, sum of labels {LABEL_SHARE:.0%}, {N_LOOKS} scores "
+            f"{SCORE_SHARE:.0%} of mu^2, curvatures with them at no cost"
         )
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
@@ -160,21 +162,21 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     -------
     plan : NoiseAwarePlan
     """
-    growth = GROWTH ** np.arange(N_PILOTS)
-    shares = (*PILOT_SHARE * growth / growth.sum(), GRADIENT_SHARE)
+    growth = GROWTH ** np.arange(N_LOOKS)
+    shares = SCORE_SHARE * growth / growth.sum()
 
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
     family = bounds.family.identified
-    of_moment = multiplier(MOMENT_SHARE)
-    of_gradients = tuple(multiplier(share) for share in shares)
+    of_moment, of_labels = multiplier(MOMENT_SHARE), multiplier(LABEL_SHARE)
+    of_scores = tuple(multiplier(share) for share in shares)
     of_curvatures = tuple(
         multiplier(free_curvature(family) * share) if k in CURVATURES else None
         for k, share in enumerate(shares)
     )
-    pairs = zip(of_gradients, of_curvatures, strict=True)
-    each = (of_moment, *(joint_multiplier(family, *pair) for pair in pairs))
+    pairs = zip(of_scores, of_curvatures, strict=True)
+    each = (of_moment, of_labels, *(joint_multiplier(family, *pair) for pair in pairs))
     size = family.n_blocks * bounds.block_length + 1
     for value in each:
         free_shift(value, 2 * size**2)  # Raises where rounding would take too much of it.
@@ -185,10 +187,11 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         budget=budget,
         cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_precision(each))),
         temperature=1.0,
-        n_steps=1 + len(of_gradients) + 1,  # Weights are a pass of their own.
+        n_steps=3 + len(of_scores),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_moment,
-        gradient_multipliers=of_gradients,
+        label_multiplier=of_labels,
+        score_multipliers=of_scores,
         curvature_multipliers=of_curvatures,
     )

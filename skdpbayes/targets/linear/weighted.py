@@ -55,7 +55,7 @@ def reweighted(target, transform, norm):
     return target._replace(weights=read_only(weights))
 
 
-def weighted_sums(target, family, weights, theta, transform=None, *, curvature=True):
+def weighted_sums(target, family, weights, theta, transform=None, *, curvature=True, responses=True):
     """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
 
     Parameters
@@ -85,7 +85,11 @@ def weighted_sums(target, family, weights, theta, transform=None, *, curvature=T
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows, logits in _with_logits(target, theta):
         predicted = family.inverse_link(logits)
-        residuals = weights[part] * family.residuals(predicted, target.responses[part])
+        if responses:
+            residuals = family.residuals(predicted, target.responses[part])
+        else:
+            residuals = family.mean(predicted) - family.contrasts.mean(axis=0)[:, None]
+        residuals = weights[part] * residuals
         gradient[:, : rows.shape[1]] += (rows.T @ residuals.T).T
         if constant:
             gradient[:, -1] += constant * residuals.sum(axis=1)
