@@ -91,19 +91,18 @@ class Rows:
     def __init__(self, name):
         self.name, self.results = name, {}
 
-    def add(self, model, gap, seconds, within, temperature=None):
+    def add(self, model, gap, seconds, within):
         """Keep one seed's result."""
-        self.results.setdefault((model, within), []).append((gap, seconds, temperature))
+        self.results.setdefault((model, within), []).append((gap, seconds))
 
     def show(self):
         """Print a line for each model."""
         for (model, within), results in self.results.items():
-            gaps, seconds, temperatures = zip(*results, strict=True)
+            gaps, seconds = zip(*results, strict=True)
             right = sum(gap <= within for gap in gaps)
-            heat = "" if temperatures[0] is None else f"{np.median(temperatures):.1f}"
             print(
                 f"| {self.name} | {model} | {np.median(gaps):.4f} | {max(gaps):.4f} "
-                f"| {right} of {len(gaps)} | {heat} | {np.median(seconds):.1f} |",
+                f"| {right} of {len(gaps)} | {np.median(seconds):.1f} |",
                 flush=True,
             )
 
@@ -116,8 +115,8 @@ def reach(arguments):
     n_samples = 20_000 if arguments.quick else N_SAMPLES
     n_seeds = min(arguments.seeds, 2) if arguments.quick else arguments.seeds
     print(f"{n_samples:,} rows, {n_seeds} seeds; gap in nats per row and dimension.\n")
-    print("| table | model | gap, median | largest | right | temperature | seconds |")
-    print(f"|{' --- |' * 7}", flush=True)
+    print("| table | model | gap, median | largest | right | seconds |")
+    print(f"|{' --- |' * 6}", flush=True)
     for name, scenario in SCENARIOS.items():
         rows, k, d = Rows(name), scenario.n_components, scenario.n_features
         for seed in range(n_seeds):
@@ -126,8 +125,7 @@ def reach(arguments):
             for epsilon in EPSILONS:
                 model, seconds = fit_private(X, k, scenario.data_norm, epsilon, seed)
                 gap = (best - model.score(X_test)) / d
-                heat = model.plan_.temperature
-                rows.add(f"epsilon = {epsilon:g}", gap, seconds, right_within(epsilon), heat)
+                rows.add(f"epsilon = {epsilon:g}", gap, seconds, right_within(epsilon))
             for label, options in (("10 starts", {"n_init": 10}), ("random start", RANDOM_START)):
                 model, seconds = fit_public(X, k, seed, **options)
                 gap = (best - model.score(X_test)) / d
@@ -148,8 +146,7 @@ def reach_digits(path, n_seeds):
         for epsilon in EPSILONS:
             model, seconds = fit_private(X, k, DIGITS_NORM, epsilon, seed)
             gap = (best - model.score(X_test)) / d
-            heat = model.plan_.temperature
-            rows.add(f"epsilon = {epsilon:g}", gap, seconds, right_within(epsilon), heat)
+            rows.add(f"epsilon = {epsilon:g}", gap, seconds, right_within(epsilon))
         model, seconds = fit_public(X, k, seed, **RANDOM_START)
         rows.add("not private, random start", (best - model.score(X_test)) / d, seconds, RIGHT)
     rows.show()
@@ -265,7 +262,7 @@ def main():
     arguments = parser.parse_args()
     # Seeds make a benchmark repeatable; a release must leave random_state=None.
     warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
-    # That small budgets leave chains short is what is measured here.
+    # That there are too few rows is what is measured here.
     warnings.filterwarnings("ignore", category=ConvergenceWarning)
     warm_up()
     arguments.run(arguments)

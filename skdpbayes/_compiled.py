@@ -4,11 +4,13 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
+from numba.np.arrayobj import populate_array
 
 WORD = ir.IntType(64)
 
-# Divisions by zero give infinities, as in NumPy. Functions called only by compiled code need no C wrapper.
-_INNER = {"error_model": "numpy", "no_cfunc_wrapper": True}
+# Divisions by zero give infinities, as in NumPy. Functions called only by compiled code need no wrapper for
+# callers of C or Python.
+_INNER = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 
 def compiled(function):
@@ -32,19 +34,6 @@ def compiled_for(generic, **options):
     return overload(generic, jit_options={**_INNER, **options})
 
 
-def by_dimension(of_vectors, of_matrices):
-    """Return a function that calls the first if the second argument has two dimensions, else the other."""
-
-    def either(*args):
-        return choose(*args)(*args)
-
-    def choose(*args):
-        return of_vectors if args[1].ndim == 2 else of_matrices
-
-    overload(either, jit_options=_INNER, strict=False)(choose)
-    return either
-
-
 @intrinsic
 def call_address(typing_context, address, arguments):
     """Call the function at an address, whose arguments and result are integers."""
@@ -55,3 +44,36 @@ def call_address(typing_context, address, arguments):
         return builder.call(builder.inttoptr(values[0], function.as_pointer()), words)
 
     return types.int64(types.int64, types.UniTuple(types.int64, arguments.count)), generate
+
+
+def _part_of(vector, n_dimensions):
+    """Return (numba's type of a part of a vector, a function that generates it from where it begins)."""
+    kind = types.Array(vector.dtype, n_dimensions, "C", readonly=not vector.mutable)
+
+    def generate(context, builder, signature, values):
+        whole = context.make_array(vector)(context, builder, values[0])
+        part = context.make_array(kind)(context, builder)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(whole.data.type.pointee))
+        strides = [size] if n_dimensions == 1 else [builder.mul(values[-1], size), size]
+        data = builder.gep(whole.data, [values[1]])
+        populate_array(part, data, values[2:], strides, size, None)
+        return part._getvalue()
+
+    return kind, generate
+
+
+@intrinsic
+def vector_at(typing_context, vector, first, size):
+    """Return a part of a vector, which does not keep the vector alive.
+
+    A slice does, and checks its bounds, by some hundred lines of machine code for every use.
+    """
+    kind, generate = _part_of(vector, 1)
+    return kind(vector, types.intp, types.intp), generate
+
+
+@intrinsic
+def matrix_at(typing_context, vector, first, n_rows, n_columns):
+    """Return a part of a vector as a matrix, which does not keep the vector alive."""
+    kind, generate = _part_of(vector, 2)
+    return kind(vector, types.intp, types.intp, types.intp), generate

@@ -1,10 +1,10 @@
 """Private Bayesian Gaussian mixtures: posterior draws, and the density averaged over them.
 
     p(theta | S)    ~ p(S | theta) p(theta),      S = noisy statistics of the components,
-    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k))^(1/tau) p(theta)      for chains,
+    p(theta | data) ~ prod_i (sum_k w_k N(x_i; m_k, C_k)) p(theta)      without privacy,
     p(x | data)     = mean over draws of sum_k w_k N(x; m_k, C_k).
 
-The order of the components is arbitrary, so the draws of a chain are relabelled after sampling.
+The order of the components is arbitrary, so draws without privacy are relabelled after sampling.
 """
 
 from functools import partial
@@ -40,7 +40,7 @@ def _target(model, rows):
     return make_mixture(rows.X, model)
 
 
-class DPGaussianMixturePosterior(
+class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixtures, and no array.
     MixtureDrawsMixin, DensityMixin, PrivatePosteriorMixin, BaseEstimator
 ):
     """Differentially private posterior of a Gaussian mixture.
@@ -81,20 +81,17 @@ class DPGaussianMixturePosterior(
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers`, or your own, or a name for the defaults.
         "noise_aware" draws from the posterior given noisy statistics of the components and accounts for the
-        noise: its intervals cover at their stated level, and it makes any number of draws. The others are
-        chains: "sgld" (`SGLD`), "sghmc" (`SGHMC`, underdamped), "sgnht" (`SGNHT`, with a thermostat), and the
-        random walks "dp_fast_mh", "dp_mh", "penalty" and "dp_fast_mh_gaussian", which spend their budget on
-        accept/reject decisions near a private start and suit few parameters and many rows. "auto" is
-        "noise_aware", or "sghmc" if ``temperature``, ``n_steps`` or an option of a chain is given or if there
-        are more than 3,000 statistics. ``sampler__name`` sets an option, even if the sampler is given by
+        noise: its intervals cover at their stated level, and it makes any number of draws. It releases up to
+        3,000 statistics. "gibbs" (`Gibbs`) draws from the posterior of the rows and needs ``epsilon=inf``.
+        "auto" is the one or the other. ``sampler__name`` sets an option, even if the sampler is given by
         name.
     temperature : float or "auto", default="auto"
-        Draws of chains follow the posterior with the likelihood to the power of ``1 / temperature``. "auto"
-        is the lowest temperature, at least 1, that the budget affords given the chain's released start.
+        1, as both samplers draw from the posterior itself.
     n_draws : int or "auto", default="auto"
         Number of draws to keep; "auto" is 100.
     n_steps : int or "auto", default="auto"
-        Number of updates of a chain. The passes that look for its start are not included.
+        Number of sweeps of "gibbs"; the passes that look for its start are not included. "noise_aware" takes
+        "auto" only.
     max_components : int, default=10
         Largest number of components that "auto" may choose: a public number.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -136,15 +133,14 @@ class DPGaussianMixturePosterior(
     privacy_cost_ : PrivacyCost
         The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
     plan_ : Plan
-        What was released, or what a chain did after its start was released, at the cost of both. Printing it
-        gives a readable summary.
+        What was released, and what it cost. Printing it gives a readable summary.
     temperature_ : float
         Temperature of the draws.
     released_ : Bunch
-        What the sampler released besides the draws. With random walks ``acceptance_rate`` and ``n_iter``, the
-        number of proposals. With "noise_aware" ``posterior``, from which more can be drawn.
+        What the sampler released besides the draws: with "noise_aware" ``posterior``, from which more can be
+        drawn.
     n_iter_ : int
-        Number of passes over the table; for a chain, of updates including those of its start.
+        Number of passes over the table.
     n_features_in_ : int
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -167,11 +163,11 @@ class DPGaussianMixturePosterior(
     -----
     Rows are clipped to ``data_norm`` in `fit` only: a density of clipped points would not integrate to one.
 
-    Draws of "noise_aware" surround one mode of the posterior, and intervals do not cover others. A chain may
-    switch the labels of the components, so its draws are relabelled by Stephens' algorithm [1]_, with the
-    Kullback-Leibler divergence of weighted components as its loss. Components are sorted by their mean
-    weight. If the draws carry little information about the components, as at small ``epsilon``, relabelling
-    cannot separate their means any better.
+    Draws of "noise_aware" surround one mode of the posterior, and intervals do not cover others. Those of
+    "gibbs" may switch the labels of the components, so they are relabelled by Stephens' algorithm [1]_, with
+    the Kullback-Leibler divergence of weighted components as its loss. Components are sorted by their mean
+    weight. If the draws carry little information about the components, relabelling cannot separate their
+    means any better.
 
     Methods of scikit-learn's ``GaussianMixture`` that read the training table again are left out, because no
     plan covers them: ``fit_predict``, ``aic`` and ``bic``. `predict` and `score` are for other rows, and what
@@ -369,9 +365,10 @@ class DPGaussianMixturePosterior(
         if posterior is not None:
             model = posterior.model
         self.data_norm_, self.n_components_ = model.data_norm, model.n_components
-        parts, order = unpack_mixture(draws, model), None
+        weights, means, factors = unpack_mixture(draws, model)
+        order = None
         if posterior is not None:
             # Draws around one mode share their labels, and later draws must have the same.
-            order = np.argsort(-parts[0].mean(axis=0), kind="stable")
-        self._summarise(*parts, order)
+            order = np.argsort(-weights.mean(axis=0), kind="stable")
+        self._summarise(weights, means, factors, order)
         return self

@@ -22,7 +22,6 @@ import pytest
 import scipy.sparse as sp
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import (
     DPMH,
@@ -45,7 +44,6 @@ DRAWS = [case for case in CASES if case["kind"] == "draws"]
 ESTIMATORS = {
     "logistic": DPBayesianLogisticRegression,
     "network": DPBayesianMLPClassifier,
-    "mixture": DPGaussianMixturePosterior,
 }
 SAMPLERS = {
     "auto": Auto,
@@ -136,17 +134,8 @@ def table(shape, seed, n_classes=2, density=1.0, dtype="float64"):
     return X.astype(dtype), scores.argmax(axis=1)
 
 
-def clusters(shape, seed):
-    """Rows around two points, seven of ten around the first."""
-    rng = np.random.default_rng(seed)
-    centre = np.where(rng.random((shape[0], 1)) < 0.7, -0.5, 0.8)
-    return centre + 0.3 * rng.standard_normal(shape)
-
-
 def data_of(case):
     shape, seed = (case["n_samples"], case["n_features"]), case["data_seed"]
-    if case["model"]["name"] == "mixture":
-        return clusters(shape, seed), None
     density, dtype = case.get("density", 1.0), case.get("dtype", "float64")
     X, y = table(shape, seed, case.get("n_classes", 2), density, dtype)
     return (sp.csr_array(X) if "density" in case else X), y
@@ -161,18 +150,9 @@ def name_of(case):
     return "-".join([*words, *(f"{name}={value}" for name, value in given.items())])
 
 
-def is_slow(case):
-    """Tell whether a fit mostly compiles, for covariances that other tests draw, too."""
-    kind = case["model"].get("covariance_type", "diag")
-    return case["kind"] == "draws" and kind in ("spherical", "tied")
-
-
 def cases(chosen):
-    marked = [
-        pytest.param(case, id=name_of(case), marks=[pytest.mark.nightly] * is_slow(case))
-        for case in chosen
-    ]
-    return pytest.mark.parametrize("case", marked)
+    named = [pytest.param(case, id=name_of(case)) for case in chosen]
+    return pytest.mark.parametrize("case", named)
 
 
 def of_plan(plan, name):
@@ -182,8 +162,6 @@ def of_plan(plan, name):
         counts = {part: [part.count for part in getattr(plan.cost, part)] for part in parts}
         sizes = {part: [len(each), sum(each)] for part, each in counts.items()}
         return {"mu": plan.cost.mu, "rho": plan.cost.rho, **sizes}
-    if name == "phases":
-        return [[phase.n_passes, phase.noise_scale] for phase in plan.phases]
     return getattr(plan, RENAMED.get(name, name))
 
 
@@ -248,10 +226,7 @@ def some(draws):
 def of_fit(estimator, name):
     """What a fit has released, as the baseline names it."""
     if name == "draws":
-        draws = estimator.posterior_samples_
-        return some(getattr(draws, "means", draws))
-    if name in ("weights_", "means_", "covariances_"):
-        return getattr(estimator, name).ravel()[:6]
+        return some(estimator.posterior_samples_)
     if name in ("second_moment", "variational_mean", "variational_scale"):
         return estimator.released_[name].ravel()[:6]
     if name == "acceptance_rate":

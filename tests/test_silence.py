@@ -61,7 +61,7 @@ def network():
 
 
 def mixture():
-    return DPGaussianMixturePosterior(2, n_steps=20, n_draws=5, random_state=0)
+    return DPGaussianMixturePosterior(2, n_draws=5, random_state=0)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ PUBLIC = {
     "MixtureModel",
     "MOMENT_ROWS",
     "STATISTICS_NORM",
-    "STEEPER",
     "Logistic",
     "Softmax",
 }
@@ -45,7 +44,6 @@ PLANNING = {
     "search.py",
     "exact.py",
     "kernel.py",
-    "path.py",
     "rounds.py",
     "scales.py",
 }

@@ -46,7 +46,9 @@ FUNCTIONS = {
 }
 NUMBERS = r"\d+(?!\.?\d)(?:(?:, and|,| and| to)\s+\d+(?!\.?\d))*"
 MENTION = re.compile(rf"Propositions?\s+({NUMBERS})")
-REASON = re.compile(rf"#\s*(?:Propositions? {NUMBERS}|Post-processing\b|Public\b)")
+REASON = re.compile(
+    rf"#\s*(?:Propositions? {NUMBERS}|Post-processing\b|Public\b|Without privacy\b)"
+)
 
 
 def mentioned(text):
@@ -174,10 +176,19 @@ def test_the_chapter_of_a_named_proposition_names_the_module(path):
         ("# Propositions 3 and 8.\nx = generator.random(\n    3\n)", 0),
         ("x = generator.random()  # Post-processing.", 0),
         ("x = generator.random()  # Public: a proposal.", 0),
+        ("x = generator.random()  # Without privacy.", 0),
     ],
 )
 def test_a_new_line_that_draws_noise_without_a_reason_is_found(source, n_missing):
     assert sum(reason is None for _, _, reason in noise_calls(source)) == n_missing
+
+
+def test_what_nothing_pays_for_is_where_budgets_are_infinite():
+    """That room's sampler refuses any other budget."""
+    for path in modules():
+        reasons = [reason for _, _, reason in noise_calls(path.read_text("utf-8"))]
+        if any(reason and "Without privacy" in reason for reason in reasons):
+            assert path.parent == ROOT / "samplers" / "gibbs"
 
 
 def test_every_proposition_that_is_cited_exists():

@@ -4,6 +4,7 @@ Every fit below is of a small synthetic table, and its compiled code serves tabl
 just large enough to use several cores, for which separate code is compiled.
 """
 
+import math
 import time
 import warnings
 
@@ -36,7 +37,7 @@ def _others():
         if kind is not Auto and kind.mechanism != "statistics"
     ]
     for kind in compiled:
-        if kind not in CHAINS:
+        if kind not in CHAINS and "linear" in kind.targets:
             for n_classes in (2, 3):
                 yield "logistic", n_classes, {"sampler": kind.name}
         if "network" in kind.targets:
@@ -44,7 +45,8 @@ def _others():
             yield "network", 2, {"sampler": kind.name}
         if "mixture" in kind.targets:
             for shape in ("diag", "full"):
-                yield "mixture", 0, {"sampler": kind.name, "covariance_type": shape}
+                kinds = {"sampler": kind.name, "covariance_type": shape}
+                yield "mixture", 0, {"epsilon": math.inf, **kinds}
 
 
 def warm_up(names, everything):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class CoefficientsMixin:
     """For estimators with ``posterior_samples_`` of shape (n_draws, n_blocks, n_features + intercept)."""
 
+    n_features_in_: int
+    posterior_samples_: np.ndarray
+
     def posterior_interval(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed posterior intervals of the coefficients; they spend no budget.
 

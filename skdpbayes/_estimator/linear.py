@@ -4,16 +4,19 @@ validate -> LinearModel -> plan of its bounds -> draws from its target -> means
 """
 
 import warnings
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Bunch
 
 from .._checks import Interval
 from .._tables.read import read_table
 from .._typing import MatrixLike
+from ..samplers import Plan
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
 from .diagnostics import narrowness, shortness, unscaled
@@ -37,7 +40,12 @@ class PrivateLinearMixin(CoefficientsMixin):
     """
 
     coef_: np.ndarray
+    fit_intercept: bool
     intercept_: np.ndarray
+    max_sample_weight: float
+    plan_: Plan
+    released_: Bunch
+    _draw: Callable[..., np.ndarray]
     _reads_collections = True
 
     def __sklearn_tags__(self):

@@ -32,6 +32,9 @@ from .posterior import check_number_of_draws, choose_draws
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sklearn.utils import Bunch
+
+    from ..samplers import Plan
 
 # Dimensions of a draw's covariances, by their type.
 COVARIANCE_DIMS = {
@@ -51,8 +54,10 @@ class MixtureDrawsMixin:
     covariances_: np.ndarray
     means_: np.ndarray
     n_components_: int
+    plan_: Plan
     posterior_samples_: MixtureDraws
     precisions_: np.ndarray
+    released_: Bunch
     weights_: np.ndarray
 
     def _summarise(self, weights, means, factors, order=None):
@@ -206,13 +211,13 @@ class MixtureDrawsMixin:
         Returns
         -------
         draws : MixtureDraws
-            With "noise_aware", any number of new draws given what was released. For chains, copies of some of
-            ``posterior_samples_``, in their order along the chain.
+            With "noise_aware", any number of new draws given what was released. With "gibbs", copies of some
+            of ``posterior_samples_``, in their order along the chain.
 
         Raises
         ------
         ValueError
-            If a chain has fewer draws than requested.
+            If "gibbs" has kept fewer draws than requested.
         """
         check_is_fitted(self)
         if n_draws is not None and "posterior" in self.released_:
@@ -254,7 +259,7 @@ class MixtureDrawsMixin:
         Warns
         -----
         UserWarning
-            If the posterior is not calibrated, as with chains under privacy.
+            If the posterior is not calibrated, as that of a sampler of your own may be.
 
         Notes
         -----

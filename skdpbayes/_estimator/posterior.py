@@ -65,7 +65,9 @@ class PrivatePosteriorMixin(VoucherHolder):
     n_iter_: int
     plan_: Plan
     privacy_cost_: PrivacyCost
+    posterior_samples_: Any
     released_: Bunch
+    sampler: Any
     spent_delta_: float
     spent_epsilon_: float
     temperature_: float
@@ -243,7 +245,8 @@ class PrivatePosteriorMixin(VoucherHolder):
         True
         """
         check_is_fitted(self)
-        return to_arviz(*self._posterior_variables(), self.plan_, split=split)
+        variables, coords = self._posterior_variables()
+        return to_arviz(variables, coords, self.plan_, split=split)
 
 
 def check_number_of_draws(n_draws):

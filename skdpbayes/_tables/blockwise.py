@@ -5,7 +5,7 @@ f(X) = (f(X_1), f(X_2), ...)
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .._inputs import plain
 from .._silence import silently
@@ -43,4 +43,4 @@ def by_blocks(method: _Method) -> _Method:
 
         return map_blocks(partial(method, self), X)
 
-    return either
+    return cast(_Method, either)

@@ -222,7 +222,7 @@ class PosteriorDisplay:
         if ax is None:
             size = (4.2 * len(kinds) + 0.8, max(2.2, 1.1 + 0.27 * n_rows))
             _, ax = plt.subplots(1, len(kinds), figsize=size, sharey=True, layout="constrained")
-        axes = np.ravel(ax)
+        axes = np.array(ax, dtype=object).ravel()
         if axes.size != len(kinds):
             raise ValueError(
                 f"ax: {' and '.join(kinds)} take {len(kinds)} axes, got {axes.size}. Pass {len(kinds)}, or "

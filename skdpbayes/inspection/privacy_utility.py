@@ -198,7 +198,12 @@ class PrivacyUtilityDisplay:
                 ax.plot(places[shown], means[shown], color="0.8", linewidth=1, zorder=1)
                 continue
             rank = best.index(line)
-            style = {"color": f"C{rank}", "marker": "o", "markersize": 5, "capsize": 3}
+            style: dict[str, Any] = {
+                "color": f"C{rank}",
+                "marker": "o",
+                "markersize": 5,
+                "capsize": 3,
+            }
             style.update(line_style(errorbar_kw))
             # Shifted slightly, so that the bars of different lines do not hide each other.
             x = places * step ** (0.03 * (rank - (len(best) - 1) / 2))
@@ -209,8 +214,9 @@ class PrivacyUtilityDisplay:
                         ax.errorbar(x[shown], means[shown], bars, **{**style, **more})
                     )
             for level in means[known & ~private]:
-                look = {"color": style["color"], "linestyle": "--", "linewidth": 1, "alpha": 0.6}
-                self.references_.append(ax.axhline(level, zorder=0, **look))
+                color = style["color"]
+                look: dict[str, Any] = {"color": color, "linestyle": "--", "linewidth": 1}
+                self.references_.append(ax.axhline(level, zorder=0, alpha=0.6, **look))
         self._finish(ax, finite, places, step, n_others=len(self.labels) - len(best))
         self.ax_, self.figure_ = ax, ax.figure
         return self

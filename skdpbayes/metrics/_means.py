@@ -111,12 +111,12 @@ def dp_accuracy_score(
     (True, 1.0)
     """
     y_true, y_pred = in_memory(y_true, y_pred)
-    y_true, y_pred = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
-    same_length(neighboring_relation, y_true=y_true, y_pred=y_pred)
-    agree_in_kind(y_true, y_pred, ("y_true", "y_pred"))
-    plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(y_true))
+    true, predicted = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
+    same_length(neighboring_relation, y_true=true, y_pred=predicted)
+    agree_in_kind(true, predicted, ("y_true", "y_pred"))
+    plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(true))
     generator = spend(plan, random_state)
-    return _mean_of(np.asarray(y_true == y_pred, dtype=np.int64), 1, plan, generator)
+    return _mean_of(np.asarray(true == predicted, dtype=np.int64), 1, plan, generator)
 
 
 @score_function(
@@ -244,9 +244,9 @@ def dp_log_loss(
     """
     y_true, y_pred = in_memory(y_true, y_pred)
     table = probability_table(y_pred, "y_pred")
-    labels = public_labels(np.arange(table.shape[1]) if labels is None else labels)
-    numbers = label_numbers(y_true, labels, "y_true")
-    check_classes(table, len(labels), "y_pred")
+    classes = public_labels(np.arange(table.shape[1]) if labels is None else labels)
+    numbers = label_numbers(y_true, classes, "y_true")
+    check_classes(table, len(classes), "y_pred")
     same_length(neighboring_relation, y_true=numbers, y_pred=table)
     largest = -math.log(smallest_probability)
     right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)

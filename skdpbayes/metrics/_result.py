@@ -19,7 +19,7 @@ class _Released:
         The plan of the score.
     """
 
-    plan = None
+    plan: Any = None
     _interval_at = None
 
     def _release(self, plan, interval_at):

@@ -19,7 +19,7 @@ from ._plan import called_by, plan_score
 from ._ranking import dp_roc_auc_score
 
 # Name: (function, response method of the estimator, whether greater is better).
-NAMED = {
+NAMED: dict[str, tuple[Callable, str | tuple[str, ...], bool]] = {
     "accuracy": (dp_accuracy_score, "predict", True),
     "neg_log_loss": (dp_log_loss, "predict_proba", False),
     "neg_brier_score": (dp_brier_score, "predict_proba", False),
@@ -239,19 +239,19 @@ def make_private_scorer(
     if isinstance(score_func, str):
         if score_func not in NAMED:
             raise ValueError(f"score_func must be one of {sorted(NAMED)}, got {score_func!r}.")
-        score_func, response_method, greater_is_better = NAMED[score_func]
-    if score_func not in _SCORES:
+        function, response_method, greater_is_better = NAMED[score_func]
+    else:
+        function = score_func
+    if function not in _SCORES:
         raise TypeError(
             f"score_func must be one of {', '.join(score.__name__ for score in _SCORES)}: the privacy of "
             "other functions is not known."
         )
-    takes = inspect.signature(score_func).parameters
+    takes = inspect.signature(function).parameters
     if unknown := sorted(set(options) - set(takes)):
-        raise TypeError(
-            f"{score_func.__name__} does not accept {', '.join(unknown)}: leave it out."
-        )
+        raise TypeError(f"{function.__name__} does not accept {', '.join(unknown)}: leave it out.")
     relation = options.get("neighboring_relation", "replace_one")
     Budget(epsilon, 0.0 if delta is None else delta, relation).checked()
     if isinstance(options.get("random_state"), int | np.integer):
         options["random_state"] = check_random_state(options["random_state"])
-    return PrivateScorer(score_func, epsilon, delta, response_method, greater_is_better, options)
+    return PrivateScorer(function, epsilon, delta, response_method, greater_is_better, options)

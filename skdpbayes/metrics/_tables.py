@@ -104,13 +104,13 @@ def dp_confusion_matrix(
     >>> low.shape
     (2, 2)
     """
-    labels = public_labels(labels)
+    classes = public_labels(labels)
     y_true, y_pred = in_memory(y_true, y_pred)
     true, predicted = (
-        label_numbers(y, labels, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
+        label_numbers(y, classes, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
     )
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
-    n_classes = len(labels)
+    n_classes = len(classes)
     plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true))
     generator = spend(plan, random_state)
     counts = np.bincount(true * n_classes + predicted, minlength=n_classes**2)

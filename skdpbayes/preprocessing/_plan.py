@@ -73,6 +73,8 @@ def _shown(value):
 class PrivateTransformerMixin(VoucherHolder):
     """Budget, plan and privacy attributes of a transformer that learns from rows."""
 
+    delta: float | None
+    epsilon: float
     neighboring_relation: Relation
     public_size: int | None
 

@@ -25,7 +25,7 @@ import math
 
 import numpy as np
 
-from .._compiled import compiled
+from .._compiled import compilable, compiled
 
 # The bounds above are proved up to here: a smaller batch would leak more than they say.
 LARGEST_BATCH_RATIO = math.sqrt(2.0)
@@ -67,16 +67,36 @@ def accept_range(record_bound, batch_ratio, neighboring_relation):
     return record_bound * (1.0 + batch_ratio)
 
 
-@compiled
-def _extend(curve, log_odds_range, n_bits, cells):
-    """Perform ``n_bits`` steps of the recursion on a curve over a grid of spacing ``range / cells``."""
-    spacing = log_odds_range / cells
-    middle = curve.size // 2
+@compilable
+def _first_probabilities(spacing, cells):
+    """Return the probability of a bit's first value, for every cell that its loss may lie in."""
     # A loss between two points of the grid is dominated by the pair of the farther ones.
     first = np.empty(cells)
     for j in range(cells):
         above, below = (j + 1) * spacing, (j - cells) * spacing
         first[j] = math.expm1(below) / math.expm1(below - above)
+    return first
+
+
+def _extend_once(curve, log_odds_range, cells):
+    """Perform one step of the recursion on the curve of no bit, without the compiler."""
+    spacing = log_odds_range / cells
+    middle = curve.size // 2
+    first = _first_probabilities(spacing, cells)
+    before = [-math.expm1((i - middle) * spacing) for i in range(-cells, 0)]
+    known = np.concatenate([before, curve, np.zeros(cells)])
+    points, losses = np.arange(curve.size)[:, None], np.arange(cells)
+    loss = known[cells + points - (losses + 1)]
+    gain = known[cells + points + cells - losses]
+    return np.maximum(0.0, (first * loss + (1.0 - first) * gain).max(axis=1))
+
+
+@compiled
+def _extend(curve, log_odds_range, n_bits, cells):
+    """Perform ``n_bits`` steps of the recursion on a curve over a grid of spacing ``range / cells``."""
+    spacing = log_odds_range / cells
+    middle = curve.size // 2
+    first = _first_probabilities(spacing, cells)
     extended = curve.copy()
     for bit in range(n_bits):
         reach = min((bit + 1) * (cells + 1), middle)
@@ -88,7 +108,9 @@ def _extend(curve, log_odds_range, n_bits, cells):
                 gain = curve[high] if high < curve.size else 0.0
                 largest = max(largest, first[j] * loss + (1.0 - first[j]) * gain)
             extended[i] = largest
-        curve[:] = extended
+        # Assigning to a slice would compile the text of an error about shapes, for three seconds.
+        for i in range(curve.size):
+            curve[i] = extended[i]
     return curve
 
 
@@ -112,4 +134,6 @@ def accept_bits_curve(log_odds_range, n_bits):
     reach = n_bits * (_CELLS + 1)
     epsilons = spacing * np.arange(-reach, reach + 1)
     start = np.maximum(0.0, -np.expm1(epsilons))
+    if n_bits == 1:
+        return epsilons, _extend_once(start, log_odds_range, _CELLS)
     return epsilons, _extend(start, log_odds_range, n_bits, _CELLS)

@@ -164,7 +164,8 @@ class AcceptBits:
         blocks, rest = divmod(self.count, BLOCK_BITS)
         for n_bits, times in ((BLOCK_BITS, blocks), (rest, 1)):
             if n_bits and times:
-                block = _from_curve(*accept_bits_curve(self.log_odds_range, n_bits), interval)
+                epsilons, deltas = accept_bits_curve(self.log_odds_range, n_bits)
+                block = _from_curve(epsilons, deltas, interval)
                 part = block.self_compose(times)
                 total = part if total is None else total.compose(part)
         return total

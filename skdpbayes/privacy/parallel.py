@@ -68,4 +68,4 @@ def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:
     apart = tuple(dict.fromkeys(largest + [cost for cost in costs if not cost.is_gaussian]))
     if len(apart) == 1:
         return apart[0]
-    return PrivacyCost(*relations, selected=(SelectedRun(apart),))
+    return PrivacyCost(relations.pop(), selected=(SelectedRun(apart),))

@@ -173,7 +173,8 @@ class SelectedRun:
 
     def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
-        return _from_curve(*self._curve(), interval).self_compose(self.count)
+        epsilons, deltas = self._curve()
+        return _from_curve(epsilons, deltas, interval).self_compose(self.count)
 
     def _curve(self):
         """Return points of a convex symmetric curve above ``delta``, as `accept_bits_curve` does."""

@@ -16,10 +16,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cost import PrivacyCost
 from .ledger_processes import descends_from, this_process
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator as _Base
+else:  # Estimators derive from it themselves.
+    _Base = object
 
 _KEPT = "_voucher"
 _is_rehearsal = ContextVar("is_rehearsal", default=False)
@@ -75,7 +80,7 @@ class Voucher(NamedTuple):
             )
 
 
-class VoucherHolder:
+class VoucherHolder(_Base):
     """Mixin of estimators that can be a part of a larger plan: a clone keeps the voucher."""
 
     def __sklearn_clone__(self) -> Any:

@@ -6,6 +6,7 @@ from ._protocol import Released, Sampler, sample
 from ._registry import resolve_sampler
 from .auto import Auto
 from .fisher import SGFS
+from .gibbs import Gibbs
 from .langevin import OPS, SGHMC, SGLD, SGNHT
 from .metropolis import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
 from .noise_aware import NoiseAware
@@ -22,6 +23,7 @@ __all__ = [
     "BayesByBackprop",
     "DPFastMH",
     "DPFastMHGaussian",
+    "Gibbs",
     "NoiseAware",
     "PenaltyMH",
     "Plan",

@@ -75,7 +75,7 @@ class Plan(PlannedRelease):
         Set by the plan itself, which `dataclasses.replace` cannot change.
     """
 
-    sampler: object = field(compare=False)
+    sampler: Any = field(compare=False)
     n_samples: int
     bounds: TargetBounds
     budget: Budget
@@ -127,7 +127,7 @@ class Plan(PlannedRelease):
 
     @property
     def mu_of_replacing(self) -> float:
-        """``mu`` of another row in the place of one, where ``cost`` is that of a row that comes or goes."""
+        """``mu`` of replacing a row, where ``cost`` is that of adding or removing one."""
         return 2.0 * self.cost.mu
 
     @property

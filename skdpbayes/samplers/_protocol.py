@@ -9,7 +9,6 @@ A sampler uses targets only through their generic functions. `Sampler` is the ba
 samplers and of yours.
 """
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._checks import Interval
 from .._silence import silently
-from .._typing import RandomStateLike
+from .._typing import GeneratorLike, RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.reserve import reserve
 from ..random import private_generator
@@ -85,13 +84,10 @@ class Sampler(BaseEstimator):
     name : str
         What plans print and, of the package's own, estimators take.
     targets : frozenset of str
-        Which of the package's targets it samples: "linear", "mixture", "network".
-    mechanism : {"steps", "gradients", "decisions", "statistics"}
-        What it releases: steps with noise; sums of gradients with noise and nothing else, so that only the
-        difference of two records' gradients has to be hidden; accept/reject decisions; or statistics, given
-        which it draws. A mixture divides its budget by it.
-    set_by_start : mapping of {str: object}
-        Options that follow from a mixture's released start, with the only value that they may have there.
+        Which of the package's targets it samples: "linear", "mixture", "network". For "mixture" it takes a
+        `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart.
+    mechanism : {"steps", "statistics"}
+        What it releases: steps of a chain, or statistics, given which it draws.
     wants_equal_precisions : bool
         Whether to scale an intercept's column so that its prior precision equals that of the coefficients.
     takes_weights : bool
@@ -105,9 +101,8 @@ class Sampler(BaseEstimator):
     """
 
     name = "sampler"
-    targets = frozenset({"linear", "mixture", "network"})
+    targets = frozenset({"linear", "network"})
     mechanism = "steps"
-    set_by_start: Mapping = MappingProxyType({})
     wants_equal_precisions = True
     takes_weights = False
     is_calibrated = False
@@ -168,88 +163,19 @@ class Sampler(BaseEstimator):
             )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())
-        return _planned(
-            type(self), options, bounds, n_samples, budget, temperature, n_steps, n_draws
-        )
+        kind: Any = type(self)
+        return _planned(kind, options, bounds, n_samples, budget, temperature, n_steps, n_draws)
 
     def _plan(self, bounds, n_samples, budget, temperature, n_steps, n_draws):
         """Do what `plan` does, the numbers being in range; the results are cached."""
         raise NotImplementedError(f"{type(self).__name__} makes no plans: implement plan.")
 
-    def plan_at_paid_noise(
-        self,
-        geometry: Any,
-        n_samples: int,
-        noise_multiplier: float,
-        n_steps: int,
-        cost: Any,
-        *,
-        budget: Any,
-        temperature: float | None = None,
-        n_draws: int | None = None,
-    ) -> Plan:
-        """Plan a run in coordinates that were released, at noise that is paid for.
-
-        By default what `plan` makes of the part of a budget that this noise amounts to, if that is Gaussian
-        differential privacy, too.
-
-        Parameters
-        ----------
-        geometry : Geometry
-            Of the coordinates; knows their bounds.
-        n_samples : int
-            Public size of the table.
-        noise_multiplier : float
-            Of every step on the full table, relative to the bound on a record's gradient; 0 without privacy.
-        n_steps : int
-            How many steps are paid for.
-        cost : PrivacyCost
-            Of these steps and of all that was released before: the plan's.
-        budget : Budget
-            Of the whole.
-        temperature, n_draws
-            As for `plan`.
-
-        Returns
-        -------
-        plan : Plan
-            Its ``bounds`` have the coordinates' own bound on gradients. Noise is that of a bound with room
-            for rounding, so that a run has to take it from other fields of the plan.
-        """
-        part, paid = budget, math.inf
-        if noise_multiplier > 0:
-            paid = budget.records_moved * math.sqrt(n_steps) / noise_multiplier
-            part = budget.with_mu(paid)
-        path = self.plan(
-            geometry.nominal_bounds(budget),
-            n_samples,
-            part,
-            temperature=temperature,
-            n_steps=n_steps,
-            n_draws=n_draws,
-        )
-        if not (path.cost.is_gaussian and path.cost.mu <= paid):
-            # The same epsilon at one delta says nothing of what it composes to with the rest.
-            raise ValueError(
-                f"the cost of sampler={self.name!r} is not Gaussian differential privacy, as it has to "
-                "be where part of the budget is spent beforehand: implement plan_at_paid_noise for it, or "
-                "take another sampler."
-            )
-        # Gradients will be confined to the plan's bound: what nominal bounds add to it is room for rounding.
-        own = path.bounds._replace(gradient_bound=geometry.bounds.gradient_bound)
-        return path.changed(bounds=own, budget=budget, cost=cost)
-
-    def for_mixture(
-        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
-    ) -> Any:
+    def for_mixture(self, budget: Any) -> Any:
         """Return the sampler that draws a mixture where this one is asked for: itself.
 
         Parameters
         ----------
-        model : MixtureModel
         budget : Budget
-        temperature : float or None
-        n_steps : int or None
 
         Returns
         -------
@@ -258,21 +184,9 @@ class Sampler(BaseEstimator):
         Raises
         ------
         ValueError
-            If what is fixed does not go with it.
+            If its options do not go with mixtures.
         """
         return self
-
-    def pace(self, bounds: Any, n_samples: int) -> tuple[float, float]:
-        """Return (share of the records that a step reads, share of the steps before the first draw).
-
-        Of a path around a mixture's start.
-
-        Parameters
-        ----------
-        bounds : TargetBounds
-        n_samples : int
-        """
-        return 1.0, 0.0
 
     def check(self, plan: Plan, target: NamedTuple) -> None:
         """Raise a ValueError if a plan was made for another target, or does not hold for this one.
@@ -304,9 +218,7 @@ class Sampler(BaseEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} does not run: implement run.")
 
-    def redraw(
-        self, released: Any, n_draws: int, random_state: RandomStateLike
-    ) -> np.ndarray | None:
+    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws from what was released, or None if there is nothing to draw from.
 
         Parameters

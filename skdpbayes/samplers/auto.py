@@ -13,6 +13,8 @@ and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, where
 tempered, so that there is nothing to gain, where batches would be hotter in whitened coordinates than in the
 usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
 Fisher scoring takes the fewest steps.
+
+Mixtures have the noise-aware posterior, and Gibbs sampling without privacy.
 """
 
 import math
@@ -20,8 +22,8 @@ from typing import Any
 
 from ._protocol import CONSTRAINTS, Sampler, options
 from .fisher import SGFS
-from .langevin import SGHMC, SGLD
-from .mixture.rounds import LARGEST_SIZE, release_size
+from .gibbs import Gibbs
+from .langevin import SGHMC
 from .noise_aware import NoiseAware
 from .noise_aware.sampler import is_for
 
@@ -40,7 +42,8 @@ _LARGEST_MATRIX = 2000
 class Auto(Sampler):
     """`NoiseAware` for logistic regression, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
 
-    Setting a temperature, a number of steps or any option selects a chain.
+    Setting a temperature, a number of steps or any option selects a chain. Mixtures have no chains: they are
+    for `NoiseAware`, or `Gibbs` without privacy.
 
     Parameters
     ----------
@@ -60,6 +63,7 @@ class Auto(Sampler):
     """
 
     name = "auto"
+    targets = frozenset({"linear", "mixture", "network"})
     wants_equal_precisions = False
     takes_weights = True
     _parameter_constraints = {
@@ -94,19 +98,11 @@ class Auto(Sampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def plan_at_paid_noise(self, *args: Any, **more: Any) -> Any:
-        """Plan a path of `SGHMC` at noise that is paid for."""
-        return SGHMC(**self.get_params(deep=False)).plan_at_paid_noise(*args, **more)
-
-    def for_mixture(
-        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
-    ) -> Any:
-        """Return `NoiseAware`, `SGLD` without privacy, or `SGHMC` for what only chains have."""
-        own = self.get_params(deep=False)
-        if set(own.values()) <= {"auto"}:
-            chain = temperature not in (None, 1.0) or n_steps is not None
-            if not budget.is_private:
-                return SGLD()
-            if not chain and release_size(model) <= LARGEST_SIZE:
-                return NoiseAware()
-        return SGHMC(**own)
+    def for_mixture(self, budget: Any) -> Any:
+        """Return `NoiseAware`, or `Gibbs` without privacy."""
+        own = {k: v for k, v in self.get_params(deep=False).items() if v != "auto"}
+        if own:
+            raise ValueError(
+                f"{', '.join(own)}: these are options of chains, which mixtures do not have: leave them out."
+            )
+        return NoiseAware() if budget.is_private else Gibbs()

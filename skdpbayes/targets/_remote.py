@@ -1,8 +1,8 @@
-"""Targets whose records are elsewhere: their public numbers, and whom to ask for sums over records.
+"""Targets whose records are elsewhere: their public numbers, and where sums over their records come from.
 
     sum_i grad ell_i(theta) = sum_p sum_{i in part p} grad ell_i(theta)
 
-Compiled code asks a function at an address, which is Python's: see `skdpbayes.samplers._machinery.shards`.
+Compiled code calls a function of Python's by its address: see `skdpbayes.samplers._machinery.shards`.
 """
 
 import numpy as np

@@ -24,7 +24,7 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import SGHMC, SGLD
+from skdpbayes.samplers import SGLD, Gibbs
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -93,12 +93,21 @@ def test_draws_on_parts_are_those_in_memory(table, options):
         np.testing.assert_array_equal(here, shuffled)
 
 
-def test_draws_on_a_cluster_are_those_in_memory(table, client):
-    for options in (SAMPLERS[0], SAMPLERS[2], SAMPLERS[4], SAMPLERS[9]):
-        clf = DPBayesianLogisticRegression(random_state=0, **options)
-        here = clf.fit(*table).posterior_samples_
-        there = clf.fit(*in_parts(*table), client=client).posterior_samples_
-        np.testing.assert_array_equal(here, there)
+@pytest.mark.parametrize(
+    "options",
+    [
+        SAMPLERS[0],
+        SAMPLERS[4],
+        pytest.param(SAMPLERS[2], marks=pytest.mark.nightly),
+        pytest.param(SAMPLERS[9], marks=pytest.mark.nightly),
+    ],
+    ids=str,
+)
+def test_draws_on_a_cluster_are_those_in_memory(table, client, options):
+    clf = DPBayesianLogisticRegression(random_state=0, **options)
+    here = clf.fit(*table).posterior_samples_
+    there = clf.fit(*in_parts(*table), client=client).posterior_samples_
+    np.testing.assert_array_equal(here, there)
     assert "dask" not in repr(vars(clf)).lower()
 
 
@@ -121,21 +130,27 @@ def test_without_privacy(table):
     np.testing.assert_allclose(clf.fit(*in_parts(*table)).posterior_samples_, here, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "sampler", ["auto", pytest.param(SGHMC(), marks=pytest.mark.nightly)], ids=["auto", "sghmc"]
-)
 @pytest.mark.parametrize("kind", ["diag", "full"])
-def test_mixtures(table, client, sampler, kind):
+def test_mixtures(table, client, kind):
     X, _ = table
-    mixture = DPGaussianMixturePosterior(
-        2, covariance_type=kind, sampler=sampler, epsilon=3.0, random_state=0
-    )
+    mixture = DPGaussianMixturePosterior(2, covariance_type=kind, epsilon=3.0, random_state=0)
     here = mixture.fit(X).posterior_samples_
     there = mixture.fit(da.from_array(X, chunks=(900, -1)), client=client).posterior_samples_
     for mine, theirs in zip(here, there, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     lazy = mixture.score_samples(da.from_array(X, chunks=(900, 2)))
     np.testing.assert_allclose(lazy.compute(), mixture.score_samples(X))
+
+
+def test_mixtures_without_privacy(table, client):
+    X, _ = table
+    options = {"epsilon": np.inf, "sampler": Gibbs(n_steps=30), "n_draws": 10}
+    mixture = DPGaussianMixturePosterior(2, random_state=0, **options)
+    here = mixture.fit(X).posterior_samples_
+    there = mixture.fit(da.from_array(X, chunks=(900, -1)), client=client).posterior_samples_
+    # Every row has the same allocations; sums are rounded otherwise, and no lattice makes up for it.
+    for mine, theirs in zip(here, there, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-7)
 
 
 def test_sparse_rows(table):

@@ -15,7 +15,13 @@ from scipy.special import expit
 from scipy.stats import norm, poisson
 
 from skdpbayes.privacy import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
-from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_bits_curve, accept_range
+from skdpbayes.privacy.accept_bits import (
+    _CELLS,
+    LARGEST_BATCH_RATIO,
+    _extend,
+    accept_bits_curve,
+    accept_range,
+)
 from skdpbayes.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from skdpbayes.privacy.loss_distributions import _from_curve
 from skdpbayes.privacy.zcdp import zcdp_epsilon
@@ -160,6 +166,13 @@ def test_the_curve_of_one_bit_is_just_above_the_largest_there_is(log_odds_range)
     assert (claimed >= exact * (1 - 1e-12)).all()
     # Losses are rounded up by no more than a cell: the curve is that of a range with one more of them.
     assert (claimed <= largest_bit_delta(log_odds_range * 129 / 128, epsilons) * (1 + 1e-3)).all()
+
+
+@pytest.mark.parametrize("log_odds_range", [1e-9, 0.03, 8.0, 30.0])
+def test_the_curve_of_one_bit_is_that_of_the_recursion_to_the_last_bit(log_odds_range):
+    epsilons, deltas = accept_bits_curve(log_odds_range, 1)
+    start = np.maximum(0.0, -np.expm1(epsilons))
+    np.testing.assert_array_equal(_extend(start, log_odds_range, 1, _CELLS), deltas)
 
 
 def test_the_largest_curve_is_of_no_single_pair_of_bits():

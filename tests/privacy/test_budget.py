@@ -49,7 +49,7 @@ def test_gaussian_noise_needs_a_delta():
     with pytest.raises(ValueError, match="delta=0.*sampler='sgld'"):
         Budget(1.0, 0.0).checked_gaussian("sampler='sgld'")
     with pytest.raises(ValueError, match="default\\.$"):
-        Budget(1.0, 0.0).checked_gaussian("a mixture's start")
+        Budget(1.0, 0.0).checked_gaussian("a mixture's statistics")
     with pytest.raises(
         ValueError, match="another sampler .'dp_mh'., which mixtures and networks do not"
     ):

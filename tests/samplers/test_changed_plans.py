@@ -18,6 +18,7 @@ PLANS = [
     *(DPBayesianLogisticRegression(sampler=name).privacy_plan(N, 3) for name in SAMPLERS),
     DPBayesianMLPClassifier().privacy_plan(N, 3, 2),
     DPGaussianMixturePosterior(2).privacy_plan(N, 3),
+    DPGaussianMixturePosterior(2, epsilon=np.inf).privacy_plan(N, 3),
     DPBayesianLogisticRegression(data_norm="auto").privacy_plan(N, 3),
     DPBayesianLogisticRegression(max_rows_per_group=2).privacy_plan(N, 3),
 ]

@@ -1,8 +1,5 @@
 """A new sampler is one class: estimators, messages and plans need to know nothing else of it."""
 
-import math
-from types import MappingProxyType
-
 import numpy as np
 import pytest
 
@@ -13,6 +10,7 @@ from skdpbayes import (
 )
 from skdpbayes.privacy import PrivacyCost
 from skdpbayes.samplers import Plan, Released, Sampler
+from skdpbayes.targets import TargetBounds
 
 N = 400
 
@@ -43,27 +41,25 @@ class Prior(Sampler):
         return Released(self.width * generator.standard_normal(shape), plan)
 
 
-class Linear(Prior):
-    """One that says that mixtures are not for it."""
+class OfMixtures(Prior):
+    """One of mixtures: it takes their public numbers, and draws what canonical parameters are."""
 
-    name = "only_linear"
-    targets = frozenset({"linear"})
+    name = "of_mixtures"
+    targets = frozenset({"mixture"})
 
+    def plan(self, model, n_samples, budget, *, temperature=None, n_steps=None, n_draws=None):
+        bounds = TargetBounds(model.n_parameters, 1.0, 1.0, (1.0, 1.0))
+        sampler = OfMixtures(model.n_components + model.n_components * model.n_features)
+        return sampler._plan(bounds, n_samples, budget, temperature, n_steps, n_draws)
 
-class Started(Prior):
-    """One with an option that a mixture's start decides."""
+    def check(self, plan, target):
+        assert target.n_features == 2
 
-    name = "started"
-    set_by_start = MappingProxyType({"width": 1e-3})
-
-
-class Paced(Prior):
-    """One that reads a tenth of the records, after a burn-in."""
-
-    name = "paced"
-
-    def pace(self, bounds, n_samples):
-        return 0.1, 0.5
+    def run(self, plan, target, generator, verbose):
+        # Equal weights, means at zero, and precisions of one.
+        k = self.width // 3
+        draw = np.concatenate([np.full(k, 1.0 / k), np.zeros(2 * k), np.ones(2 * k)])
+        return Released(np.tile(draw, (plan.n_draws, 1)), plan)
 
 
 def rows():
@@ -75,7 +71,6 @@ def rows():
     [
         DPBayesianLogisticRegression(data_norm=2.0, random_state=0),
         DPBayesianMLPClassifier((3,), data_norm=2.0, random_state=0),
-        DPGaussianMixturePosterior(2, data_norm=2.0, random_state=0),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -84,8 +79,7 @@ def test_estimators_take_a_sampler_that_they_do_not_know(estimator):
     fitted = estimator.set_params(sampler=Prior(), n_draws=6).fit(X, X[:, 0] > 0)
     assert fitted.plan_.name == "prior" and fitted.plan_.n_draws == 6
     assert 0.9 < fitted.spent_epsilon_ <= 1.0
-    outputs = getattr(fitted, "predict_proba", None) or fitted.score_samples
-    assert np.isfinite(outputs(X)).all()
+    assert np.isfinite(fitted.predict_proba(X)).all()
 
 
 def mixture(sampler, **options):
@@ -94,29 +88,17 @@ def mixture(sampler, **options):
 
 
 def test_what_is_not_for_mixtures_is_told_what_is():
-    message = (
-        r"'only_linear' does not support mixtures, .* take one of 'auto', 'dp_fast_mh', "
-        r"'dp_fast_mh_gaussian', 'dp_mh', 'noise_aware', 'penalty', 'sghmc', 'sgld', 'sgnht'\."
-    )
+    message = r"'prior' does not support mixtures: take one of 'auto', 'gibbs', 'noise_aware'\."
     with pytest.raises(ValueError, match=message):
-        mixture(Linear())
+        DPGaussianMixturePosterior(2, sampler=Prior()).fit(rows())
 
 
-def test_an_option_that_the_start_decides_is_refused_if_set():
-    assert mixture(Started()).name == "started"
-    with pytest.raises(ValueError, match="width=0.5 does not go with sampler='started'"):
-        mixture(Started(width=0.5))
-
-
-def test_a_mixture_reckons_with_a_samplers_pace():
-    plan = mixture(Paced(), n_steps=400)
-    assert plan.sampling_rate == 0.1 and plan.n_burn_in == 200
-    assert not plan.halves_distances and math.isfinite(plan.cost.epsilon(plan.delta))
-
-
-def test_a_path_with_unknown_noise_hides_gradients_whole():
-    """Half the distance of two gradients is enough for sums of gradients alone, if a sampler says so."""
-    assert mixture("sgld").halves_distances and not mixture(Prior()).halves_distances
+def test_a_sampler_of_mixtures_takes_their_model():
+    options = {"data_norm": 2.0, "random_state": 0, "n_draws": 6}
+    fitted = DPGaussianMixturePosterior(3, sampler=OfMixtures(), **options).fit(rows())
+    assert fitted.plan_.name == "of_mixtures" and 0.9 < fitted.spent_epsilon_ <= 1.0
+    assert fitted.posterior_samples_.means.shape == (6, 3, 2)
+    np.testing.assert_allclose(fitted.score_samples(np.zeros((1, 2))), -np.log(2.0 * np.pi))
 
 
 def test_weights_are_for_samplers_that_take_them():

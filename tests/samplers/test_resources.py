@@ -22,7 +22,7 @@ MODELS = [
     *(DPBayesianLogisticRegression(sampler=sampler, delta=0.0) for sampler in ("dp_mh",)),
     DPBayesianLogisticRegression(data_norm="auto"),
     DPGaussianMixturePosterior(2),
-    DPGaussianMixturePosterior(2, sampler="sghmc"),
+    DPGaussianMixturePosterior(2, epsilon=np.inf),
     DPBayesianMLPClassifier(4),
 ]
 

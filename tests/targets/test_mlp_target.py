@@ -18,8 +18,10 @@ from skdpbayes.targets._clipping import clip_rows
 from skdpbayes.targets.network.layers import ROW_NORM, layers_of, mlp_size, random_start
 from skdpbayes.targets.network.mlp import (
     CHUNK,
-    _errors,
+    _backward,
+    _softmax_error,
     _weighted_sum,
+    forward,
     make_mlp,
     scaled_rows,
 )
@@ -169,10 +171,14 @@ def errors_of(target, theta, selection):
     weights = theta.astype(np.float32)
     acts = np.empty(size * (sizes[:-1] + 1).sum(), np.float32)
     deltas = np.empty(size * sizes[1:].sum(), np.float32)
-    squares = np.empty(size)
-    _errors(target, weights, acts, deltas, selection, 0, squares)
-    _weighted_sum(sizes, target.clip_norm, acts, deltas, squares, np.empty_like(weights))
-    return acts, deltas, squares
+    squares, floors = np.empty(size), np.empty(size)
+    network = target.values, sizes, target.activation
+    forward(*network, weights, acts, deltas, selection, 0, size)
+    _softmax_error(target.labels, sizes[-1], deltas, selection, 0, size, floors)
+    _backward(sizes, target.activation, weights, acts, deltas, size, squares)
+    summed = np.empty_like(weights)
+    _weighted_sum(sizes, target.clip_norm, acts, deltas, squares, floors, size, summed)
+    return acts, deltas, squares * floors
 
 
 def bits_of_each_record(target, theta, selection):

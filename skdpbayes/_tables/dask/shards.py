@@ -101,11 +101,12 @@ class DaskParts(Parts):
         own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
         return DaskParts(self.client, *own)
 
-    def kept(self, function, *args):
+    def kept(self, function, *args, numbered=False):
         """Return new parts, on the same workers, with targets that a function makes from the present ones."""
+        of_parts = zip(self.futures, self.marks, self.own_args(args, numbered), strict=True)
         futures = [
-            self.client.submit(make_one, function, future, mark, args, key=_name(function))
-            for future, mark in zip(self.futures, self.marks, strict=True)
+            self.client.submit(make_one, function, future, mark, own, key=_name(function))
+            for future, mark, own in of_parts
         ]
         raised(self.client.gather(self.client.map(failure, futures, pure=False)))
         return DaskParts(self.client, futures, self.sizes, self.marks)

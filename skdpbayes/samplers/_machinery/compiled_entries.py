@@ -18,6 +18,7 @@ import sys
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import njit, prange, typeof, types
@@ -29,10 +30,11 @@ from numba.core.registry import cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from ..._compiled import WORD, call_address
+from ..._compiled import WORD, call_address, compilable
 from ...targets import n_examples
 
-_OPTIONS = {"error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy"}
+_CORE: dict[str, Any] = {**_OPTIONS, "nogil": True, "no_cfunc_wrapper": True}
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = __name__.partition(".")[0]
 
@@ -134,12 +136,12 @@ class CompiledCore:
     """
 
     def __init__(self, function):
-        self._fresh = njit(**_OPTIONS, nogil=True)(function)
+        self._fresh = njit(**_CORE)(function)
 
     @cached_property
     def _cached(self):
         function = self._fresh.py_func
-        return _keep(njit(**_OPTIONS, nogil=True)(function), function)
+        return _keep(njit(**_CORE)(function), function)
 
     def __call__(self, target, *args):
         return (self._cached if _is_ours(target) else self._fresh)(target, *args)
@@ -161,7 +163,7 @@ class Entry:
     returns 1: it is what tells that nothing was raised.
     """
 
-    jobs = {}
+    jobs: dict[type, types.BaseTuple] = {}
 
     def __init__(self, job, kinds):
         self._job = types.BaseTuple.from_types(kinds, job)
@@ -173,7 +175,7 @@ class Entry:
         return self
 
     def address(self, target):
-        """Return where it is found for targets of this kind; compiles it if need be."""
+        """Return its address for targets of this kind; compile it if necessary."""
         kind = typeof(target)
         if kind not in self._compiled:
             pointers = types.CPointer(kind), types.CPointer(self._job)
@@ -281,7 +283,7 @@ def count_examples(target):
     return laid_out(target)[1]
 
 
-_loops = []
+_loops: list[CFunc] = []
 
 
 def _each_part(entry, target, job, n_parts):
@@ -299,7 +301,11 @@ def several_cores():
     return _loops[0].address
 
 
-@njit(**_OPTIONS)
+# For every constant of Python's, `do_parts` would be compiled anew.
+ONE_PART, NO_LOOP = np.int64(1), np.int64(0)
+
+
+@compilable
 def do_parts(entry, target, job, n_parts, loop):
     """Have all parts of a job done, by the loop at an address, or one after the other if that is zero."""
     if entry == 0:

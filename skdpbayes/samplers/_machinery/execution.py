@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import numba
 from numba.core.event import Listener, install_listener
@@ -101,12 +102,12 @@ def run_in_blocks(advance, plan, work, verbose, label):
 
 @cache
 def _libraries():
-    """Return what controls the threads of the libraries that are loaded; SciPy's BLAS is what cores use."""
+    """Return the controller of the loaded libraries' threads; cores use SciPy's BLAS."""
     return ThreadpoolController()
 
 
 _blas_lock = threading.Lock()
-_blas_users = []
+_blas_users: list[Any] = []
 
 
 @contextmanager

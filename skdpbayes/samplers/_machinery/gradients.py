@@ -9,6 +9,7 @@ the result is the same on any number of cores.
 """
 
 import math
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,16 @@ from ...targets import (
     shared_parameters,
 )
 from ...targets._interface import ALIGNMENT, has_table, in_random_order, is_in_random_order
-from .compiled_entries import CompiledCore, Entry, address_of, at, do_parts, laid_out
+from .compiled_entries import (
+    NO_LOOP,
+    ONE_PART,
+    CompiledCore,
+    Entry,
+    address_of,
+    at,
+    do_parts,
+    laid_out,
+)
 
 
 class GradientOracle(NamedTuple):
@@ -33,10 +43,8 @@ class GradientOracle(NamedTuple):
 
     Attributes
     ----------
-    memory, table_memory : ndarray of uint8
-        The target and its table, as compiled code has them; keep them alive.
     target, table : int
-        Their addresses.
+        Addresses of the target and of its table, which live as long as ``parts``.
     shared_parameters, of_rows, of_members, pullback : int
         Addresses of entries; those that are not needed are zero.
     inner, sums : ndarray
@@ -46,8 +54,6 @@ class GradientOracle(NamedTuple):
     n_examples : int
     """
 
-    memory: np.ndarray
-    table_memory: np.ndarray
     target: int
     table: int
     shared_parameters: int
@@ -67,14 +73,14 @@ class _Point(NamedTuple):
 
 class _Rows(NamedTuple):
     theta: np.ndarray
-    count: int
+    size: int
     parts: np.ndarray
 
 
 class _Members(NamedTuple):
     theta: np.ndarray
     members: np.ndarray
-    count: int
+    size: int
     parts: np.ndarray
 
 
@@ -82,7 +88,7 @@ class _Sums(NamedTuple):
     theta: np.ndarray
     inner: np.ndarray
     sums: np.ndarray
-    count: int
+    size: int
     gradient: np.ndarray
     prior: np.ndarray
 
@@ -106,14 +112,14 @@ _add_part = njit(error_model="numpy", inline="always")(_add_part)
 @Entry(_Rows, [_VECTOR, types.int64, _MATRIX])
 def _of_rows(target, job, part):
     job = at(job)
-    _add_part(at(target), job.theta, 0, job.count, job.parts, part)
+    _add_part(at(target), job.theta, 0, job.size, job.parts, part)
     return 1
 
 
 @Entry(_Members, [_VECTOR, _NUMBERS, types.int64, _MATRIX])
 def _of_members(target, job, part):
     job = at(job)
-    _add_part(at(target), job.theta, job.members, job.count, job.parts, part)
+    _add_part(at(target), job.theta, job.members, job.size, job.parts, part)
     return 1
 
 
@@ -127,7 +133,7 @@ def _shared_parameters(target, job, part):
 @Entry(_Sums, [_VECTOR, _VECTOR, _VECTOR, types.int64, _VECTOR, _VECTOR])
 def _pullback(target, job, part):
     job = at(job)
-    pullback(at(target), job.theta, job.inner, job.sums, job.count, job.gradient, job.prior)
+    pullback(at(target), job.theta, job.inner, job.sums, job.size, job.gradient, job.prior)
     return 1
 
 
@@ -166,9 +172,11 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         batch = InRandomOrder(np.empty(n, np.int64))
     else:
         batch = np.empty(n, np.int64) if rate < 1 else None
+    n_parts = getattr(table, "n_parts", n_chunks(rate * n_samples))
+    parts = np.empty((n_parts, sizes[1]))
+    # As a field of the oracle, memory would be compiled into whatever takes one.
+    weakref.finalize(parts, len, (memory, table_memory)).atexit = False
     oracle = GradientOracle(
-        memory,
-        table_memory,
         memory.ctypes.data,
         table_memory.ctypes.data,
         _shared_parameters.address(target) if table is not target else 0,
@@ -177,7 +185,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         0 if sums_only else _pullback.address(target),
         np.empty(sizes[0]),
         np.empty(sizes[1]),
-        np.empty((getattr(table, "n_parts", n_chunks(rate * n_samples)), sizes[1])),
+        parts,
         n,
     )
     return oracle, batch
@@ -199,7 +207,8 @@ def _inner_point(oracle, theta):
     """Return the parameters of the table at ``theta``."""
     if oracle.shared_parameters == 0:
         return theta
-    do_parts(oracle.shared_parameters, oracle.target, address_of(_Point(theta, oracle.inner)), 1, 0)
+    job = address_of(_Point(theta, oracle.inner))
+    do_parts(oracle.shared_parameters, oracle.target, job, ONE_PART, NO_LOOP)
     return oracle.inner
 
 
@@ -228,7 +237,7 @@ def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
     inner = _inner_point(oracle, theta)
     _add_up(oracle, inner, members, count, loop)
     job = address_of(_Sums(theta, inner, oracle.sums, count, gradient, prior))
-    do_parts(oracle.pullback, oracle.target, job, 1, 0)
+    do_parts(oracle.pullback, oracle.target, job, ONE_PART, NO_LOOP)
 
 
 @CompiledCore
@@ -236,22 +245,11 @@ def _evaluate(oracle, theta, members, count, loop):
     _add_up(oracle, _inner_point(oracle, theta), members, count, loop)
 
 
-@CompiledCore
-def _go(oracle, theta):
-    _inner_point(oracle, theta)
-
-
 def sums_at(oracle, theta, loop, members=None):
-    """Return the sums of a table, or of the records with some numbers, without more than that."""
+    """Return the sums of a table, or of the records with given numbers, and nothing else."""
     count = oracle.n_examples if members is None else members.size
     _evaluate(oracle, theta, members, count, loop)
     return oracle.sums.copy()
-
-
-def table_at(oracle, theta):
-    """Return the parameters of a target's table at ``theta``."""
-    _go(oracle, theta)
-    return oracle.inner.copy()
 
 
 @compilable

@@ -12,7 +12,16 @@ from numba import types
 
 from ..._compiled import compilable
 from ...targets import implements, loss_differences, n_examples, prior_potential
-from .compiled_entries import CompiledCore, Entry, address_of, at, do_parts, laid_out
+from .compiled_entries import (
+    NO_LOOP,
+    ONE_PART,
+    CompiledCore,
+    Entry,
+    address_of,
+    at,
+    do_parts,
+    laid_out,
+)
 
 # Records whose losses are computed at once.
 CHUNK = 256
@@ -54,7 +63,7 @@ class _Differences(NamedTuple):
     theta: np.ndarray
     proposal: np.ndarray
     members: np.ndarray
-    count: int
+    size: int
     out: np.ndarray
 
 
@@ -65,7 +74,7 @@ class _Potential(NamedTuple):
 
 @compilable
 def confined(value, bound):
-    """Return the value, not beyond the bound on either side; 0 for what is not a number."""
+    """Return the value, clipped to the bound on either side; 0 if it is not a number."""
     if value != value:
         return 0.0
     return min(max(value, -bound), bound)
@@ -90,7 +99,7 @@ def _sums(target, job, part):
 @Entry(_Differences, [_VECTOR, _VECTOR, types.int64[::1], types.int64, _VECTOR])
 def _differences(target, job, part):
     job = at(job)
-    loss_differences(at(target), job.theta, job.proposal, job.members, job.count, job.out)
+    loss_differences(at(target), job.theta, job.proposal, job.members, job.size, job.out)
     return 1
 
 
@@ -134,14 +143,14 @@ def _count(oracle):
 @implements(prior_potential, LossOracle)
 def _potential_of_oracle(oracle, theta):
     out = np.empty(1)
-    do_parts(oracle.potential, oracle.target, address_of(_Potential(theta, out)), 1, 0)
+    do_parts(oracle.potential, oracle.target, address_of(_Potential(theta, out)), ONE_PART, NO_LOOP)
     return out[0]
 
 
 @implements(loss_differences, LossOracle)
 def _differences_of_oracle(oracle, theta, proposal, members, count, out):
     job = address_of(_Differences(theta, proposal, members, count, out))
-    do_parts(oracle.differences, oracle.target, job, 1, 0)
+    do_parts(oracle.differences, oracle.target, job, ONE_PART, NO_LOOP)
 
 
 @compilable

@@ -4,10 +4,10 @@
 
 Every part is a target of its own, of whose records compiled cores form sums. These are added up exactly, and
 rounded once (Shewchuk, 1997; `math.fsum`): what is released depends neither on where parts are nor on their
-order. Batches are drawn where noise is, and parts are told the numbers of their records, so that a chain on
-parts is that on one table.
+order. Batches are drawn where noise is drawn, and each part gets the numbers of its records, so that a chain
+on parts is the same as a chain on one table.
 
-What goes wrong inside a core is kept until the core is done, whose sums are zero from then on.
+An error inside a core is kept until the core has ended; from the error on, its sums are zero.
 """
 
 import ctypes
@@ -15,6 +15,7 @@ import math
 import weakref
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from .execution import cores
 from .gradients import gradient_oracle, sums_at
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)
-_open = {}
+_open: dict[Any, Any] = {}
 
 
 class Part:
@@ -44,7 +45,7 @@ class Part:
         return Part, (self.target,)
 
     def gradient(self, members, theta, n_sums):
-        """Return the sum of gradients of all records, or of those with some numbers."""
+        """Return the sum of gradients of all records, or of those with given numbers."""
         # Several threads that ask at once each have an oracle of their own.
         kind = members is None, n_sums
         oracle = self._oracles.pop(kind, None) or self._oracle(*kind)
@@ -90,12 +91,20 @@ class Parts:
         """
         raise NotImplementedError
 
-    def kept(self, function, *args):
-        """Return the parts whose targets a function makes of those of these, which stay where they are."""
+    def kept(self, function, *args, numbered=False):
+        """Return the parts whose targets a function makes of those of these, which stay where they are.
+
+        If ``numbered``, the function takes the number of a part's first record before ``args``.
+        """
         raise NotImplementedError
 
+    def own_args(self, args, numbered):
+        """Return what a function takes beside the target, part by part."""
+        firsts = (self._ends - self.sizes).tolist()
+        return [(first, *args) if numbered else args for first in firsts]
+
     def each(self, function, *args, **options):
-        """Return what a function of a target, of ``args`` and of ``options`` returns for each part."""
+        """Call a function with each part's target, ``args`` and ``options``; return the results."""
         return self.call(of_target, [function] * len(self.sizes), args, options)
 
     def without_empty(self):
@@ -106,15 +115,15 @@ class Parts:
         return self.chosen(full)
 
     def chosen(self, numbers):
-        """Return the parts with some numbers."""
+        """Return the parts with given numbers."""
         raise NotImplementedError
 
     def count(self, function, *args):
-        """Return the sum over parts of what a function returns: whole numbers, or what adds up like them."""
+        """Return the sum over parts of a function's results, which are integers or add up as exactly."""
         return reduce(add, self.each(function, *args))
 
     def total(self, function, *args, **options):
-        """Return the sum over parts of what a function returns: an array, a number, None or a tuple."""
+        """Return the sum over parts of a function's results: arrays, numbers, None or tuples of them."""
         return exact_sum(self.each(function, *args, **options))
 
     def __enter__(self):
@@ -127,7 +136,7 @@ class Parts:
             child.__exit__(*error)
 
     def child(self, parts):
-        """Return other parts, open for as long as these are."""
+        """Return other parts, which stay open as long as these do."""
         self._children.append(parts.__enter__())
         return parts
 
@@ -171,16 +180,17 @@ class PartsHere(Parts):
         self.parts = parts
 
     def call(self, function, of_parts, *args):
-        """Return what a function returns for each part, in their order."""
+        """Return a function's results for the parts, in their order."""
         return [function(part, own, *args) for part, own in zip(self.parts, of_parts, strict=True)]
 
     def chosen(self, numbers):
-        """Return the parts with some numbers."""
+        """Return the parts with given numbers."""
         return PartsHere([self.parts[p] for p in numbers], [self.sizes[p] for p in numbers])
 
-    def kept(self, function, *args):
+    def kept(self, function, *args, numbered=False):
         """Return the parts whose targets a function makes of those of these."""
-        return PartsHere([Part(function(part.target, *args)) for part in self.parts], self.sizes)
+        pairs = zip(self.parts, self.own_args(args, numbered), strict=True)
+        return PartsHere([Part(function(part.target, *own)) for part, own in pairs], self.sizes)
 
 
 def _numbers(address, size, kind):
@@ -188,7 +198,7 @@ def _numbers(address, size, kind):
 
 
 def of_target(part, function, args, options):
-    """Return what a function of a part's target returns."""
+    """Return a function's result for a part's target."""
     return function(part.target, *args, **options)
 
 
@@ -221,16 +231,20 @@ def total(function, target, *args, **options):
     return parts.total(function, *args, **options)
 
 
-def mapped(function, target, *args):
-    """Return what a function makes of a target, record by record, wherever these are."""
+def mapped(function, target, *args, numbered=False):
+    """Return what a function makes of a target, record by record, wherever these are.
+
+    If ``numbered``, the function takes the number of the target's first record before ``args``.
+    """
     parts = _parts_of(target)
     if parts is None:
-        return function(target, *args)
-    return target._replace(address=parts.child(parts.kept(function, *args)).address)
+        return function(target, 0, *args) if numbered else function(target, *args)
+    made = parts.kept(function, *args, numbered=numbered)
+    return target._replace(address=parts.child(made).address)
 
 
 def check_in_memory(sampler, target):
-    """Raise a ValueError for a sampler that asks for more than sums, and records that are elsewhere."""
+    """Raise a ValueError if a sampler needs more than sums, and the records are elsewhere."""
     if _parts_of(target) is not None:
         raise ValueError(
             f"sampler={sampler.name!r} compares losses record by record, but Dask collections "

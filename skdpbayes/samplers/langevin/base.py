@@ -7,7 +7,6 @@ long steps are, `dynamics` says; how many, and at which temperature, `schedule`;
 
 import math
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,29 +32,20 @@ PATH_BURN_IN, PATH_DRAWS = 0.25, (100, 1000)
 class LangevinSampler(Sampler):
     """What Langevin samplers share; see `SGLD`."""
 
-    mechanism = "gradients"
-    set_by_start = MappingProxyType(
-        {"step_size": "auto", "step_decay": 0.0, "init": "zeros", "release": "all_iterates"}
-    )
     is_overdamped = True
     # What samplers do that have no such option.
-    release = "all_iterates"
-    batch_size = None
-    step_size = "auto"
-    step_decay = 0.0
-    friction = "auto"
-    burn_in = "auto"
-    init = "zeros"
+    release: str = "all_iterates"
+    batch_size: int | str | None = None
+    step_size: float | str = "auto"
+    step_decay: float = 0.0
+    friction: float | str = "auto"
+    burn_in: float | str = "auto"
+    init: str = "zeros"
 
     @property
-    def takes_weights(self) -> bool:
-        """Whether records may have weights; what hides a path is proved without."""
+    def takes_weights(self) -> bool:  # type: ignore[override]  # It depends on options.
+        """Whether records may have weights; the theorems on hidden states assume none."""
         return self.release == "all_iterates" and self.init == "zeros"
-
-    def pace(self, bounds: Any, n_samples: int) -> tuple[float, float]:
-        """Return (share of the records that a step reads, share of the steps before the first draw)."""
-        batch = resolved_batch_size(self.batch_size, bounds, n_samples)
-        return 1.0 if batch is None else batch / n_samples, self.burn_in_or(PATH_BURN_IN)
 
     def burn_in_or(self, default: Any) -> float:
         """Return the burn-in that is given, or a default."""
@@ -175,8 +165,28 @@ class LangevinSampler(Sampler):
     ) -> Any:
         """Plan a path in coordinates that were released, at noise that is paid for.
 
-        Parameters are those of `Sampler.plan_at_paid_noise`, and ``relaxations``: how often the slowest
-        direction is to relax, with privacy and without.
+        Parameters
+        ----------
+        geometry : Geometry
+            Of the coordinates; knows their bounds.
+        n_samples : int
+            Public size of the table.
+        noise_multiplier : float
+            Of every step on the full table, relative to the bound on a record's gradient; 0 without privacy.
+        n_steps : int
+            How many steps are paid for.
+        cost : PrivacyCost
+            Of these steps and of all that was released before: the plan's.
+        budget : Budget
+            Of the whole.
+        temperature, n_draws
+            As for `plan`.
+        relaxations : tuple of float
+            How often the slowest direction is to relax, with privacy and without.
+
+        Returns
+        -------
+        plan : LangevinPlan
         """
         batch = resolved_batch_size(self.batch_size, geometry.bounds, n_samples)
         clipped = isinstance(geometry, ClippedGeometry)

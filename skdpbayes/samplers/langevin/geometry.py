@@ -3,7 +3,7 @@
     m(tau) = tau lambda_min,      M(tau) = n B + tau lambda_max
 
 for a posterior at temperature ``tau`` of which nothing is known but its bounds. Other rooms have geometries
-of their own: of whitened rows, of a mixture around its start, of gradients that are clipped.
+of their own: of whitened rows, of gradients that are clipped.
 """
 
 from dataclasses import dataclass
@@ -36,9 +36,6 @@ class Geometry(Protocol):
     def inflation(self, budget):
         """Return the factor by which rounding can enlarge what a record adds to a gradient."""
 
-    def nominal_bounds(self, budget):
-        """Return bounds with these curvatures, for planners that know nothing of geometries."""
-
 
 @dataclass(frozen=True)
 class PriorGeometry:
@@ -69,12 +66,3 @@ class PriorGeometry:
         """Return the factor by which rounding can enlarge what a record adds to a gradient."""
         relation = budget.neighboring_relation
         return sum_inflation(self.n_samples, self.bounds.n_parameters, relation)
-
-    def nominal_bounds(self, budget):
-        """Return the bounds, with what rounding adds."""
-        bound = self.bounds.gradient_bound * self.inflation(budget)
-        slowest = self.slowest(1.0)
-        low, high = self.bounds.prior_precision
-        return self.bounds._replace(
-            gradient_bound=bound, prior_precision=(max(low, slowest), max(high, slowest))
-        )

@@ -178,7 +178,7 @@ class LangevinPlan(Plan):
         )
 
     def _longer(self):
-        """Return what would make the chain longer: what was fixed is to yield."""
+        """Return the advice that makes the chain longer."""
         # Where the budget is used up, more steps would only be shorter ones.
         spent = self.budget.is_private and self.epsilon > 0.99 * self.asked.epsilon
         if "temperature" in self.fixed and spent:
@@ -250,7 +250,7 @@ class LangevinPlan(Plan):
 
 
 def check_batches(plan):
-    """Raise a ValueError where batches make of a posterior one that says nothing."""
+    """Raise a ValueError if batches heat a posterior until it says nothing."""
     full = plan.full_table_temperature
     hottest = plan.temperature + plan.subsampling_temperature
     if full is not None and hottest > HOTTEST * full:

@@ -141,19 +141,6 @@ class MetropolisPlan(Plan):
             )
         return found + ((self.advice,) if self.advice else ())
 
-    def scaled(self, gradient_bound):
-        """Return the plan for coordinates in which records' losses change by another bound.
-
-        Distances shrink as the bound grows, so that every step has the same range, and costs the same.
-        """
-        factor = self.bounds.gradient_bound / gradient_bound
-        return self.changed(
-            bounds=self.bounds._replace(gradient_bound=gradient_bound),
-            step_size=self.step_size * factor,
-            typical_deviation=self.typical_deviation * factor,
-            clock=self.clock._replace(coefficient=self.clock.coefficient / factor**2),
-        )
-
     def draw_marks(self):
         """Return where the clock stands when the draws are kept: evenly spaced after burn-in."""
         spacing = (self.clock.total - self.clock.burnt) / self.n_draws

@@ -17,7 +17,6 @@ and there is none of it here.
 
 import math
 from numbers import Integral, Real
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -69,15 +68,13 @@ class RandomWalk(Sampler):
     n_effective: int | str = "auto"
     burn_in: float | str = "auto"
 
-    targets = frozenset({"linear", "mixture"})
-    mechanism = "decisions"
-    set_by_start = MappingProxyType({"step_size": "auto"})
+    targets = frozenset({"linear"})
     # Whether it reads batches, and whether it adds noise.
     on_batches = False
     is_noisy = False
 
     @property
-    def needs_delta(self) -> bool:
+    def needs_delta(self) -> bool:  # type: ignore[override]  # It depends on an option.
         """Whether no pure differential privacy can be had: where noise is added."""
         return self.is_noisy
 

@@ -1,4 +1,4 @@
-"""Mixtures: a private start, and a path around it."""
+"""Mixtures: a private search, and rounds of statistics around what it finds."""
 
 from .sampler import MixtureSampler
 

@@ -169,7 +169,7 @@ class MixturePosterior:
     without_noise: Conditioned
 
     def draw(self, n_draws, random, *, noise=True):
-        """Return draws of shape (n_draws, n), as those of chains are.
+        """Return draws of shape (n_draws, n), for `unpack_mixture`.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Plans for a mixture's posterior given what was released.
 
-    search    cells and components of the unit ball, as for paths       share .35 of mu^2
+    search    cells and components of the unit ball                     share .35 of mu^2
     S^(1..6)  statistics in the components' own coordinates             the rest, growing 1.6 times each
 
 A record moves statistics in components' own coordinates by at most ``B``, a replaced one by ``sqrt(2) B``,
@@ -17,16 +17,15 @@ from ...privacy.cost import PrivacyCost
 from ..langevin.paid_noise import free_shift
 from .plan import (
     N_DRAWS,
-    SOFT_PASSES,
+    SHARE_OF_FIRST_LOOK,
+    SHARES,
     MixturePlan,
-    search_passes,
-    start_phases,
+    search_phases,
+    search_shares,
     statistics_bounds,
 )
 from .scales import scales_for, statistics_length
 
-SHARES = {"cells": 0.12, "soft": 0.23}
-SHARE_OF_FIRST_LOOK = 0.05
 N_ROUNDS, GROWTH = 6, 1.6
 N_ROUNDS_OF_ONE, GROWTH_OF_ONE = 8, 1.4
 # Rounds on which the posterior is conditioned.
@@ -140,7 +139,8 @@ class RoundsPlan(MixturePlan):
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
         lines = super().summary()
-        del lines["noise multiplier"]
+        scales = (f"{phase.noise_scale:.4g}" for phase in self.phases)
+        lines["noise on statistics"] = ", ".join(scales)
         lines["temperature"] = "1: the posterior given what is released, noise included"
         if self.most_components is not None:
             found, most = self.model.n_components, self.most_components
@@ -184,19 +184,18 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
         raise ValueError(
             f"{model.n_components} components with covariance_type={model.covariance_type!r} of "
             f"{model.n_features} columns have {size:,} statistics, and sampler={sampler.name!r} is for up to "
-            f"{LARGEST_SIZE:,}: take fewer columns or covariance_type='diag', or sampler='auto'."
+            f"{LARGEST_SIZE:,}: take fewer columns or components, or covariance_type='diag'."
         )
+    bounds, phases = search_phases(model, n_samples, budget)
+    share = sum(search_shares(model).values())
     one = model.n_components == 1
-    shares = {"cells": SHARE_OF_FIRST_LOOK} if one else SHARES
-    passes = {"cells": 1} if one else {"cells": search_passes(model), "soft": SOFT_PASSES}
-    bounds, phases = start_phases(model, n_samples, budget, passes, shares)
     n_rounds, growth = (N_ROUNDS_OF_ONE, GROWTH_OF_ONE) if one else (N_ROUNDS, GROWTH)
     parts = growth ** np.arange(n_rounds)
-    parts *= (1.0 - sum(shares.values())) / parts.sum()
+    parts *= (1.0 - share) / parts.sum()
     multipliers = tuple((1.0 + 1e-12) / (math.sqrt(part) * budget.mu) for part in parts)
     for value in multipliers:
         free_shift(value, size)  # Raises where rounding would take too much of it.
-    search = sum(shares.values()) * budget.mu**2
+    search = share * budget.mu**2
     return RoundsPlan(
         sampler=sampler,
         n_samples=n_samples,

@@ -1,9 +1,9 @@
-"""Mixtures: a private start, a path of any sampler in coordinates that are whitened around it, and back.
+"""Mixtures: which sampler draws them, and what the noise-aware one does with them.
 
-    start = f(S_1 + noise, S_2 + noise, ...),   path from theta = 0,   draws in canonical parameters
+    S = f(rows) + noise,   theta given S
 
-`plan` says what start and path cost together, `path` how the released start decides on the path; `start`
-looks for it, by `statistics` alone; `core` runs both. See `skdpbayes.targets.mixture` for the coordinates.
+`plan` says what a search costs, `rounds` what comes after it; `start` searches, by `statistics` alone, and
+`noise_aware` does the rest. What samples mixtures without these makes its own plans of a `MixtureModel`.
 """
 
 from typing import Any
@@ -12,38 +12,35 @@ import numpy as np
 from sklearn.base import clone
 
 from ..._typing import RandomStateLike
-from .._machinery.shards import check_in_memory
 from .._made_for import check_made_for
 from .._protocol import Sampler, of_plan
 from .._public_numbers import check_public
 from .._registry import names_where
-from .path import complete_path
-from .plan import plan_noisy_path, plan_walk, statistics_bounds
-from .rounds import RoundsPlan, plan_rounds, with_fewer
+from .plan import statistics_bounds
+from .rounds import plan_rounds, with_fewer
 
 
 class MixtureSampler(Sampler):
-    """A posterior given what was released, or a private start and a path around it.
+    """The sampler that is asked for, or what it is where mixtures are drawn.
 
     Parameters
     ----------
-    path : Sampler
-        One whose ``mechanism`` is "statistics", for the first, or one that makes the path; its step sizes
-        follow from the start. What has to be convex, or to have rows or a Gaussian prior, says by its
-        ``targets`` that it is not for mixtures, and is refused.
+    sampler : Sampler
+        One whose ``targets`` include "mixture". If its ``mechanism`` is "statistics", those of mixtures are
+        released; any other makes plans of a `MixtureModel` itself.
     chooses : bool, default=False
         Whether a model's number of components is the largest, and that of the draws follows from what is
         released. For statistics.
     """
 
-    def __init__(self, path: Sampler, chooses: bool = False):
-        self.path = path
+    def __init__(self, sampler: Sampler, chooses: bool = False):
+        self.sampler = sampler
         self.chooses = chooses
 
     @property
-    def name(self) -> str:
-        """That of the path's sampler."""
-        return self.path.name
+    def name(self) -> str:  # type: ignore[override]  # It depends on an option.
+        """That of the sampler."""
+        return self.sampler.name
 
     def plan(
         self,
@@ -67,7 +64,7 @@ class MixtureSampler(Sampler):
         Returns
         -------
         plan : MixturePlan
-            A `RoundsPlan` where statistics are released.
+            A `RoundsPlan` where statistics are released, or that of the sampler itself.
 
         Raises
         ------
@@ -75,74 +72,59 @@ class MixtureSampler(Sampler):
             If a number of the model or an option is out of range, or if the options cannot all hold.
         """
         model = with_fewer(model.checked()) if self.chooses else model.checked()
-        bounds, fixed = statistics_bounds(model), (temperature, n_steps, n_draws)
-        check_public(bounds, n_samples, budget, *fixed)
-        budget.checked_gaussian("a mixture's start")
-        path = clone(self.path).for_mixture(model, budget, temperature, n_steps)
-        path._validate_params()
-        _check_path(path)
-        if path.mechanism == "statistics":
-            made_by = of_plan(MixtureSampler(path, self.chooses))
+        fixed = {"temperature": temperature, "n_steps": n_steps, "n_draws": n_draws}
+        check_public(statistics_bounds(model), n_samples, budget, *fixed.values())
+        own = clone(self.sampler).for_mixture(budget)
+        own._validate_params()
+        _check_for_mixtures(own)
+        if own.mechanism == "statistics":
+            budget.checked_gaussian("a mixture's statistics")
+            own.checked_options(temperature, n_steps)
+            made_by = of_plan(MixtureSampler(own, self.chooses))
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
         if self.chooses:
             raise ValueError(
-                f"n_components='auto' needs {names_where(_conditions_on_statistics)} as the sampler, a "
-                "finite epsilon and no options of chains: give a number of components."
+                f"n_components='auto' needs {names_where(_conditions_on_statistics)} as the sampler, and a "
+                "finite epsilon: give a number of components."
             )
-        made_by = of_plan(MixtureSampler(path))
-        if path.mechanism == "decisions":
-            return plan_walk(made_by, path, model, n_samples, budget, fixed)
-        halves = path.mechanism == "gradients"
-        pace = path.pace(bounds, n_samples)
-        plan = plan_noisy_path(made_by, model, n_samples, budget, *pace, halves, fixed)
-        # What cannot be planned around a start is refused before one is released.
-        complete_path(plan, path, lambda deviation: 1.0, 1.0)
-        return plan
+        return own.plan(model, n_samples, budget, **fixed)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another table."""
-        check_made_for(plan, target)
-        for name in ("n_features", "data_norm"):
-            planned, own = getattr(plan.model, name), getattr(target, name, None)
-            if own != planned:
-                raise ValueError(
-                    f"the plan is for {name}={planned:g}, but the target's is {own}: make a table of the "
-                    "plan's model, skdpbayes.targets.make_mixture(X, plan.model)."
-                )
-        if self.path.mechanism == "decisions":
-            check_in_memory(self.path, target)
+        check_table(plan, target)
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
-        """Release what the plan says, and draw given it or around it."""
-        from .core import run_mixture
+        """Release what the plan says, and draw given it."""
         from .noise_aware import run_rounds
 
-        run = run_rounds if isinstance(plan, RoundsPlan) else run_mixture
-        return run(plan, target, generator, verbose)
+        return run_rounds(plan, target, generator, verbose)
 
     def redraw(
         self, released: Any, n_draws: int, random_state: RandomStateLike
     ) -> np.ndarray | None:
-        """Return new draws given what was released, or None for a path."""
-        posterior = released.get("posterior")
-        return None if posterior is None else posterior.draw(n_draws, random_state)
+        """Return new draws given what was released."""
+        return released["posterior"].draw(n_draws, random_state)
+
+
+def check_table(plan: Any, target: Any) -> None:
+    """Raise a ValueError if a plan of a mixture was made for another table."""
+    check_made_for(plan, target)
+    for name in ("n_features", "data_norm"):
+        planned, own = getattr(plan.model, name), getattr(target, name, None)
+        if own != planned:
+            raise ValueError(
+                f"the plan is for {name}={planned:g}, but the target's is {own}: make a table of the "
+                "plan's model, skdpbayes.targets.make_mixture(X, plan.model)."
+            )
 
 
 def _conditions_on_statistics(sampler):
     return sampler.mechanism == "statistics" and "mixture" in sampler.targets
 
 
-def _check_path(path):
-    if "mixture" not in path.targets:
+def _check_for_mixtures(sampler):
+    if "mixture" not in sampler.targets:
         raise ValueError(
-            f"sampler={path.name!r} does not support mixtures, whose posterior is not convex and "
-            "has neither rows nor a Gaussian prior to work with: take one of "
+            f"sampler={sampler.name!r} does not support mixtures: take one of "
             f"{names_where(lambda other: 'mixture' in other.targets)}."
         )
-    for name, needed in path.set_by_start.items():
-        value = getattr(path, name, needed)
-        if value != needed:
-            raise ValueError(
-                f"{name}={value!r} does not go with sampler={path.name!r} for mixtures, whose "
-                "steps follow from the released start: leave it out."
-            )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Scales(NamedTuple):
     """``c_0, c_1, c_2`` and ``B``."""
 
-    count: float
+    count: float  # type: ignore[assignment]  # Nobody counts entries of this tuple.
     mean: float
     second: float
     norm: float

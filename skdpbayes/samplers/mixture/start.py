@@ -1,4 +1,4 @@
-"""A private start for a mixture: cells, which are refined and merged, all of it from released statistics.
+"""A search for a mixture's groups: cells, which are refined and merged, all of it from released statistics.
 
 1. Cells. From one cell on, those with the largest spread ``N_k max_j v_kj`` are cut in two along that
    axis, at ``m_kj -+ 0.8 sqrt(v_kj)``, until there are several for every component; rows go to the
@@ -11,7 +11,6 @@
 
    It is computed at fixed normal points. Runnalls' bound on it, which has a closed form, counts pieces that
    overlap as if they were apart, and merges what is small instead.
-3. Refine. Expectation maximisation of the model itself.
 Where statistics are noisy their running mean is used, which weighs pass ``t`` by ``1 / (t + 2)``, but not
 less than by a stated share; and variances are drawn towards the components' pooled ones, these towards
 their mean over columns,
@@ -48,13 +47,13 @@ _LEAST_WEIGHT = 0.002
 _OFFSET = 0.8
 # Of the cells' pooled variance.
 _WIDEST_PIECE = 4.0
-_SOFT_GAIN, _REFINING_GAIN = 0.15, 0.08
+_SOFT_GAIN = 0.15
 # Pairs of points at which divergences are computed.
 _N_POINTS = 100
 
 
-def find_start(model, phases, releases, n_samples, advance=lambda: None):
-    """Return the components at which a path is to start.
+def find_groups(model, phases, releases, n_samples, advance=lambda: None, at_most=False):
+    """Return (weights, means, variances) of as many groups as components.
 
     Parameters
     ----------
@@ -67,29 +66,27 @@ def find_start(model, phases, releases, n_samples, advance=lambda: None):
         Public size of the table.
     advance : callable
         Called after every pass.
-
-    Returns
-    -------
-    components : Components
-        With ``n_components`` components in the model's own kind of factors.
+    at_most : bool, default=False
+        Whether there may be fewer, if fewer were found.
     """
-    start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
-    if model.n_components == 1:
-        d = model.n_features
-        return start.refined(np.ones(1), np.zeros((1, d)), np.full((1, d), 1.0 / d))
-    return start.refined(*start.groups())
+    search = _Search(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
+    return search.groups(at_most)
 
 
-def find_groups(model, phases, releases, n_samples, advance=lambda: None, at_most=False):
-    """Return (weights, means, variances) of as many groups as components, without refining them.
+def starting_components(model, weights, means, variances):
+    """Return groups as `Components` of the model's kind."""
+    if model.covariance_type == "spherical":
+        mean = variances.mean(axis=1, keepdims=True)
+        variances = np.repeat(mean, variances.shape[1], axis=1)
+    if model.covariance_type == "tied":
+        variances = np.repeat(weights[None] @ variances, len(weights), axis=0)
+    found = _diagonal(weights, means, variances)
+    if model.is_triangular:
+        return found._replace(factors=found.factors[:, :, None] * np.eye(model.n_features))
+    return found
 
-    Parameters are those of `find_start`, and ``at_most``: whether there may be fewer, if fewer were found.
-    """
-    start = _Start(model, {phase.name: phase for phase in phases}, releases, n_samples, advance)
-    return start.groups(at_most)
 
-
-class _Start:
+class _Search:
     def __init__(self, model, phases, releases, n_samples, advance):
         self.model, self.phases, self.releases = model, phases, releases
         self.n, self.advance = n_samples, advance
@@ -140,7 +137,7 @@ class _Start:
         widest = _WIDEST_PIECE * self._pooled(counts, variances, "cells", 1.0)
         variances = self._known(counts, variances, "cells", 1.0)
         mean = _as_statistics(counts, means, variances)
-        for gain in self._gains("soft", _SOFT_GAIN):
+        for gain in self._gains("soft"):
             components = _diagonal(weights, means, variances)
             mean = mean.towards(self._release("soft", components), gain)
             counts, means, variances = self._moments(mean)
@@ -148,73 +145,31 @@ class _Start:
             variances = np.minimum(self._known(counts, variances, "soft", gain), widest)
         return weights, means, variances
 
-    def _gains(self, name, least):
+    def _gains(self, name):
         phase = self.phases[name]
         if phase.noise_scale == 0 or phase.n_passes == 1:
             return np.ones(phase.n_passes)
-        return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), least)
+        return np.maximum(1.0 / (np.arange(phase.n_passes) + 2.0), _SOFT_GAIN)
 
-    def _known(self, counts, covariances, name, gain):
-        """Return (co)variances that are drawn towards the pooled ones by as much as noise hides them."""
+    def _known(self, counts, variances, name, gain):
+        """Return variances that are drawn towards the pooled ones by as much as noise hides them."""
         noise = self._noise(counts, name, gain)
-        pooled = self._pooled(counts, covariances, name, gain)
-        if pooled.ndim == 1:
-            drawn = pooled + _known_share(pooled, noise) * (covariances - pooled)
-            return np.clip(drawn, _floor(pooled, noise), _LARGEST_VARIANCE)
-        mean = max(np.trace(pooled) / len(pooled), _LEAST_VARIANCE)
-        drawn = pooled + _known_share(mean, noise)[:, :, None] * (covariances - pooled)
-        return _clipped(drawn, _floor(mean, noise), _LARGEST_VARIANCE)
+        pooled = self._pooled(counts, variances, name, gain)
+        drawn = pooled + _known_share(pooled, noise) * (variances - pooled)
+        return np.clip(drawn, _floor(pooled, noise), _LARGEST_VARIANCE)
 
-    def _pooled(self, counts, covariances, name, gain):
-        """Return all components' pooled (co)variances, drawn towards their mean over columns likewise."""
+    def _pooled(self, counts, variances, name, gain):
+        """Return all components' pooled variances, drawn towards their mean over columns likewise."""
         shares = counts / counts.sum()
         noise = np.linalg.norm(shares[:, None] * self._noise(counts, name, gain))
-        pooled = np.tensordot(shares, covariances, axes=1)
-        matrix = pooled.ndim == 2
-        mean = max(np.mean(np.diagonal(pooled) if matrix else pooled), noise, _LEAST_VARIANCE)
-        centre = mean * np.eye(len(pooled)) if matrix else mean
-        drawn = centre + _known_share(mean, noise) * (pooled - centre)
-        return drawn if matrix else np.maximum(drawn, _floor(mean, noise))
+        pooled = np.tensordot(shares, variances, axes=1)
+        mean = max(np.mean(pooled), noise, _LEAST_VARIANCE)
+        drawn = mean + _known_share(mean, noise) * (pooled - mean)
+        return np.maximum(drawn, _floor(mean, noise))
 
     def _noise(self, counts, name, gain):
         """Return about how much variances err, a column."""
         return self.phases[name].noise_scale * math.sqrt(6.0 * gain) / counts[:, None]
-
-    # Refine
-
-    def refined(self, weights, means, variances):
-        """Return `Components` of the model's kind after expectation maximisation."""
-        covariances = variances
-        if self.model.is_triangular:
-            covariances = variances[:, :, None] * np.eye(self.model.n_features)
-        counts = self.n * weights
-        mean = _as_statistics(counts, means, covariances)
-        for gain in self._gains("refine", _REFINING_GAIN):
-            components = _components(weights, means, self._of_kind(counts, covariances))
-            mean = mean.towards(self._release("refine", components), gain)
-            counts, means, covariances = self._posterior_mode(mean, gain)
-            weights = counts / counts.sum()
-        return _components(weights, means, self._of_kind(counts, covariances))
-
-    def _posterior_mode(self, mean, gain):
-        counts = np.maximum(mean.counts, _LEAST_WEIGHT * self.n)
-        means = _into_ball(mean.sums / counts[:, None])
-        if mean.seconds.ndim == 2:
-            covariances = mean.seconds / counts[:, None] - means**2
-        else:
-            outer = means[:, :, None] * means[:, None, :]
-            covariances = mean.seconds / counts[:, None, None] - outer
-        return counts, means, self._known(counts, covariances, "refine", gain)
-
-    def _of_kind(self, counts, covariances):
-        kind = self.model.covariance_type
-        if kind == "spherical":
-            mean = covariances.mean(axis=1, keepdims=True)
-            return np.repeat(mean, covariances.shape[1], axis=1)
-        if kind == "tied":
-            tied = np.tensordot(counts / counts.sum(), covariances, axes=1)
-            return np.repeat(tied[None], counts.size, axis=0)
-        return covariances
 
 
 def _known_share(centre, noise):
@@ -235,36 +190,20 @@ def _diagonal(weights, means, variances):
     return Components(np.log(weights), means, 1.0 / np.sqrt(variances))
 
 
-def _components(weights, means, covariances):
-    if covariances.ndim == 2:
-        return _diagonal(weights, means, covariances)
-    return Components(np.log(weights), means, factors_of(covariances))
-
-
 def factors_of(covariances):
     """Return lower triangular ``F`` with ``F F^T = C^-1``: inverses of ``U^T`` with ``U U^T = C``."""
     flipped = np.linalg.cholesky(covariances[..., ::-1, ::-1])[..., ::-1, ::-1]
     return np.ascontiguousarray(np.tril(np.linalg.inv(flipped).swapaxes(-1, -2)))
 
 
-def _as_statistics(counts, means, covariances):
-    outer = means**2 if covariances.ndim == 2 else means[:, :, None] * means[:, None, :]
-    shape = (-1,) + (1,) * (covariances.ndim - 1)
-    return Statistics(
-        counts, counts[:, None] * means, counts.reshape(shape) * (covariances + outer)
-    )
+def _as_statistics(counts, means, variances):
+    share = counts[:, None]
+    return Statistics(counts, share * means, share * (variances + means**2))
 
 
 def _into_ball(means):
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     return means / np.maximum(norms, 1.0)
-
-
-def _clipped(matrices, low, high):
-    """Return symmetric matrices with their eigenvalues clipped."""
-    values, vectors = np.linalg.eigh((matrices + matrices.transpose(0, 2, 1)) / 2.0)
-    values = np.clip(values, low, high)
-    return (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 
 def _split(counts, means, variances, most, least_spread):

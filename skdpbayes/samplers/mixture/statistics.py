@@ -6,11 +6,11 @@ with half the variance off the diagonal of second moments, where entries count t
 rounded to one lattice, on which their sum is exact (`skdpbayes.privacy.floating_point`).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from ...targets.mixture.target import statistics_size
+from ...targets.mixture.target import Components, statistics_size
 from .._machinery.compiled_entries import several_cores
 from .._machinery.execution import cores
 from .._machinery.gradients import gradient_oracle, sums_at
@@ -30,6 +30,18 @@ class Statistics(NamedTuple):
     counts: np.ndarray
     sums: np.ndarray
     seconds: np.ndarray
+
+    @classmethod
+    def of_vector(cls, total: np.ndarray, components: Components) -> Self:
+        """Return what one vector says of components: with squares, or lower triangles of second moments."""
+        k, d = components.means.shape
+        counts, sums, seconds = np.split(total, [k, k * (1 + d)])
+        if components.factors.ndim == 2:
+            return cls(counts, sums.reshape(k, d), seconds.reshape(k, d))
+        rows, columns = np.tril_indices(d)
+        matrices = np.zeros((k, d, d))
+        matrices[:, rows, columns] = matrices[:, columns, rows] = seconds.reshape(k, -1)
+        return cls(counts, sums.reshape(k, d), matrices)
 
     def towards(self, other, share):
         """Return this plus a share of the way to another."""
@@ -68,10 +80,4 @@ class StatisticsReleases:
             seconds[:, rows != columns] /= np.sqrt(2.0)
         if noise_scale > 0:
             total = release_vector(total, scales, self.generator)  # Proposition 27.
-        counts, sums, seconds = np.split(total, [k, k * (1 + d)])
-        if triangular:
-            matrices = np.zeros((k, d, d))
-            matrices[:, rows, columns] = seconds.reshape(k, -1)
-            matrices[:, columns, rows] = seconds.reshape(k, -1)
-            return Statistics(counts, sums.reshape(k, d), matrices)
-        return Statistics(counts, sums.reshape(k, d), seconds.reshape(k, d))
+        return Statistics.of_vector(total, components)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..._typing import RandomStateLike
+from ..._typing import GeneratorLike
 from .._protocol import Sampler, of_plan
 from .._public_numbers import check_public
 from .plan import plan_network
@@ -32,8 +32,8 @@ class NetworkSampler(Sampler):
         self.path, self.share = path, share
 
     @property
-    def name(self) -> str:
-        """That of the path's sampler."""
+    def name(self) -> str:  # type: ignore[override]  # It depends on an option.
+        """Name of the path's sampler."""
         return self.path.name
 
     def plan(
@@ -70,8 +70,6 @@ class NetworkSampler(Sampler):
 
         return run_network(plan, target, generator, verbose)
 
-    def redraw(
-        self, released: Any, n_draws: int, random_state: RandomStateLike
-    ) -> np.ndarray | None:
+    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws where the path's sampler has them: what it released is calibrated."""
         return self.path.redraw(released, n_draws, random_state)

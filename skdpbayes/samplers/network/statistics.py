@@ -13,63 +13,60 @@ import numpy as np
 
 from ..._compiled import compilable
 from ..._mechanisms.even_choice import UNIT
-from ...targets.network.mlp import CHUNK, forward, square_norms
+from ..._silence import silently
+from ...targets.network.mlp import CHUNK, forward
 from ...targets.network.single_precision import exp
 from .._machinery.compiled_entries import CompiledCore
 
 _ZERO = np.float32(0.0)
+_BLOCK_ROWS = 8192
 
 
-@compilable
-def _rounded(value):
-    """Return a number between -1 and 1 in units of ``UNIT``; what is none counts as 1."""
-    if not -1.0 <= value <= 1.0:
-        value = 1.0
-    return np.int64(np.rint(value / UNIT))
-
-
-@CompiledCore
+@silently()
 def norm_sums(target, norms):
     """Return the sums of ``v(r)`` for some norms ``r``."""
-    sums = np.zeros(norms.size, np.int64)
-    rows = target.values
-    for first in range(0, rows.shape[0], 4):
-        squares = square_norms(rows, first)
-        for i in range(min(4, rows.shape[0] - first)):
-            for j in range(norms.size):
-                square = norms[j] * norms[j]
-                sums[j] += _rounded((squares[i] - square) / (squares[i] + square))
+    sums, thresholds = np.zeros(norms.size, np.int64), norms * norms
+    for first in range(0, len(target.values), _BLOCK_ROWS):
+        rows = target.values[first : first + _BLOCK_ROWS].astype(np.float64)
+        # Number by number: NumPy's own sums depend on the place of a row.
+        squares = np.zeros((len(rows), 1))
+        for j in range(rows.shape[1]):
+            squares += rows[:, j, None] * rows[:, j, None]
+        shares = (squares - thresholds) / (squares + thresholds)
+        shares[~(np.abs(shares) <= 1.0)] = 1.0  # What is no number counts as 1.
+        sums += np.rint(shares / UNIT).astype(np.int64).sum(axis=0)
     return sums
 
 
 @compilable
-def _outputs(target, draws, acts, deltas, start, size, outputs):
+def _outputs(values, sizes, activation, draws, acts, z, members, start, size, outputs):
     """Write every draw's ``z`` of some records, less its maximum."""
-    n_classes = outputs.shape[2]
-    for t in range(draws.shape[0]):
-        forward(target, draws[t], acts, deltas, start, 0, size)
-        z = deltas[deltas.size - size * n_classes :].reshape((size, n_classes))
-        for i in range(size):
+    n_draws, n_classes = draws.shape[0], sizes[-1]
+    for t in range(n_draws):
+        forward(values, sizes, activation, draws[t], acts, z, members, start, size)
+        here = z.size - size * n_classes
+        for there in range(t * n_classes, size * n_draws * n_classes, n_draws * n_classes):
             largest = -np.float32(np.inf)
             for k in range(n_classes):
-                largest = max(largest, z[i, k])
+                largest = max(largest, z[here + k])
             for k in range(n_classes):
-                outputs[i, t, k] = z[i, k] - largest
+                outputs[there + k] = z[here + k] - largest
+            here += n_classes
 
 
 @compilable
-def _confidence(z, label, scale, terms, mean):
-    """Return ``v_i(s)`` of a record, from its outputs by all draws."""
+def _confidence(outputs, first, label, scale, terms, mean):
+    """Return ``v_i(s)`` of a record, from its outputs by all draws, which begin at ``first``."""
     for j in range(terms.size):
-        terms[j] = exp(scale * z[j])
+        terms[j] = exp(scale * outputs[first + j])
     for k in range(mean.size):
         mean[k] = _ZERO
-    for first in range(0, terms.size, mean.size):
+    for draw in range(0, terms.size, mean.size):
         total = _ZERO
         for k in range(mean.size):
-            total += terms[first + k]
+            total += terms[draw + k]
         for k in range(mean.size):
-            mean[k] += terms[first + k] / total
+            mean[k] += terms[draw + k] / total
     top = 0
     for k in range(mean.size):
         top = k if mean[k] > mean[top] else top
@@ -77,21 +74,31 @@ def _confidence(z, label, scale, terms, mean):
 
 
 @CompiledCore
+def _add_confidences(target, draws, scales, members, acts, z, outputs, terms, mean, sums):
+    values, labels, sizes, activation = (
+        target.values,
+        target.labels,
+        target.sizes,
+        target.activation,
+    )
+    for start in range(0, members.size, CHUNK):
+        size = min(CHUNK, members.size - start)
+        _outputs(values, sizes, activation, draws, acts, z, members, start, size, outputs)
+        for i in range(size):
+            label, first = labels[start + i], i * terms.size
+            for j in range(scales.size):
+                share = _confidence(outputs, first, label, scales[j], terms, mean)
+                # What is no number counts as 1.
+                sums[j] += np.int64(np.rint((share if -1.0 <= share <= 1.0 else 1.0) / UNIT))
+
+
 def confidence_sums(target, draws, scales):
     """Return the sums of ``v(s)`` for some scales ``s`` (both and the draws in single precision)."""
-    sums, sizes = np.zeros(scales.size, np.int64), target.sizes
-    n_classes = sizes[-1]
-    n_inputs, n_outputs = np.sum(sizes[:-1] + 1), np.sum(sizes[1:])
-    outputs = np.empty((CHUNK, draws.shape[0], n_classes), np.float32)
-    buffer = np.empty(CHUNK * (n_inputs + n_outputs), np.float32)
-    terms, mean = np.empty(outputs[0].size, np.float32), np.empty(n_classes, np.float32)
-    for start in range(0, target.values.shape[0], CHUNK):
-        size = min(CHUNK, target.values.shape[0] - start)
-        acts = buffer[: size * n_inputs]
-        deltas = buffer[size * n_inputs : size * (n_inputs + n_outputs)]
-        _outputs(target, draws, acts, deltas, start, size, outputs)
-        for i in range(size):
-            z, label = outputs[i].reshape(terms.size), target.labels[start + i]
-            for j in range(scales.size):
-                sums[j] += _rounded(_confidence(z, label, scales[j], terms, mean))
+    n_classes, n_inputs = target.sizes[-1], int(np.sum(target.sizes[:-1] + 1))
+    n_terms = len(draws) * n_classes
+    sizes = (CHUNK * n_inputs, CHUNK * n_classes, CHUNK * n_terms, n_terms, n_classes)
+    room = [np.empty(size, np.float32) for size in sizes]
+    # A selection, as for gradients: for a first record's number more would have to be compiled.
+    members, sums = np.arange(len(target.values)), np.zeros(scales.size, np.int64)
+    _add_confidences(target, draws, scales, members, *room, sums)
     return sums

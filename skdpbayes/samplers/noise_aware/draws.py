@@ -2,7 +2,7 @@
 
 H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
 
-Where prior scales are learnt, they are integrated out of ``U``, and every round also tries ``e^c u``.
+Prior scales that are learnt are integrated out of ``U``, and every round also tries ``e^c u``.
 """
 
 from dataclasses import replace
@@ -14,6 +14,8 @@ from .plan import BURN_IN, LEAPS, N_CHAINS
 
 # Acceptance to which the step size is tuned in the first rounds.
 _WANTED = 0.75
+# Deviation of ``c``.
+_STRETCH = 0.4
 
 
 def find_mode(surrogate):
@@ -40,14 +42,17 @@ def find_mode(surrogate):
 
 
 def settle(surrogate, rounds):
-    """Return a surrogate with the likeliest scales, starting at its mode."""
-    for _ in range(rounds):
-        surrogate = replace(surrogate, start=find_mode(surrogate))
-        covariance = np.linalg.inv(surrogate.information(surrogate.start))
-        scales = surrogate.prior.likeliest(surrogate.start, covariance)
-        before, surrogate = surrogate.scales, replace(surrogate, scales=scales)
-        if np.array_equal(before, scales):
-            return surrogate
+    """Return a surrogate with the likeliest prior scales, which starts at its mode.
+
+    Expectation and maximisation, with a normal law around the mode, until scales stay or for some rounds.
+    """
+    for _ in range(rounds if surrogate.prior.is_learnt else 0):
+        mode = find_mode(surrogate)
+        covariance = np.linalg.inv(surrogate.information(mode))
+        scales = surrogate.prior.likeliest(mode, covariance)
+        if np.array_equal(scales, surrogate.scales):
+            return replace(surrogate, start=mode)
+        surrogate = replace(surrogate, start=mode, scales=scales)
     return replace(surrogate, start=find_mode(surrogate))
 
 
@@ -68,49 +73,53 @@ def draw(surrogate, n_draws, seed):
         Draws that follow each other come from different chains.
     """
     generator = np.random.default_rng(seed)
-    surrogate = settle(surrogate, 8)
-    mode = surrogate.start
+    mode = find_mode(surrogate)
     scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))  # L^T
-
-    def potential(u):
-        (energy, gradient), (more, pulled) = surrogate.likelihood(u), surrogate.prior.energy(u)
-        return energy + more, gradient + pulled
-
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    energy, gradient = potential(u)
+    state = (u, *surrogate.energy(u))
     size, kept = 0.6 / mode.size**0.25, []
-    learns = any(g.logs.size > 1 for g in surrogate.prior.groups)
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
-        momentum = generator.standard_normal(u.shape)  # Post-processing.
-        start = energy + 0.5 * np.sum(momentum**2, axis=1)
         step = size * generator.uniform(0.7, 1.2)  # Post-processing.
-        proposal, force = u, gradient
-        for _ in range(LEAPS):
-            momentum = momentum - 0.5 * step * force @ scale.T
-            proposal = proposal + step * momentum @ scale
-            new_energy, force = potential(proposal)
-            momentum = momentum - 0.5 * step * force @ scale.T
-        change = start - new_energy - 0.5 * np.sum(momentum**2, axis=1)
-        chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
-        accepted = generator.random(N_CHAINS) < chance  # Post-processing.
-        u, gradient = (
-            np.where(accepted[:, None], *pair) for pair in ((proposal, u), (force, gradient))
-        )
-        energy = np.where(accepted, new_energy, energy)
+        state, chance = _leap(surrogate, state, step, scale, generator)
         if turn < BURN_IN:
             size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        if learns:
-            c = 0.4 * generator.standard_normal(N_CHAINS)
-            proposal = np.exp(c)[:, None] * u
-            new_energy, force = potential(proposal)
-            change = energy - new_energy + mode.size * c
-            accepted = np.log(generator.random(N_CHAINS)) < change
-            u, gradient = (
-                np.where(accepted[:, None], *pair) for pair in ((proposal, u), (force, gradient))
-            )
-            energy = np.where(accepted, new_energy, energy)
+        if surrogate.prior.is_learnt:
+            state = _stretch(surrogate, state, generator)
         if turn >= BURN_IN:
-            kept.append(u)
+            kept.append(state[0])
     return np.concatenate(kept)[:n_draws]
+
+
+def _leap(surrogate, state, step, scale, generator):
+    """Return (states after a Hamiltonian path or as they were, chances of acceptance)."""
+    u, energy, force = state
+    momentum = generator.standard_normal(u.shape)  # Post-processing.
+    start = energy + 0.5 * np.sum(momentum**2, axis=1)
+    for _ in range(LEAPS):
+        momentum = momentum - 0.5 * step * force @ scale.T
+        u = u + step * momentum @ scale
+        energy, force = surrogate.energy(u)
+        momentum = momentum - 0.5 * step * force @ scale.T
+    change = start - energy - 0.5 * np.sum(momentum**2, axis=1)
+    return _chosen(state, (u, energy, force), change, generator)
+
+
+def _stretch(surrogate, state, generator):
+    """Return states some of which are multiplied by numbers, as prior scales may be."""
+    c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
+    u = np.exp(c) * state[0]
+    energy, gradient = surrogate.energy(u)
+    # Volumes grow by e^(n c).
+    change = state[1] - energy + u.shape[1] * c[:, 0]
+    return _chosen(state, (u, energy, gradient), change, generator)[0]
+
+
+def _chosen(state, proposal, change, generator):
+    """Return (one of two states for every chain, chances that it is the second)."""
+    chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
+    accepted = generator.random(N_CHAINS) < chance  # Post-processing.
+    pairs = zip(proposal, state, strict=True)
+    rows = tuple(np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs)
+    return rows, chance

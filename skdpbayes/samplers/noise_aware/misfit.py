@@ -91,7 +91,9 @@ def learn_misfit(population, looks, curvatures, at):
         slope = population.curvature(look.point)
         far = np.mean(np.sum((slope - matrix) ** 2 / squares[:, None], axis=0))
         seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
-    return max((_given(seen, size, squares, centre) for size in _SIZES), key=lambda found: found[0])[1]
+    return max(
+        (_given(seen, size, squares, centre) for size in _SIZES), key=lambda found: found[0]
+    )[1]
 
 
 def _given(seen, size, squares, centre):

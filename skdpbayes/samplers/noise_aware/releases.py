@@ -1,6 +1,6 @@
 """The releases of a noise-aware posterior, one after the other.
 
-    A  ->  W, C  ->  g_0 at 0, g_1 at the mode given g_0, ...  ->  g_4 and F  ->  ...  ->  g_8 and F
+    A  ->  W, C  ->  t  ->  a_1 at the mode given t, a_2 at the mode given a_1, too, ...,  F with some of them
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ...targets import second_moment
-from ...targets.linear.weighted import reweighted, weighted_sums
+from ...targets.linear.weighted import reweighted, weighted_scores, weighted_sums
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
@@ -27,16 +27,17 @@ from .design import (
     with_constant,
 )
 from .draws import settle
+from .misfit import learn_misfit
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, deviations_in_common
+from .scales import prior_of
 from .sensitivity import noise_factor, score_bound
-from .misfit import learn_misfit
-from .scales import Prior, known, learnt
 from .surrogate import Surrogate, make_population
 
-import os
-LEARN = not os.environ.get('NOLEARN')
+# Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
+# Of looking for the likeliest prior scales, before each look.
+_ROUNDS = 3
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
@@ -83,11 +84,15 @@ class Releases:
     def __init__(self, plan, target, generator, advance=lambda: None):
         self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
         self.family = plan.family
-        self.looks, self.curvatures, self.scales = [], [], None
+        self.looks, self.curvatures = [], []
         self._release_moment()
-        transform, norm = self.coordinates.transform, self.coordinates.norm
-        self.target = mapped(reweighted, target, transform, norm)
+        self.target = mapped(reweighted, target, *self._own)
         advance()
+
+    @property
+    def _own(self):
+        """Coordinates, and the norm of records in them."""
+        return self.coordinates.transform, self.coordinates.norm
 
     @property
     def is_weighted(self):
@@ -120,13 +125,14 @@ class Releases:
         self.share_of_a_direction = share_of_a_direction(*known, norm, n_records, is_exact)
         if not is_exact:
             n_records = number_of_records(*known, n_records)
-        design, of_mean = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
+        design = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
         if bounds.constant:
-            design = with_constant(design, of_mean, constant)
+            design = with_constant(design, constant)
         self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
-        self.uncertainty = (transform**2).T @ design.uncertainty @ transform**2
-        self.prior = self._prior(transform)
+        precisions = self.target.prior_precision[: len(transform)]
+        self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)
+        self.scales = self.prior.usual
         self.population = make_population(
             design,
             transform,
@@ -137,52 +143,38 @@ class Releases:
             np.random.default_rng(0),
         )
 
-    def _prior(self, transform):
-        """Return the prior of ``u``."""
-        n_blocks, precisions = self.family.n_blocks, self.target.prior_precision[: len(transform)]
-        parts = [np.arange(len(transform))]
-        if self.plan.bounds.constant:
-            parts = [parts[0][:-1], parts[0][-1:]]
-        groups = []
-        for part, centre in zip(parts, (0.0, np.log(2.0))):
-            rows = transform[part]
-            own = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
-            rank = n_blocks * len(part)
-            groups.append(learnt(own, rank, centre) if LEARN else known(own, rank))
-        return Prior(tuple(groups))
+    def _room(self, theta):
+        """Return by what rounding may enlarge what a record moves, relative to a score."""
+        of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
+        return 1.0 + of_gradient * self.family.residual_bound / score_bound(self.family)
 
     def release_labels(self):
-        """Release the sum of weighted labels."""
-        family, transform, norm = self.family, self.coordinates.transform, self.coordinates.norm
+        """Release the sum of weighted labels, which is minus the gradient at zero."""
+        family, (transform, norm) = self.family, self._own
         zero = np.zeros((family.n_blocks, len(transform)))
-        minus, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
-        bound = self.plan.budget.records_moved * score_bound(family) * norm * self.largest
-        multiplier = self.plan.label_multiplier
-        room = 1.0 + self._growth() * (self.coordinates.inflation(self.plan, zero @ transform.T) - 1.0)
-        self.label_noise = bound * room / free_shift(multiplier, zero.size)
-        self.labels = release_vector(-(minus @ transform).ravel(), self.label_noise, self.generator)
+        gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
+        moved = self.plan.budget.records_moved * self.largest
+        bound = moved * score_bound(family) * norm * self._room(zero)
+        self.label_noise = bound / free_shift(self.plan.label_multiplier, zero.size)
+        labels = -(gradient @ transform).ravel()
+        self.labels = release_vector(labels, self.label_noise, self.generator)  # Proposition 32.
         self.advance()
 
-    def _growth(self):
-        """Return how much larger an error of rounding is relative to a score than to a gradient."""
-        return self.family.residual_bound / score_bound(self.family)
-
     def release(self, point, multiplier, curvature_multiplier=None):
-        """Add a look at ``point``, and a curvature if it is wanted."""
-        family, transform, norm = self.family, self.coordinates.transform, self.coordinates.norm
+        """Release the score at ``point``, and a curvature if it is wanted."""
+        family, (transform, norm) = self.family, self._own
         moved = self.plan.budget.records_moved
         theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
         score, matrix = total(
-            weighted_sums, self.target, family, None, theta, transform, curvature=wanted, responses=False
+            weighted_scores, self.target, family, theta, transform, curvature=wanted
         )
-        room = 1.0 + self._growth() * (self.coordinates.inflation(self.plan, theta) - 1.0)
         factor = self.largest * noise_factor(
             family,
             self.coordinates.reach(family, point, theta),
             moved == 2,
             (multiplier, curvature_multiplier),
-            room,
+            self._room(theta),
             theta.size + wanted * theta.size**2,
         )
         noise = moved * score_bound(family) * norm * factor * multiplier
@@ -201,9 +193,8 @@ class Releases:
         """Release labels, and scores at one mode after the other, with curvatures on the way."""
         plan = self.plan
         self.release_labels()
-        multipliers = zip(plan.score_multipliers, plan.curvature_multipliers, strict=True)
-        for pair in multipliers:
-            settled = settle(self.surrogate(), 3)
+        for pair in zip(plan.score_multipliers, plan.curvature_multipliers, strict=True):
+            settled = settle(self.surrogate(), _ROUNDS)
             self.scales = settled.scales
             self.release(settled.start, *pair)
 
@@ -220,7 +211,7 @@ class Releases:
         return Surrogate(
             population=population,
             prior=self.prior,
-            scales=self.prior.usual if self.scales is None else self.scales,
+            scales=self.scales,
             target=self.labels,
             noise=self.label_noise,
             misfit=misfit,
@@ -234,9 +225,8 @@ class Releases:
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
         return Posterior(
-            self.surrogate(),
-            self.coordinates.transform,
-            self.coordinates.norm,
+            settle(self.surrogate(), 2 * _ROUNDS),
+            *self._own,
             deviations_in_common(self.target, self.family),
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._typing import RandomStateLike
+from ..._typing import GeneratorLike
 from ...targets.linear.families import Logistic, Softmax
 from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
@@ -44,7 +44,7 @@ class NoiseAware(Sampler):
     the posterior without privacy because it accounts for the noise. Any number of draws is free. It supports
     logistic targets with up to 200 coefficients, counting all classes but one. Without privacy
     (``epsilon=inf``) the plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases
-    statistics of the components, in their own coordinates; without privacy the plan is that of `SGLD`.
+    statistics of the components, in their own coordinates; without privacy the plan is that of `Gibbs`.
 
     References
     ----------
@@ -95,22 +95,17 @@ class NoiseAware(Sampler):
         self.checked_options(temperature, n_steps)
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
 
-    def for_mixture(
-        self, model: Any, budget: Any, temperature: float | None, n_steps: int | None
-    ) -> Any:
+    def for_mixture(self, budget: Any) -> Any:
         """Return itself or, without privacy, what "auto" takes."""
-        if not budget.is_private:
-            return resolve_sampler("auto").for_mixture(model, budget, temperature, n_steps)
-        self.checked_options(temperature, n_steps)
-        return self
+        return self if budget.is_private else resolve_sampler("auto").for_mixture(budget)
 
-    def checked_options(self, temperature: float, n_steps: int) -> None:
+    def checked_options(self, temperature: float | None, n_steps: int | None) -> None:
         """Raise a ValueError for what only chains have."""
         if temperature not in (None, 1.0):
             raise ValueError(
                 f"sampler={self.name!r} draws from the posterior itself, and "
                 f"temperature={temperature} asks "
-                "for another: leave it at 'auto', or take sampler='auto'."
+                "for another: leave it at 'auto', or take a chain if the model has one."
             )
         if n_steps is not None:
             raise ValueError(
@@ -133,9 +128,7 @@ class NoiseAware(Sampler):
 
         return run_noise_aware(plan, target, generator, verbose)
 
-    def redraw(
-        self, released: Any, n_draws: int, random_state: RandomStateLike
-    ) -> np.ndarray | None:
+    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws given what was released."""
         if "posterior" not in released:  # Without privacy.
             return None

@@ -1,13 +1,15 @@
 """The posterior of ``u`` given noisy sums, with what is not known of the table integrated out.
 
-    t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N(0, s^2 I),    t ~ N(a(u), a'(u))  given u and the rows
+    t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i,      t ~ N(a(u), a'(u)) given u and the rows,      + N(0, s^2 I)
 
-    a(u) = (I + M) f(u),      f = S - S(0),      rows of M ~ N(m_i, Sigma), see `misfit`
+    a(u) = (I + M) f(u),      f = S - S(0),      M with mean m given other releases, see `misfit`
 
 With the basis of the eigenvectors of ``a'`` at the last point and its eigenvalues ``T``, and ``r`` the mean slope
 of the population over that at this point,
 
-    res = (I + M) f(u) - t,        V(u) = s^2 + r T + f^T Sigma f + change |f - f_*|^2
+    t - (I + m) f(u) ~ N(0, V(u)),        V(u) = s^2 + r T + what is not known of a(u)
+
+in that basis, in which covariances are taken to be diagonal.
 """
 
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ import numpy as np
 
 from ...targets.linear.family import Family
 from ...targets.linear.weighted import slope_matrix
+from .misfit import Misfit
+from .scales import Prior
 
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
@@ -110,7 +114,7 @@ class Surrogate:
     population : Population
     prior : Prior
     scales : ndarray of shape (n_groups,)
-        Likeliest prior scales.
+        Prior scales at which the mode is looked for.
     target : ndarray of shape (n,)
         ``t``.
     noise : float
@@ -129,11 +133,11 @@ class Surrogate:
     """
 
     population: Population
-    prior: object
+    prior: Prior
     scales: np.ndarray
     target: np.ndarray
     noise: float
-    misfit: object
+    misfit: Misfit
     origin: np.ndarray
     slope: float
     basis: np.ndarray
@@ -166,10 +170,16 @@ class Surrogate:
         gradient += of_fading[:, None] * population.mean_variance_derivative(probabilities)
         return energy, gradient
 
-    def potential(self, u):
-        """Return minus the log density at the likeliest scales, up to a constant, and its gradient."""
+    def energy(self, u):
+        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
         energy, gradient = self.likelihood(u)
-        pulled = u @ self.prior.at(self.scales)
+        of_prior, pulled = self.prior.energy(u)
+        return energy + of_prior, gradient + pulled
+
+    def potential(self, u):
+        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
+        energy, gradient = self.likelihood(u)
+        pulled = u @ self.prior.precision(self.scales)
         return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
 
     def information(self, u):
@@ -181,6 +191,8 @@ class Surrogate:
         slopes = population.slope_times(
             np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
         )
-        variances = self.noise**2 + fading * self.sampling + misfit.variances(f[None])[0] @ self.basis**2
+        variances = (
+            self.noise**2 + fading * self.sampling + misfit.variances(f[None])[0] @ self.basis**2
+        )
         turned = (slopes + slopes @ misfit.mean.T) @ self.basis
-        return (turned / variances) @ turned.T + self.prior.at(self.scales)
+        return (turned / variances) @ turned.T + self.prior.precision(self.scales)

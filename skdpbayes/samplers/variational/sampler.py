@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._checks import Interval
-from ..._typing import RandomStateLike
+from ..._typing import GeneratorLike
 from ...targets import has_own_prior
 from .._made_for import check_made_for
 from .._protocol import (
@@ -115,9 +115,7 @@ class BayesByBackprop(Sampler):
 
         return run_variational(plan, target, generator, verbose)
 
-    def redraw(
-        self, released: Any, n_draws: int, random_state: RandomStateLike
-    ) -> np.ndarray | None:
+    def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws from the fitted Gaussian."""
         mean, scale = released["variational_mean"], released["variational_scale"]
         check_draws(n_draws, mean.size)

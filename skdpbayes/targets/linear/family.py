@@ -17,20 +17,24 @@ class Family(ABC):
 
     Attributes
     ----------
-    n_blocks : int
-        Number of logits, and of blocks of coefficients.
     residual_bound : float
         No residual is longer, whatever the logits and the response.
     slope_bound : float
         No eigenvalue of a slope is larger.
-    target_classes : tuple of (type, type, type)
-        Compiled targets of dense rows, of sparse rows, and of rows elsewhere.
     """
 
-    n_blocks: int
     residual_bound: float
     slope_bound: float
-    target_classes: tuple[type, type, type]
+
+    @property
+    @abstractmethod
+    def n_blocks(self) -> int:
+        """Number of logits, and of blocks of coefficients."""
+
+    @property
+    @abstractmethod
+    def target_classes(self) -> tuple[type, type, type]:
+        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
 
     @property
     def identified(self) -> "Family":

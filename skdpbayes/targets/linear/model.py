@@ -101,7 +101,15 @@ class LinearModel:
     def bounds(self) -> TargetBounds:
         """Return what plans may know; raises a ValueError if a number is out of range."""
         norm = float(np.hypot(self.norm, self.column))
-        return linear_bounds(self.family, norm, self.prior_precision, self.column, self.max_weight)
+        is_default = self.prior_scale is None
+        return linear_bounds(
+            self.family,
+            norm,
+            self.prior_precision,
+            self.column,
+            self.max_weight,
+            (is_default, is_default and self.intercept_prior_scale is None),
+        )
 
     def target(self, X: MatrixLike, y: ArrayLike, weights: np.ndarray | None = None) -> Any:
         """Return the target of a table, to which samplers can be applied.

@@ -32,11 +32,15 @@ class LinearTarget:
     """What targets of all families have besides their fields; each is a named tuple as well."""
 
     __slots__ = ()
-    family: Family
     constant: float
     prior_precision: np.ndarray
     row_norm: float
     max_weight: float
+
+    @property
+    def family(self) -> Family:
+        """The law of a response."""
+        raise NotImplementedError(f"{type(self).__name__} has no family.")
 
     @property
     def bounds(self) -> TargetBounds:
@@ -67,6 +71,7 @@ def linear_prior_precision(
     with np.errstate(over="ignore"):  # What is not finite is refused with the bounds.
         block = np.full(n_features + (constant > 0), np.float64(prior_scale) ** -2.0)
         if constant > 0:
+            assert intercept_prior_scale is not None
             block[-1] = (np.float64(constant) / intercept_prior_scale) ** 2
     return np.tile(block, family.n_blocks)
 
@@ -77,6 +82,7 @@ def linear_bounds(
     prior_precision: np.ndarray,
     constant: float = 0.0,
     max_weight: float | None = None,
+    learns_scales: tuple[bool, bool] = (False, False),
 ) -> TargetBounds:
     """Public bounds of a target for rows of norm at most ``norm``, including the constant column.
 
@@ -91,6 +97,8 @@ def linear_bounds(
         The constant column; 0 for none.
     max_weight : float or None, default=None
         Public maximum of the records' weights; None if all weights are 1.
+    learns_scales : tuple of (bool, bool), default=(False, False)
+        Whether prior scales of coefficients and of intercepts may be learnt.
 
     Returns
     -------
@@ -117,6 +125,7 @@ def linear_bounds(
         constant=constant,
         n_blocks=family.n_blocks,
         max_weight=max_weight,
+        learns_scales=learns_scales,
         family=family,
     ).checked()
 

@@ -1,1 +1,1 @@
-"""Mixtures of Gaussians: the model, its coordinates, statistics and what a record changes in them."""
+"""Mixtures of Gaussians: the model, and its statistics."""

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
-# Places of those whose parameters are shared: among coordinates, among components.
-SPHERICAL, TIED = COVARIANCE_TYPES.index("spherical"), COVARIANCE_TYPES.index("tied")
 # Of (1, x, x^2) for a row in the unit ball, whatever the responsibilities.
 STATISTICS_NORM = math.sqrt(3.0)
 # Beyond this, scales have nothing to do with rows of the given norm, and doubles would not do.

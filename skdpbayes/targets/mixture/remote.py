@@ -11,7 +11,7 @@ class RemoteMixtureTable(NamedTuple):
     """A mixture's rows in the unit ball."""
 
     address: int
-    count: int
+    count: int  # type: ignore[assignment]  # Nobody counts entries of this tuple.
     gradient_bound: float
     n_features: int
     data_norm: float

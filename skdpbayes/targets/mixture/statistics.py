@@ -111,6 +111,21 @@ def read_row(table, number, out):
         out[j] = table.scale[number] * table.values[number, j]
 
 
+@compilable
+def add_row(triangular, row, k, share, n_components, out):
+    """Add a share of a row's statistics to those of component ``k``."""
+    d = row.size
+    out[k] += share
+    for j in range(d):
+        out[n_components + k * d + j] += share * row[j]
+    place = n_components * (1 + d) + k * (d * (d + 1) // 2 if triangular else d)
+    for i in range(d):
+        weighted = share * row[i]
+        for j in range(0 if triangular else i, i + 1):
+            out[place] += weighted * row[j]
+            place += 1
+
+
 @implements(n_examples, MixtureTable)
 def _count(target):
     return target.values.shape[0]
@@ -124,14 +139,5 @@ def _add_statistics(target, theta, selection, count, out):
     for i in range(count):
         read_row(target, record(selection, i), row)
         _responsibilities(theta, row, centred, shares)
-        place = shares.size * (1 + d)
         for k in range(shares.size):
-            share = shares[k]
-            out[k] += share
-            for j in range(d):
-                out[shares.size + k * d + j] += share * row[j]
-            for i in range(d):
-                weighted = share * row[i]
-                for j in range(i if theta[1] == 0.0 else 0, i + 1):
-                    out[place] += weighted * row[j]
-                    place += 1
+            add_row(theta[1] != 0.0, row, k, shares[k], shares.size, out)

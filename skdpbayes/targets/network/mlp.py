@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..._compiled import compilable
+from ..._compiled import compilable, matrix_at, vector_at
 from ..._silence import silently
 from ..._typing import MatrixLike
 from .._bounds import TargetBounds
@@ -206,16 +206,11 @@ def _random_order(target):
 
 
 @compilable
-def _layer(flat, first, rows, width):
-    return flat[first : first + rows * width].reshape((rows, width))
-
-
-@compilable
-def _gather(target, selection, start, rows):
+def _gather(values, selection, start, rows):
     for i in range(rows.shape[0]):
         number = record(selection, start + i)
         for j in range(rows.shape[1] - 1):
-            rows[i, j] = target.values[number, j]
+            rows[i, j] = values[number, j]
         rows[i, rows.shape[1] - 1] = _ONE
 
 
@@ -246,31 +241,34 @@ def _pullback(activation, a, delta):
 
 
 @compilable
-def _softmax_error(z, target, selection, start, floors):
-    """Turn ``z`` into ``softmax(z) - e_y``, and fill in ``max(1, kappa r)^2``."""
-    for i in range(z.shape[0]):
+def _softmax_error(labels, n_classes, deltas, selection, start, size, floors):
+    """Turn the last layer's ``z`` into ``softmax(z) - e_y``, and fill in ``max(1, kappa r)^2``."""
+    z = vector_at(deltas, deltas.size - size * n_classes, size * n_classes)
+    for i in range(size):
+        row = range(i * n_classes, (i + 1) * n_classes)
         largest = -np.float32(np.inf)
-        for k in range(z.shape[1]):
-            largest = max(largest, z[i, k])
+        for k in row:
+            largest = max(largest, z[k])
         total = _ZERO
-        for k in range(z.shape[1]):
-            z[i, k] = exp(z[i, k] - largest)
-            total += z[i, k]
+        for k in row:
+            z[k] = exp(z[k] - largest)
+            total += z[k]
         least, squared = 1.0, 1.0
-        for k in range(z.shape[1]):
-            z[i, k] /= total
-            least = min(least, np.float64(z[i, k]))
-            squared += np.float64(z[i, k]) * np.float64(z[i, k])
-        z[i, target.labels[record(selection, start + i)]] -= _ONE
+        for k in row:
+            z[k] /= total
+            share = np.float64(z[k])
+            least = min(least, share)
+            squared += share * share
+        z[i * n_classes + labels[record(selection, start + i)]] -= _ONE
         own = 0.0
-        for k in range(z.shape[1]):
-            own += np.float64(z[i, k]) * np.float64(z[i, k])
-        farthest = (_BLINDNESS / z.shape[1]) ** 2 * (squared - 2.0 * least)
+        for k in row:
+            own += np.float64(z[k]) * np.float64(z[k])
+        farthest = (_BLINDNESS / n_classes) ** 2 * (squared - 2.0 * least)
         floors[i] = farthest / own if 0.0 < own < farthest else 1.0
 
 
 @compilable
-def square_norms(rows, i):
+def _square_norms(rows, i):
     """Return the squared norms of four rows from the i-th: each sum is in order, and waits for itself."""
     last = rows.shape[0] - 1
     second, third, fourth = min(i + 1, last), min(i + 2, last), min(i + 3, last)
@@ -284,11 +282,11 @@ def square_norms(rows, i):
 
 
 @compilable
-def _add_squares(a, delta, squares):
+def _add_squares(a, delta, size, squares):
     """Add ``|a|^2 |delta|^2`` of every record."""
-    for i in range(0, squares.size, 4):
-        inputs, errors = square_norms(a, i), square_norms(delta, i)
-        for r in range(min(4, squares.size - i)):
+    for i in range(0, size, 4):
+        inputs, errors = _square_norms(a, i), _square_norms(delta, i)
+        for r in range(min(4, size - i)):
             squares[i + r] += inputs[r] * errors[r]
 
 
@@ -296,90 +294,89 @@ def _add_squares(a, delta, squares):
 def _add_gradient(target, theta, selection, count, out):
     weights = theta.astype(np.float32)
     summed = np.empty(weights.size, np.float32)
+    # Every use of the target itself, a tuple of arrays, is a hundred lines of machine code.
+    values, labels, sizes, activation = (
+        target.values,
+        target.labels,
+        target.sizes,
+        target.activation,
+    )
+    clip_norm = target.clip_norm
     n_inputs = n_outputs = 0
-    for layer in range(target.sizes.size - 1):
-        n_inputs += target.sizes[layer] + 1
-        n_outputs += target.sizes[layer + 1]
-    buffer = np.empty(min(CHUNK, count) * (n_inputs + n_outputs), np.float32)
-    squares = np.empty(CHUNK)
+    for layer in range(sizes.size - 1):
+        n_inputs += sizes[layer] + 1
+        n_outputs += sizes[layer + 1]
+    most = min(CHUNK, count)
+    all_acts = np.empty(most * n_inputs, np.float32)
+    all_deltas = np.empty(most * n_outputs, np.float32)
+    squares, floors = np.empty(most), np.empty(most)
     for start in range(0, count, CHUNK):
         size = min(CHUNK, count - start)
-        acts = buffer[: size * n_inputs]
-        deltas = buffer[size * n_inputs : size * (n_inputs + n_outputs)]
-        _errors(target, weights, acts, deltas, selection, start, squares[:size])
-        _weighted_sum(target.sizes, target.clip_norm, acts, deltas, squares[:size], summed)
+        acts = vector_at(all_acts, 0, size * n_inputs)
+        deltas = vector_at(all_deltas, 0, size * n_outputs)
+        forward(values, sizes, activation, weights, acts, deltas, selection, start, size)
+        _softmax_error(labels, sizes[-1], deltas, selection, start, size, floors)
+        _backward(sizes, activation, weights, acts, deltas, size, squares)
+        _weighted_sum(sizes, clip_norm, acts, deltas, squares, floors, size, summed)
         for j in range(out.size):
             out[j] += summed[j]
 
 
 @compilable
-def _errors(target, weights, acts, deltas, selection, start, squares):
-    """Fill in activations and errors, and the squares of the norms by which records are weighted."""
-    size, n_classes = squares.size, target.sizes[-1]
-    forward(target, weights, acts, deltas, selection, start, size)
-    last = _layer(deltas, deltas.size - size * n_classes, size, n_classes)
-    floors = np.empty(size)
-    _softmax_error(last, target, selection, start, floors)
-    _backward(target.sizes, target.activation, weights, acts, deltas, squares)
-    for i in range(size):
-        squares[i] *= floors[i]
-
-
-@compilable
-def forward(target, weights, acts, deltas, selection, start, size):
+def forward(values, sizes, activation, weights, acts, deltas, selection, start, size):
     """Fill in the activations, and at the end of ``deltas`` the last layer's ``z``."""
-    sizes = target.sizes
     first, act = 0, 0
-    a = acts[: size * (sizes[0] + 1)].reshape((size, sizes[0] + 1))
-    _gather(target, selection, start, a)
+    a = matrix_at(acts, 0, size, sizes[0] + 1)
+    _gather(values, selection, start, a)
     for layer in range(1, sizes.size):
         before, after = sizes[layer - 1], sizes[layer]
-        matrix = _layer(weights, first, before + 1, after)
+        matrix = matrix_at(weights, first, before + 1, after)
         first += matrix.size
         act += a.size
         if layer < sizes.size - 1:
-            z = _layer(acts, act, size, after + 1)
+            z = matrix_at(acts, act, size, after + 1)
         else:
-            z = _layer(deltas, deltas.size - size * after, size, after)
+            z = matrix_at(deltas, deltas.size - size * after, size, after)
         multiply(a, PLAIN, matrix, PLAIN, z)
         if layer < sizes.size - 1:
-            _activate(z, target.activation)
+            _activate(z, activation)
             a = z
 
 
 @compilable
-def _backward(sizes, activation, weights, acts, deltas, squares):
+def _backward(sizes, activation, weights, acts, deltas, size, squares):
     """Fill in the errors of the other layers, and the squared norms of the gradients."""
-    size = squares.size
-    squares[:] = 0.0
+    for i in range(size):
+        squares[i] = 0.0
     first, act, delta = weights.size, acts.size, deltas.size
     for layer in range(sizes.size - 2, -1, -1):
         before, after = sizes[layer], sizes[layer + 1]
         act -= size * (before + 1)
         delta -= size * after
-        a = _layer(acts, act, size, before + 1)
-        d = _layer(deltas, delta, size, after)
-        _add_squares(a, d, squares)
+        a = matrix_at(acts, act, size, before + 1)
+        d = matrix_at(deltas, delta, size, after)
+        _add_squares(a, d, size, squares)
         first -= (before + 1) * after
         if layer > 0:
-            pulled = _layer(deltas, delta - size * before, size, before)
-            multiply(d, PLAIN, _layer(weights, first, before, after), TRANSPOSED, pulled)
+            pulled = matrix_at(deltas, delta - size * before, size, before)
+            multiply(d, PLAIN, matrix_at(weights, first, before, after), TRANSPOSED, pulled)
             _pullback(activation, a, pulled)
 
 
 @compilable
-def _weighted_sum(sizes, clip_norm, acts, deltas, squares, summed):
+def _weighted_sum(sizes, clip_norm, acts, deltas, squares, floors, size, summed):
     """Multiply every record's errors by its weight, and add its gradient up with the others'."""
-    size = squares.size
     first, act, delta = 0, 0, 0
     for layer in range(sizes.size - 1):
-        a = _layer(acts, act, size, sizes[layer] + 1)
-        d = _layer(deltas, delta, size, sizes[layer + 1])
+        a = matrix_at(acts, act, size, sizes[layer] + 1)
+        d = matrix_at(deltas, delta, size, sizes[layer + 1])
         for i in range(size):
-            norm = math.sqrt(squares[i])
+            norm = math.sqrt(squares[i] * floors[i])
             if not norm < _LONGEST:  # Or of no direction: the record counts as zero.
-                a[i, :] = _ZERO
-                d[i, :] = _ZERO
+                for j in range(a.shape[1]):
+                    a[i, j] = _ZERO
+                for k in range(d.shape[1]):
+                    d[i, k] = _ZERO
             elif norm > clip_norm:
                 # Rounded down, so that the norm of the product is not above the bound.
                 weight = np.float32(clip_norm / norm * (1.0 - 2.0**-22))
@@ -387,7 +384,7 @@ def _weighted_sum(sizes, clip_norm, acts, deltas, squares, summed):
                     # A subnormal number may be much more than what was rounded to it.
                     weighed = d[i, k] * weight
                     d[i, k] = weighed if abs(weighed) >= _LEAST_NORMAL else _ZERO
-        summed_layer = _layer(summed, first, a.shape[1], d.shape[1])
+        summed_layer = matrix_at(summed, first, a.shape[1], d.shape[1])
         multiply(a, TRANSPOSED, d, PLAIN, summed_layer)
         first += summed_layer.size
         act += a.size

@@ -1,12 +1,21 @@
 """Batches: independent coin flips along a path, and turns in a random order where it is hidden."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from compiling import called
 from numba import njit
 
 from skdpbayes.random import private_generator
-from skdpbayes.samplers._machinery.gradients import cyclic_batches, next_batch, poisson_batch
+from skdpbayes.samplers._machinery.gradients import (
+    cyclic_batches,
+    gradient_oracle,
+    next_batch,
+    poisson_batch,
+    sums_at,
+)
 
 
 def test_poisson_batches_are_independent_coin_flips():
@@ -55,3 +64,17 @@ def test_batches_take_turns_in_an_order_that_sees_no_record():
     for _ in range(2000):
         counts[next_one(generator, cyclic_batches(103, 10))] += 1
     assert np.abs(counts / 2000 - 10 / 103).max() < 5 * np.sqrt(0.1 * 0.9 / 2000)
+
+
+def test_a_target_lives_as_long_as_its_oracle(rng, make_target):
+    target, bounds = make_target(rng.normal(size=(200, 3)), rng.integers(2, size=200))
+    theta, values = rng.normal(size=bounds.n_parameters), weakref.ref(target.values)
+    oracle, _ = gradient_oracle(target, theta.size, 200, sums_only=True)
+    expected = sums_at(oracle, theta, 0)
+    del target
+    gc.collect()
+    assert values() is not None
+    np.testing.assert_array_equal(sums_at(oracle, theta, 0), expected)
+    del oracle
+    gc.collect()
+    assert values() is None

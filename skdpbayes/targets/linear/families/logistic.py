@@ -86,17 +86,17 @@ class _Target(LinearTarget):
 
 
 @has_one_block
-class DenseLogistic(_Target, namedtuple("DenseLogistic", DENSE)):
+class DenseLogistic(_Target, namedtuple("DenseLogistic", DENSE)):  # type: ignore[misc]  # Of shared fields.
     """Two classes, rows of an array."""
 
 
 @has_one_block
-class SparseLogistic(_Target, namedtuple("SparseLogistic", SPARSE)):
+class SparseLogistic(_Target, namedtuple("SparseLogistic", SPARSE)):  # type: ignore[misc]  # Of shared fields.
     """Two classes, rows of a CSR matrix."""
 
 
 @asks_elsewhere
-class RemoteLogistic(_Target, namedtuple("RemoteLogistic", REMOTE)):
+class RemoteLogistic(_Target, namedtuple("RemoteLogistic", REMOTE)):  # type: ignore[misc]  # Of shared fields.
     """Two classes, rows elsewhere."""
 
 

@@ -146,16 +146,16 @@ class _Target(LinearTarget):
         return Softmax(self.n_classes)
 
 
-class DenseSoftmax(_Target, namedtuple("DenseSoftmax", (*DENSE, "n_classes"))):
+class DenseSoftmax(_Target, namedtuple("DenseSoftmax", (*DENSE, "n_classes"))):  # type: ignore[misc]  # Of shared fields.
     """Several classes, rows of an array."""
 
 
-class SparseSoftmax(_Target, namedtuple("SparseSoftmax", (*SPARSE, "n_classes"))):
+class SparseSoftmax(_Target, namedtuple("SparseSoftmax", (*SPARSE, "n_classes"))):  # type: ignore[misc]  # Of shared fields.
     """Several classes, rows of a CSR matrix."""
 
 
 @asks_elsewhere
-class RemoteSoftmax(_Target, namedtuple("RemoteSoftmax", (*REMOTE, "n_classes"))):
+class RemoteSoftmax(_Target, namedtuple("RemoteSoftmax", (*REMOTE, "n_classes"))):  # type: ignore[misc]  # Of shared fields.
     """Several classes, rows elsewhere."""
 
 
