@@ -150,8 +150,8 @@ def _shrunk(seen, noise):
 def _positive(seen, noise):
     """Return posterior means of positive numbers seen through noise.
 
-    A priori they follow a gamma law. Its mean is theirs; its shape is the likeliest of a few. Where most columns
-    hardly vary, it is small, and what noise drowns is taken to be so, too.
+    A priori they follow a gamma law. Its mean is theirs; its shape is the likeliest of a few. Where most
+    columns hardly vary, it is small, and columns that noise drowns are taken to vary little, too.
     """
     usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(seen.size)) / seen.size
     usual = min(usual, 1.0)

@@ -4,13 +4,13 @@
 
     a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
 
-``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates. Both kinds of releases are
-linear in ``M``. Given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
+``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates. Both kinds of releases
+are linear in ``M``. Given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
 
     L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T
 
-``k`` is chosen by the evidence. ``f`` is bounded, and so is what is not known of a score, wherever it is asked for.
-``M`` is not quite the same everywhere: releases far from the last count less, and so does what they say there.
+``k`` is chosen by the evidence. As ``f`` is bounded, so is what is not known of a score, at any point. ``M``
+is not quite the same everywhere, so that variances grow with the distance from the last point.
 """
 
 from dataclasses import dataclass

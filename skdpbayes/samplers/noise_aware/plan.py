@@ -1,16 +1,17 @@
 """What is released for a noise-aware posterior, and what it costs.
 
-    A   = sum_i (x_i, c) (x_i, c)^T + N                                 share .19 of mu^2
-    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N at u_k, k = 0..8    shares .57, growing, and .24 at u_8
-    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     from u_4 on, of no cost
+    A   = sum_i (x_i, c) (x_i, c)^T + N                                      share .19 of mu^2
+    t   = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N                          share .41
+    a_k = sum_i v_i H^T (p_i - 1/K) (x) z_i + N at u_k, k = 0..7             shares .40, growing
+    F_k = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N          with five of them, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
-``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.families`.
-Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released before. Two tables
-are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
-``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
-are at most ``sqrt(2)`` times as far apart as the larger is large. No record moves a gradient and a curvature
-by that much at once, nor a gradient at a point where logits are small (`sensitivity`).
+``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.families`. Labels
+are read once, by ``t``. Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released
+before. Two tables are at most ``sqrt(q) (R^2 + c^2)``, ``q C / 2``, ``q C / 2`` and ``sqrt(q) C^2 / 4`` apart, and
+with ``K > 2`` classes ``sqrt(q) (R^2 + c^2)``, ``q C sqrt(1 - 1/K)``, twice, and ``sqrt(q) C^2 / 2``, ``q`` being 2
+under replace_one and else 1: positive matrices are at most ``sqrt(2)`` times as far apart as the larger is large.
+No record moves a score and a curvature by that much at once, nor a score where logits are small (`sensitivity`).
 """
 
 import math
@@ -50,8 +51,10 @@ class NoiseAwarePlan(Plan):
     ----------
     moment_multiplier : float
         Noise multiplier of ``A``.
-    gradient_multipliers : tuple of float
-        Those of the gradients.
+    label_multiplier : float
+        That of ``t``.
+    score_multipliers : tuple of float
+        Those of ``a_k``.
     curvature_multipliers : tuple of float or None
         Those of the curvatures with them, None where there is none.
     """

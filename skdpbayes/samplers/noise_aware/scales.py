@@ -6,7 +6,7 @@ Scales are integrated out: the prior of ``u`` is a product over groups, of
 
     h(q) = sum_tau w(tau) tau^-k exp(-q / (2 tau^2)),        q = u^T P_g u,    k the rank of P_g
 
-A scale is relative to that of ``P_g``. The grid ends where logits of all rows are about 0, or about their sign.
+A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
 """
 
 from dataclasses import dataclass

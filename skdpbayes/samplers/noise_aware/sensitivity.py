@@ -2,10 +2,10 @@
 
     J = max  a |g - m|^2 / (b_1 C)^2 + b |F|^2 / (b_2 C^2)^2        over what one record can add, g and F
 
-is the square of ``mu`` for multipliers ``a^(-1/2)`` of a score and ``b^(-1/2)`` of a curvature. Scores are longest
-where a probability is 1, curvatures where two are 1/2, so that a curvature is free if its multiplier is large
-enough. At a point that is known logits are bounded, and so is a score; and all that records can add to it
-lies on one side of zero, so that ``m``, along the point, may be its middle if records are replaced.
+is the square of ``mu`` for multipliers ``a^(-1/2)`` of a score and ``b^(-1/2)`` of a curvature; ``m`` is 0.
+Scores are longest where a probability is 1, curvatures where two are 1/2, so that a curvature is free if its
+multiplier is large enough. At a point that is known, logits are bounded, and so is a score. If records are
+replaced, ``m`` may be any vector; what records add lies on one side of zero, and the middle is best.
 """
 
 import math
@@ -35,7 +35,19 @@ def free_curvature(family):
 
 
 def joint_precision(family, of_score, of_curvature=0.0):
-    """Return ``J`` wherever the point is."""
+    """Return ``J`` wherever the point is.
+
+    Parameters
+    ----------
+    family : Logistic or Softmax
+    of_score, of_curvature : float
+        ``a`` and ``b``: squares of the inverse noise multipliers.
+
+    Returns
+    -------
+    precision : float
+        At least ``a``, at most ``a + b``.
+    """
     if isinstance(family, Softmax):
         return max(of_score, of_score * (1.0 - free_curvature(family)) + of_curvature)
     return max(of_score, of_curvature)
@@ -47,7 +59,19 @@ def joint_multiplier(family, of_score, of_curvature=None):
 
 
 def noise_factor(family, reach, replaces, multipliers, room, size):
-    """Return by what noise at a point is multiplied, relative to multipliers times ``b_1 C`` and ``b_2 C^2``."""
+    """Return by what noise at a point is multiplied, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
+
+    Parameters
+    ----------
+    family, reach, replaces
+        As for `joint_precision_at`.
+    multipliers : tuple of float
+        Of a score, and of a curvature or None.
+    room : float
+        By what rounding may enlarge what a record moves, in units of ``b_1 C`` and ``b_2 C^2``.
+    size : int
+        How many numbers are rounded to a lattice.
+    """
     precisions = _precisions(*multipliers)
     moved = math.sqrt(joint_precision_at(family, reach, replaces, *precisions))
     errors = (room - 1.0) * math.sqrt(sum(precisions))
@@ -59,7 +83,24 @@ def _precisions(of_score, of_curvature):
 
 
 def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
-    """Return ``J`` at a point where logits are bounded."""
+    """Return ``J`` at a point where logits are bounded.
+
+    Parameters
+    ----------
+    family : Logistic or Softmax
+    reach : float
+        For two classes the logit of a record of norm ``C`` along the point, otherwise the most by which
+        logits of two classes differ.
+    replaces : bool
+        Whether a record is replaced.
+    of_score, of_curvature : float
+        As for `joint_precision`.
+
+    Returns
+    -------
+    precision : float
+        No larger than that of `joint_precision`.
+    """
     anywhere = joint_precision(family, of_score, of_curvature)
     if isinstance(family, Softmax):
         of_length = _longest(family.n_classes, reach) ** 2 / score_bound(family) ** 2

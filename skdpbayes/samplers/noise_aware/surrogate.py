@@ -1,11 +1,11 @@
 """The posterior of ``u`` given noisy sums, with what is not known of the table integrated out.
 
-    t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i,      t ~ N(a(u), a'(u)) given u and the rows,      + N(0, s^2 I)
+    t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N(0, s^2 I),      the sum ~ N(a(u), a'(u)) given rows and u
 
     a(u) = (I + M) f(u),      f = S - S(0),      M with mean m given other releases, see `misfit`
 
-With the basis of the eigenvectors of ``a'`` at the last point and its eigenvalues ``T``, and ``r`` the mean slope
-of the population over that at this point,
+With the basis of the eigenvectors of ``a'`` at the last point and its eigenvalues ``T``, and ``r`` the mean
+slope of the population over that at this point,
 
     t - (I + m) f(u) ~ N(0, V(u)),        V(u) = s^2 + r T + what is not known of a(u)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 from scipy.stats import multivariate_normal
-
 from skdpbayes.samplers.noise_aware.curvature import curvature_of
+
 from skdpbayes.samplers.noise_aware.design import Design, estimate_design, with_constant
 from skdpbayes.samplers.noise_aware.draws import draw, find_mode
 from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate, make_population
