@@ -11,13 +11,14 @@ Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 - lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound;
 - onehot: categories of five to ten levels of unequal shares, a column for each level.
 
-Coefficients have prior deviation 3, and fits know it. With ``--learnt`` fits have the default prior, whose scale
-is learnt, and coefficients have deviations of some times its usual scale. With three classes (``--classes 3``) what is looked at are the contrasts
-that labels tell. Printed are the shares of 90% and of 50% intervals, between quantiles of the draws, that
-cover; the mean width over that of the prior's, and over that of an oracle's, who knows the curvature at the
-true coefficients and has the same noise on one gradient; and the mean rank of the coefficients among draws
-with the chi-square probability that ranks in ten bins are uniform (simulation-based calibration; coefficients
-of one table count as independent, which they nearly are).
+Coefficients have prior deviation 3, and fits know it. With ``--learnt`` fits have the default prior, whose
+scale is learnt, and coefficients have deviations of some times its usual scale. With three classes
+(``--classes 3``) what is looked at are the contrasts that labels tell. Printed are the shares of 90% and of
+50% intervals, between quantiles of the draws, that cover; the mean width over that of the prior's, and over
+that of an oracle's, who knows the curvature at the true coefficients and has the same noise on one
+gradient; and the mean rank of the coefficients among draws with the chi-square probability that ranks in
+ten bins are uniform (simulation-based calibration; coefficients of one table count as independent, which
+they nearly are).
 """
 
 import argparse

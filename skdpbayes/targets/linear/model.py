@@ -2,9 +2,9 @@
 
     p(theta | data) ~ prod_i p(y_i | x_i . beta + b)^w_i  N(beta; 0, s^2 I)  N(b; 0, s_0^2),    |x_i| <= R
 
-By default ``s`` is such that logits of rows of norm ``R`` have a prior deviation of 2.5, where a sampler cannot
-learn it from what it releases. The coordinate ``b / c`` of the intercept has the precision of the others, unless
-the constant ``c`` would exceed ``R``.
+By default ``s`` is such that logits of rows of norm ``R`` have a prior deviation of 2.5, where a sampler
+cannot learn it from what it releases. The coordinate ``b / c`` of the intercept has the precision of the
+others, unless the constant ``c`` would exceed ``R``.
 """
 
 from dataclasses import dataclass, replace
