@@ -17,8 +17,8 @@ from ..langevin.paid_noise import free_shift
 
 # Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
 _N_ANGLES, _N_CENTRES = 4097, 33
-# Logits beyond which a probability may as well be 1.
-_FAR = 1e3
+# Reach beyond which little is saved. Rounding of points is allowed for up to it (Proposition 37).
+_FAR = 64.0
 _ROUNDING = 1.0 + 1e-9
 
 
@@ -103,18 +103,25 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
     """
     anywhere = joint_precision(family, of_score, of_curvature)
     if isinstance(family, Softmax):
-        of_length = _longest(family.n_classes, reach) ** 2 / score_bound(family) ** 2
-        return min(anywhere, _ROUNDING * (of_score * of_length + of_curvature))
+        # It is largest at the longest ``p - 1/K``, or where the norm of ``p`` is that of two halves.
+        even = 1.0 / family.n_classes
+        longest = _longest(family.n_classes, reach) ** 2
+        squares = np.array([min(longest, 0.5 - even), longest])
+        slopes = (1.0 - even - squares) * np.minimum(even + squares, 1.0 - even - squares)
+        found = of_score * squares / (1.0 - even) + 4.0 * of_curvature * slopes
+        return min(anywhere, _ROUNDING * float(found.max()))
     if not reach < _FAR:
         return anywhere
     # Records of norm C at all angles to the point; those that are shorter or longer move it less.
     cosines = np.linspace(0.0, 1.0, _N_ANGLES)
-    sizes = np.tanh(0.5 * reach * cosines)
-    centres = np.linspace(0.0, 0.5, _N_CENTRES)[:, None] if replaces else np.zeros((1, 1))
+    sizes, largest = np.tanh(0.5 * reach * cosines), math.tanh(0.5 * reach)
+    centres = np.linspace(0.0, 0.5 * largest, _N_CENTRES)[:, None] if replaces else np.zeros((1, 1))
     of_curvatures = of_curvature * (1.0 - sizes**2) ** 2
     squares = np.maximum(sizes**2 - 2.0 * centres * sizes * cosines, 0.0) + centres**2
-    # By the derivatives of squares and curvatures by cosines.
-    slopes = of_score * (0.4 * reach + centres[:, 0] * (2.0 + reach)) + 0.8 * of_curvature * reach
+    # Bounds on the derivatives by cosines: of squares of sizes, of what centres take off, of curvatures.
+    of_squares, of_centres = reach * min(0.4, largest), min(2.5, 4.0 * largest) * centres[:, 0]
+    slopes = of_score * (of_squares + of_centres)
+    slopes += of_curvature * reach * min(0.6, 2.0 * largest)
     found = np.max(of_score * squares + of_curvatures, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
     return min(anywhere, _ROUNDING * float(found.min()))
 
@@ -126,7 +133,7 @@ def _longest(n_classes, spread):
     norm is largest at a corner.
     """
     larger = np.arange(1, n_classes)  # How many have the larger one.
-    low = 1.0 / (n_classes - larger + larger * np.exp(min(spread, 700.0)))
-    high = (1.0 - (n_classes - larger) * low) / larger
-    squares = larger * high**2 + (n_classes - larger) * low**2 - 1.0 / n_classes
-    return float(np.sqrt(np.maximum(squares, 0.0).max()))
+    growth = math.expm1(min(spread, 700.0))
+    # Between the values. Squares of the norms of p, less 1/K, would be lost in rounding.
+    apart = growth / (n_classes + larger * growth)
+    return float(np.max(apart * np.sqrt(larger * (n_classes - larger) / n_classes)))
