@@ -78,42 +78,45 @@ def draw(surrogate, n_draws, seed):
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    state = (u, *surrogate.energy(u))
+    is_learnt = hasattr(surrogate, "energy") and surrogate.prior.is_learnt
+    # A mixture's posterior has no scales to integrate out.
+    energy = surrogate.energy if is_learnt else surrogate.potential
+    state = (u, *energy(u))
     size, kept = 0.6 / mode.size**0.25, []
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
         step = size * generator.uniform(0.7, 1.2)  # Post-processing.
-        state, chance = _leap(surrogate, state, step, scale, generator)
+        state, chance = _leap(energy, state, step, scale, generator)
         if turn < BURN_IN:
             size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        if surrogate.prior.is_learnt:
-            state = _stretch(surrogate, state, generator)
+        if is_learnt:
+            state = _stretch(energy, state, generator)
         if turn >= BURN_IN:
             kept.append(state[0])
     return np.concatenate(kept)[:n_draws]
 
 
-def _leap(surrogate, state, step, scale, generator):
+def _leap(energy, state, step, scale, generator):
     """Return (states after a Hamiltonian path or as they were, chances of acceptance)."""
-    u, energy, force = state
+    u, value, force = state
     momentum = generator.standard_normal(u.shape)  # Post-processing.
-    start = energy + 0.5 * np.sum(momentum**2, axis=1)
+    start = value + 0.5 * np.sum(momentum**2, axis=1)
     for _ in range(LEAPS):
         momentum = momentum - 0.5 * step * force @ scale.T
         u = u + step * momentum @ scale
-        energy, force = surrogate.energy(u)
+        value, force = energy(u)
         momentum = momentum - 0.5 * step * force @ scale.T
-    change = start - energy - 0.5 * np.sum(momentum**2, axis=1)
-    return _chosen(state, (u, energy, force), change, generator)
+    change = start - value - 0.5 * np.sum(momentum**2, axis=1)
+    return _chosen(state, (u, value, force), change, generator)
 
 
-def _stretch(surrogate, state, generator):
+def _stretch(energy, state, generator):
     """Return states some of which are multiplied by numbers, as prior scales may be."""
     c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
     u = np.exp(c) * state[0]
-    energy, gradient = surrogate.energy(u)
+    value, gradient = energy(u)
     # Volumes grow by e^(n c).
-    change = state[1] - energy + u.shape[1] * c[:, 0]
-    return _chosen(state, (u, energy, gradient), change, generator)[0]
+    change = state[1] - value + u.shape[1] * c[:, 0]
+    return _chosen(state, (u, value, gradient), change, generator)[0]
 
 
 def _chosen(state, proposal, change, generator):

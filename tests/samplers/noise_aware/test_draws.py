@@ -121,20 +121,15 @@ def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, 
     """The test above can fail: here a move counts its volume some other number of times."""
     stretch = module._stretch
 
-    class Deluded:
-        def __init__(self, given):
-            self.given = given
-
-        def energy(self, u):
-            energy, gradient = self.given.energy(u)
+    def forgetful(energy, state, generator):
+        def told(u):
+            value, gradient = energy(u)
             # What a change of n c log-volumes is off by, as a function of where it leads.
-            return energy + (1.0 - wrong) * length * np.log(np.linalg.norm(u, axis=1)), gradient
+            return value + (1.0 - wrong) * length * np.log(np.linalg.norm(u, axis=1)), gradient
 
-    def forgetful(given, state, generator):
         u, _, gradient = state
-        told = Deluded(given)
-        after = stretch(told, (u, told.energy(u)[0], gradient), generator)
-        return after[0], *given.energy(after[0])
+        after = stretch(told, (u, told(u)[0], gradient), generator)
+        return after[0], *energy(after[0])
 
     monkeypatch.setattr(module, "_stretch", forgetful)
     assert errors_of(a_surrogate(rng, length, 150.0, True)).max() > 6.0
