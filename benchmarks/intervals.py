@@ -1,6 +1,7 @@
 """How often intervals cover, and how wide they are, on tables given coefficients from the prior, or fixed.
 
     python benchmarks/intervals.py [--repetitions 40] [--samplers noise_aware sgfs] [--picture intervals.png]
+    python benchmarks/intervals.py --learnt 0.3 1 3 10
 
 Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 
@@ -10,12 +11,14 @@ Designs, all with rows of norm 1 at most, which is also ``data_norm``:
 - lognormal: columns exp(N(0, 1)), not centred, rows cut at the norm bound;
 - onehot: categories of five to ten levels of unequal shares, a column for each level.
 
-Coefficients have prior deviation 3; with three classes (``--classes 3``) what is looked at are the contrasts
-that labels tell. Printed are the shares of 90% and of 50% intervals, between quantiles of the draws, that
-cover; the mean width over that of the prior's, and over that of an oracle's, who knows the curvature at the
-true coefficients and has the same noise on one gradient; and the mean rank of the coefficients among draws
-with the chi-square probability that ranks in ten bins are uniform (simulation-based calibration; coefficients
-of one table count as independent, which they nearly are).
+Coefficients have prior deviation 3, and fits know it. With ``--learnt`` fits have the default prior, whose
+scale is learnt, and coefficients have deviations of some times its usual scale. With three classes
+(``--classes 3``) what is looked at are the contrasts that labels tell. Printed are the shares of 90% and of
+50% intervals, between quantiles of the draws, that cover; the mean width over that of the prior's, and over
+that of an oracle's, who knows the curvature at the true coefficients and has the same noise on one
+gradient; and the mean rank of the coefficients among draws with the chi-square probability that ranks in
+ten bins are uniform (simulation-based calibration; coefficients of one table count as independent, which
+they nearly are).
 """
 
 import argparse
@@ -30,6 +33,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.samplers import Auto
 from skdpbayes.targets.linear.families import classifier
+from skdpbayes.targets.linear.model import LOGIT_SCALE
 from skdpbayes.targets.linear.weighted import slope_matrix
 
 PRIOR_SCALE = 3.0
@@ -83,25 +87,28 @@ def oracle_width(clf, rows, theta, family):
     """Return the mean width of 90% intervals for who knows the curvature, with the noise of a fit."""
     posterior = clf.released_["posterior"]
     given, transform = posterior.surrogate, posterior.transform
+    of_score = given.misfit.variances(given.population.change(given.start[None])).mean()
     moved = rows @ transform
     weights = np.minimum(1.0, posterior.norm**2 / np.sum(moved**2, axis=1))
     probabilities = family.inverse_link((rows @ theta.T).T)
     curvature = slope_matrix(family, probabilities, weights, moved)
-    noisy = curvature + given.variance * np.eye(len(curvature))
+    noisy = curvature + (given.noise**2 + of_score) * np.eye(len(curvature))
     blocks = np.eye(family.n_blocks)
-    precision = curvature @ np.linalg.solve(noisy, curvature) + np.kron(blocks, given.prior)
+    prior = given.prior.precision(given.scales)
+    precision = curvature @ np.linalg.solve(noisy, curvature) + prior
     back = np.kron(blocks, transform)
     return 2 * norm.ppf(0.95) * np.sqrt(np.diag(back @ np.linalg.inv(precision) @ back.T)).mean()
 
 
-def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_classes):
+def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_classes, learnt=None):
     """Return (ranks in [0, 1], widths over the prior's and over an oracle's, seconds a fit)."""
     ranks, widths, over_oracle, seconds = [], [], [], 0.0
     family = classifier(n_classes).identified
+    scale = PRIOR_SCALE if learnt is None else learnt * LOGIT_SCALE
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         rows = design(rng, n, d)
-        theta = PRIOR_SCALE * rng.normal(size=(family.n_blocks, d))
+        theta = scale * rng.normal(size=(family.n_blocks, d))
         if fixed:
             theta = PRIOR_SCALE * np.resize([1.0, -0.5, 0.0, 0.25], theta.shape)
         shares = softmax(rows @ theta.T @ family.contrasts.T, axis=1)
@@ -110,7 +117,7 @@ def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_class
             epsilon=epsilon,
             delta=1e-5,
             data_norm=1.0,
-            prior_scale=PRIOR_SCALE,
+            prior_scale=PRIOR_SCALE if learnt is None else None,
             fit_intercept=False,
             sampler=sampler,
             classes=range(n_classes),
@@ -123,7 +130,7 @@ def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_class
         ranks.append((draws < theta).mean(axis=0).ravel())
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         width = (high - low).mean()
-        widths.append(width / (2 * norm.ppf(0.95) * PRIOR_SCALE))
+        widths.append(width / (2 * norm.ppf(0.95) * scale))
         if "posterior" in clf.released_:
             over_oracle.append(width / oracle_width(clf, rows, theta, family))
     ratio = np.mean(over_oracle) if over_oracle else np.nan
@@ -163,10 +170,14 @@ def main():
     )
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--columns", nargs="+", type=int, help="only tables of so many columns")
     parser.add_argument("--smallest", type=int, default=0, help="rows, at least")
     parser.add_argument("--largest", type=int, default=100_000, help="rows, at most")
     parser.add_argument("--classes", type=int, default=2)
     parser.add_argument("--fixed", action="store_true", help="the same coefficients in every table")
+    parser.add_argument(
+        "--learnt", nargs="+", type=float, default=[None], help="times the default prior's scale"
+    )
     parser.add_argument("--picture", help="where a plot goes to")
     arguments = parser.parse_args()
     # Seeds make a benchmark repeatable; a release must leave random_state=None.
@@ -177,15 +188,18 @@ def main():
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     found, halves = {}, {}
     sizes = [size for size in SIZES if arguments.smallest <= size[0] <= arguments.largest]
+    if arguments.columns:
+        sizes = [size for size in sizes if size[1] in arguments.columns]
     cells = [
-        (name, n, d, epsilon, sampler)
+        (name, n, d, epsilon, learnt, sampler)
         for name in arguments.designs
         for n, d in sizes
         for epsilon in arguments.epsilons
+        for learnt in arguments.learnt
         for sampler in arguments.samplers
     ]
     for cell in cells:
-        name, n, d, epsilon, sampler = cell
+        name, n, d, epsilon, learnt, sampler = cell
         chosen = Auto(batch_size=None) if sampler == "chain" else sampler
         ranks, width, ratio, seconds = ranks_and_widths(
             DESIGNS[name],
@@ -196,6 +210,7 @@ def main():
             arguments.repetitions,
             arguments.fixed,
             arguments.classes,
+            learnt,
         )
         found[cell], halves[cell] = (
             float(np.mean(np.abs(ranks - 0.5) < level / 2)) for level in (0.9, 0.5)
@@ -203,7 +218,8 @@ def main():
         p = chisquare(np.histogram(ranks, bins=10, range=(0, 1))[0]).pvalue
         shares = (found[cell], halves[cell], width, ratio, ranks.mean())
         numbers = " | ".join(f"{share:.3f}" for share in shares)
-        where = f"{name} | {n:,} x {d} | {epsilon:g} | {sampler}"
+        truth = "" if learnt is None else f", truth x {learnt:g}"
+        where = f"{name}{truth} | {n:,} x {d} | {epsilon:g} | {sampler}"
         print(f"| {where} | {numbers} | {p:.2g} | {seconds:.2f} |", flush=True)
     print("\n| design | sampler | 90%: mean | least | most | 50%: mean | least | most |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")

@@ -56,10 +56,11 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
         the rows' norms, or uses the default if there are too few rows.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
-        given. None is ``2.5 / data_norm`` for the coefficients and 1.25 for the intercept: the logit of a row
-        at the norm bound then has prior deviation 2.5.
+        given. With None "noise_aware" learns one for the coefficients and one for the intercept from what it
+        releases, at no cost. Other samplers take ``2.5 / data_norm`` and 1.25: the logit of a row at the norm
+        bound then has prior deviation 2.5.
     intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept, if it differs from ``prior_scale``.
+        Prior standard deviation of the intercept, if it is to differ from ``prior_scale``.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None

@@ -90,8 +90,8 @@ def narrowness(coefficients, prior_scale, plan):
         return ()
     return (
         f"coefficients are {scales / math.sqrt(coefficients.size):.1f} prior deviations from zero (root mean "
-        f"square): prior_scale={prior_scale:.3g} shrinks them, and intervals may be far too narrow. Set a "
-        "larger prior_scale before the fit if you expect large effects; fitting again spends budget again.",
+        f"square): prior_scale={prior_scale:.3g} shrinks them, and intervals may be far too narrow. Leave "
+        "prior_scale out, so that it is learnt, or set a larger one; fitting again spends budget again.",
     )
 
 

@@ -133,7 +133,9 @@ class PrivateLinearMixin(CoefficientsMixin):
                 )
         mean = draws.mean(axis=0)
         coefficients = mean[:, : model.n_features]
-        told = shortness(draws, self.plan_) + narrowness(coefficients, model.scale, self.plan_)
+        told = shortness(draws, self.plan_)
+        if not plan.bounds.learns_scales[0]:
+            told += narrowness(coefficients, model.scale, self.plan_)
         for text in told + unscaled(self.released_):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         if table.classes is not None:

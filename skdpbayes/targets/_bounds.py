@@ -39,6 +39,9 @@ class TargetBounds(NamedTuple):
         If records have weights, their public maximum. The bounds already include it.
     family : Family or None, default=None
         For linear models, the law of a response given the logits ``z . theta_k``.
+    learns_scales : tuple of (bool, bool), default=(False, False)
+        For linear models, whether the prior scales of coefficients and of intercepts are defaults, which a
+        sampler may replace by what it learns of them from what it releases.
     """
 
     n_parameters: int
@@ -52,6 +55,7 @@ class TargetBounds(NamedTuple):
     clipped: bool = False
     max_weight: float | None = None
     family: Any = None
+    learns_scales: tuple[bool, bool] = (False, False)
 
     @property
     def block_length(self) -> int:

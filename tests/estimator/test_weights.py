@@ -23,7 +23,7 @@ from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
 from skdpbayes.targets import potential_gradient, second_moment
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
-from skdpbayes.targets.linear.weighted import record_weights, weighted_sums
+from skdpbayes.targets.linear.weighted import reweighted, weighted_scores, weighted_sums
 
 N = 3000
 
@@ -55,20 +55,20 @@ def weighted_target(rows, labels, weights, largest, n_classes=2, constant=0.5):
 # Privacy
 
 
-def differences(released, other):
+def differences(released, whole, other):
     """Distances of all releases between the table they are of and another, in deviations of their noise."""
-    table, plan, link = released.target, released.plan, released.family
+    plan, link = released.plan, released.family
     transform, norm = released.coordinates.transform, released.coordinates.norm
-    moments = [second_moment(t, plan.bounds.constant, t.weights) for t in (table, other)]
+    moments = [second_moment(t, plan.bounds.constant, t.weights) for t in (whole, other)]
     found = [np.linalg.norm(moments[0] - moments[1]) / released.moment_noise]
-    own = [record_weights(t, transform, norm) * t.weights for t in (table, other)]
+    table, other = (reweighted(t, transform, norm) for t in (whole, other))
+    zero = np.zeros((link.n_blocks, len(transform)))
+    sums = [weighted_sums(t, link, None, zero, curvature=False)[0] for t in (table, other)]
+    found.append(np.linalg.norm((sums[0] - sums[1]) @ transform) / released.label_noise)
     for looks, which in ((released.looks, 0), (released.curvatures, 1)):
         for point, _, noise in looks:
             theta = point.reshape(link.n_blocks, -1) @ transform.T
-            sums = [
-                weighted_sums(t, link, w, theta, transform)[which]
-                for t, w in zip((table, other), own, strict=True)
-            ]
+            sums = [weighted_scores(t, link, theta, transform)[which] for t in (table, other)]
             moved = sums[0] - sums[1]
             moved = moved @ transform if which == 0 else moved
             found.append(np.linalg.norm(moved) / noise)
@@ -97,18 +97,19 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
             other, _ = weighted_target(rows.copy(), labels, weights.copy(), largest, n_classes)
         released = Releases(plan, target, np.random.default_rng(trial))
         released.look_around()
-        found = differences(released, other)
-        # A gradient and a curvature at one point count together.
-        n_looks, n_curvatures = len(released.looks), len(released.curvatures)
-        together = found[: 1 + n_looks] ** 2
-        together[1 + n_looks - n_curvatures :] += found[1 + n_looks :] ** 2
-        pairs = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
+        found = differences(released, target, other)
+        # A score and a curvature at one point count together.
+        n_alone = 2 + len(released.looks)
+        together = found[:n_alone] ** 2
+        with_curvature = [2 + k for k, m in enumerate(plan.curvature_multipliers) if m is not None]
+        together[with_curvature] += found[n_alone:] ** 2
+        pairs = zip(plan.score_multipliers, plan.curvature_multipliers, strict=True)
         joint = [joint_multiplier(plan.family, *pair) for pair in pairs]
-        bounds_of_parts = 1.0 / np.array([plan.moment_multiplier, *joint])
+        bounds_of_parts = 1.0 / np.array([plan.moment_multiplier, plan.label_multiplier, *joint])
         assert (np.sqrt(together) <= bounds_of_parts * (1 + 1e-6)).all()
         assert math.hypot(*found) <= plan.cost.mu
         worst = max(worst, math.hypot(*found) / plan.cost.mu)
-    assert worst > 0.45  # Gradients are half of their bound where probabilities are even.
+    assert worst > 0.45  # Of what the three parts can do, one record does not do all at once.
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -128,16 +129,19 @@ def test_gradients_of_chains_keep_to_their_bound(n_classes, largest):
 
 def test_noise_is_in_proportion_to_the_largest_weight(table):
     X, y, w = table
-    of_moment, of_gradients = [], []
+    of_moment, of_labels, of_scores = [], [], []
     for largest in (1.0, 3.0):
         target, bounds = weighted_target(X, y, np.minimum(w, 0.9), largest)
         plan = NoiseAware().plan(bounds, N, Budget(1.0, 1e-6))
         released = Releases(plan, target, np.random.default_rng(0))
         of_moment.append(released.moment_noise)
-        released.release(np.zeros(4), 5.0)
-        of_gradients.append(released.looks[0].noise / released.coordinates.norm)
+        released.release_labels()
+        of_labels.append(released.label_noise / released.coordinates.norm)
+        released.release(np.full(4, 1e6), 5.0)  # From where nothing is known of probabilities.
+        of_scores.append(released.looks[0].noise / released.coordinates.norm)
     assert of_moment[1] == pytest.approx(3.0 * of_moment[0])
-    assert of_gradients[1] == pytest.approx(3.0 * of_gradients[0], rel=1e-6)
+    assert of_labels[1] == pytest.approx(3.0 * of_labels[0], rel=1e-6)
+    assert of_scores[1] == pytest.approx(3.0 * of_scores[0], rel=1e-3)
 
 
 def test_weights_beyond_the_maximum_are_cut_without_a_word(table, recwarn):

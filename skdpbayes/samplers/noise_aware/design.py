@@ -14,13 +14,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import logsumexp
+from scipy.stats import gamma
 
 # Least deviation of a correlation a priori, squared and times the number of columns; least eigenvalue of
 # the correlations.
 _LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 1e-4
 # Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
 _LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
+# Shapes of the law of variances; 1 is exponential.
+_SHAPES, _N_VARIANCES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,10 @@ class Design:
     mean : ndarray of shape (length,)
     covariance : ndarray of shape (length, length)
         Zero for the constant column.
-    uncertainty : ndarray of shape (length, length)
-        Variances of the entries of ``covariance`` plus ``mean mean^T``.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
-    uncertainty: np.ndarray
 
     @property
     def second_moment(self):
@@ -75,8 +75,6 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     -------
     design : Design
         Of rows without the constant.
-    mean_variance : float
-        Of the entries of its mean.
     """
     noise = noise_scale / n_samples
     of_mean = noise / (math.sqrt(2.0) * constant)
@@ -87,9 +85,7 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     mean *= min(1.0, data_norm / max(float(np.linalg.norm(mean)), 1e-300))
     seen = moment[:-1, :-1] / n_samples - np.outer(mean, mean)
     unit = data_norm**2  # Squares of squares of any unit might not be doubles.
-    covariance, uncertainty = _shrunk(seen / unit, noise / unit)
-    covariance, uncertainty = unit * covariance, unit**2 * uncertainty
-    return Design(mean, covariance, uncertainty), share * of_mean**2
+    return Design(mean, unit * _shrunk(seen / unit, noise / unit))
 
 
 def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
@@ -130,42 +126,45 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
     return min(max(share, 0.0), 1.0)
 
 
-def with_constant(design, mean_variance, constant):
+def with_constant(design, constant):
     """Return a `Design` with the constant column of an intercept at its end."""
-    grown = [np.pad(part, (0, 1)) for part in (design.covariance, design.uncertainty)]
-    grown[1][-1, :-1] = grown[1][:-1, -1] = constant**2 * mean_variance
-    return Design(np.append(design.mean, constant), *grown)
+    return Design(np.append(design.mean, constant), np.pad(design.covariance, (0, 1)))
 
 
 def _shrunk(seen, noise):
-    """Return (posterior mean of a covariance, posterior variances of its entries)."""
-    length = len(seen)
-    variances, uncertain = _positive(np.diag(seen), noise)
+    """Return the posterior mean of a covariance."""
+    variances = _positive(np.diag(seen), noise)
     product, half = np.outer(variances, variances), noise**2 / 2.0
     prior = _correlation(seen, product, half) * product
     covariance = seen * prior / (prior + half)
-    uncertainty = prior * half / (prior + half)
-    diagonal = np.diag_indices(length)
-    covariance[diagonal], uncertainty[diagonal] = variances, uncertain
+    np.fill_diagonal(covariance, variances)
     deviations = np.sqrt(variances)
     values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
     if values[0] < _LEAST_EIGENVALUE:
         correlation = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
         deviations = deviations / np.sqrt(np.diag(correlation))
         covariance = correlation * np.outer(deviations, deviations)
-    return covariance, uncertainty
+    return covariance
 
 
 def _positive(seen, noise):
-    """Return posterior means and variances of numbers that are exponential a priori, seen through noise."""
-    length = seen.size
-    usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(length)) / length
+    """Return posterior means of positive numbers seen through noise.
+
+    A priori they follow a gamma law. Its mean is theirs; its shape is the likeliest of a few. Where most
+    columns hardly vary, it is small, and columns that noise drowns are taken to vary little, too.
+    """
+    usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(seen.size)) / seen.size
     usual = min(usual, 1.0)
-    # A normal law around here, cut at zero.
-    centre = (seen - noise**2 / usual) / noise
-    ratio = np.exp(norm.logpdf(centre) - norm.logcdf(centre))
-    mean = np.maximum(noise * (centre + ratio), _LEAST_VARIANCE * usual)
-    return mean, noise**2 * np.clip(1.0 - ratio * (ratio + centre), 1e-3, 1.0)
+    top = max(float(seen.max()) + 5.0 * noise, usual)
+    grid = np.geomspace(_LEAST_VARIANCE * usual, top, _N_VARIANCES)
+    likelihood = -0.5 * ((seen[:, None] - grid) / noise) ** 2
+    found = []
+    for shape in _SHAPES:
+        prior = gamma.logpdf(grid, shape, scale=usual / shape) + np.log(grid)
+        terms = likelihood + prior - logsumexp(prior)
+        evidence = logsumexp(terms, axis=1)
+        found.append((evidence.sum(), np.exp(terms - evidence[:, None]) @ grid))
+    return max(found, key=lambda pair: pair[0])[1]
 
 
 def _correlation(seen, product, half):

@@ -1,7 +1,11 @@
 """Draws from a `Surrogate`: its mode, and Hamiltonian chains around it, all chains in step.
 
 H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
+
+Prior scales that are learnt are integrated out of ``U``, and every round also tries ``e^c u``.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -10,6 +14,8 @@ from .plan import BURN_IN, LEAPS, N_CHAINS
 
 # Acceptance to which the step size is tuned in the first rounds.
 _WANTED = 0.75
+# Deviation of ``c``.
+_STRETCH = 0.4
 
 
 def find_mode(surrogate):
@@ -35,6 +41,21 @@ def find_mode(surrogate):
     return u
 
 
+def settle(surrogate, rounds):
+    """Return a surrogate with the likeliest prior scales, which starts at its mode.
+
+    Expectation and maximisation, with a normal law around the mode, until scales stay or for some rounds.
+    """
+    for _ in range(rounds if surrogate.prior.is_learnt else 0):
+        mode = find_mode(surrogate)
+        covariance = np.linalg.inv(surrogate.information(mode))
+        scales = surrogate.prior.likeliest(mode, covariance)
+        if np.array_equal(scales, surrogate.scales):
+            return replace(surrogate, start=mode)
+        surrogate = replace(surrogate, start=mode, scales=scales)
+    return replace(surrogate, start=find_mode(surrogate))
+
+
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
 def draw(surrogate, n_draws, seed):
     """Return draws of ``u``.
@@ -57,27 +78,51 @@ def draw(surrogate, n_draws, seed):
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    energy, gradient = surrogate.potential(u)
+    is_learnt = hasattr(surrogate, "energy") and surrogate.prior.is_learnt
+    # A mixture's posterior has no scales to integrate out.
+    energy = surrogate.energy if is_learnt else surrogate.potential
+    state = (u, *energy(u))
     size, kept = 0.6 / mode.size**0.25, []
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
-        momentum = generator.standard_normal(u.shape)  # Post-processing.
-        start = energy + 0.5 * np.sum(momentum**2, axis=1)
         step = size * generator.uniform(0.7, 1.2)  # Post-processing.
-        proposal, force = u, gradient
-        for _ in range(LEAPS):
-            momentum = momentum - 0.5 * step * force @ scale.T
-            proposal = proposal + step * momentum @ scale
-            new_energy, force = surrogate.potential(proposal)
-            momentum = momentum - 0.5 * step * force @ scale.T
-        change = start - new_energy - 0.5 * np.sum(momentum**2, axis=1)
-        chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
-        accepted = generator.random(N_CHAINS) < chance  # Post-processing.
-        u, gradient = (
-            np.where(accepted[:, None], *pair) for pair in ((proposal, u), (force, gradient))
-        )
-        energy = np.where(accepted, new_energy, energy)
+        state, chance = _leap(energy, state, step, scale, generator)
         if turn < BURN_IN:
             size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        else:
-            kept.append(u)
+        if is_learnt:
+            state = _stretch(energy, state, generator)
+        if turn >= BURN_IN:
+            kept.append(state[0])
     return np.concatenate(kept)[:n_draws]
+
+
+def _leap(energy, state, step, scale, generator):
+    """Return (states after a Hamiltonian path or as they were, chances of acceptance)."""
+    u, value, force = state
+    momentum = generator.standard_normal(u.shape)  # Post-processing.
+    start = value + 0.5 * np.sum(momentum**2, axis=1)
+    for _ in range(LEAPS):
+        momentum = momentum - 0.5 * step * force @ scale.T
+        u = u + step * momentum @ scale
+        value, force = energy(u)
+        momentum = momentum - 0.5 * step * force @ scale.T
+    change = start - value - 0.5 * np.sum(momentum**2, axis=1)
+    return _chosen(state, (u, value, force), change, generator)
+
+
+def _stretch(energy, state, generator):
+    """Return states some of which are multiplied by numbers, as prior scales may be."""
+    c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
+    u = np.exp(c) * state[0]
+    value, gradient = energy(u)
+    # Volumes grow by e^(n c).
+    change = state[1] - value + u.shape[1] * c[:, 0]
+    return _chosen(state, (u, value, gradient), change, generator)[0]
+
+
+def _chosen(state, proposal, change, generator):
+    """Return (one of two states for every chain, chances that it is the second)."""
+    chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
+    accepted = generator.random(N_CHAINS) < chance  # Post-processing.
+    pairs = zip(proposal, state, strict=True)
+    rows = tuple(np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs)
+    return rows, chance

@@ -1,16 +1,18 @@
 """What is released for a noise-aware posterior, and what it costs.
 
-    A   = sum_i (x_i, c) (x_i, c)^T + N                                 share .19 of mu^2
-    g_k = sum_i v_i H^T (p_i - e_{y_i}) (x) z_i + N at u_k, k = 0..8    shares .57, growing, and .24 at u_8
-    F   = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N     from u_4 on, of no cost
+    A   = sum_i (x_i, c) (x_i, c)^T + N                                      share .19 of mu^2
+    t   = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N                          share .41
+    a_k = sum_i v_i H^T (p_i - 1/K) (x) z_i + N at u_k, k = 0..7             shares .40, growing
+    F_k = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N          with five of them, of no cost
 
 with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
 ``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.families`.
-Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was released before. Two tables
-are at most ``sqrt(q) (R^2 + c^2)``, ``q C`` and ``sqrt(q) C^2 / 4`` apart, ``sqrt(2) q C`` and
-``sqrt(q) C^2 / 2`` with more than two classes, ``q`` being 2 under replace_one and else 1: positive matrices
-are at most ``sqrt(2)`` times as far apart as the larger is large. No record moves a gradient and a curvature
-by that much at once, nor a gradient at a point where logits are small (`sensitivity`).
+Labels are read once, by ``t``. Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was
+released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``,
+``q C b_1``, ``q C b_1`` and ``sqrt(q) C^2 b_2`` apart, where ``b_1, b_2`` are 1/2, 1/4 for two classes and
+``sqrt(1 - 1/K)``, 1/2 for more: positive matrices are at most ``sqrt(2)`` times as far apart as the larger is
+large. No record moves a score and a curvature by that much at once, nor a score where logits are small
+(`sensitivity`).
 """
 
 import math
@@ -21,13 +23,13 @@ import numpy as np
 from ...privacy.cost import PrivacyCost
 from .._plan import Plan
 from ..langevin.paid_noise import free_shift
-from .sensitivity import free_curvature, joint_multiplier
+from .sensitivity import free_curvature, joint_multiplier, score_bound
 
-MOMENT_SHARE, PILOT_SHARE, GRADIENT_SHARE = 0.19, 0.57, 0.24
-# All gradients but the last are on the way; by how much their shares grow.
-N_PILOTS, GROWTH = 8, 1.4
-# Numbers, from 0, of the gradients with which curvatures are released.
-CURVATURES = (4, 5, 6, 7, 8)
+MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
+# Points at which scores are released; by how much their shares grow.
+N_LOOKS, GROWTH = 8, 1.3
+# Numbers, from 0, of the scores with which curvatures are released.
+CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
 N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
@@ -50,14 +52,17 @@ class NoiseAwarePlan(Plan):
     ----------
     moment_multiplier : float
         Noise multiplier of ``A``.
-    gradient_multipliers : tuple of float
-        Those of the gradients.
+    label_multiplier : float
+        That of ``t``.
+    score_multipliers : tuple of float
+        Those of ``a_k``.
     curvature_multipliers : tuple of float or None
         Those of the curvatures with them, None where there is none.
     """
 
     moment_multiplier: float
-    gradient_multipliers: tuple[float, ...]
+    label_multiplier: float
+    score_multipliers: tuple[float, ...]
     curvature_multipliers: tuple[float | None, ...]
 
     @property
@@ -102,7 +107,8 @@ class NoiseAwarePlan(Plan):
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)
-        noise = (moved * norm * family.residual_bound) ** 2 / _precision(self.gradient_multipliers)
+        released = self.label_multiplier**2 + 1.0 / _precision(self.score_multipliers)
+        noise = (moved * norm * score_bound(family)) ** 2 * released
         multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
         of_curvature = math.sqrt(moved) * norm**2 * family.slope_bound * multiplier
         seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
@@ -133,8 +139,8 @@ class NoiseAwarePlan(Plan):
         lines["temperature"] = "1: the posterior given what is released, noise included"
         lines["steps"] = f"{self.n_steps} passes"
         lines["spent on"] = (
-            f"second moment {MOMENT_SHARE:.0%}, {N_PILOTS} gradients on the way {PILOT_SHARE:.0%}, last "
-            f"gradient {GRADIENT_SHARE:.0%} of mu^2, curvatures with them at no cost"
+            f"second moment {MOMENT_SHARE:.0%}, sum of labels {LABEL_SHARE:.0%}, {N_LOOKS} scores "
+            f"{SCORE_SHARE:.0%} of mu^2, curvatures with them at no cost"
         )
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
@@ -160,21 +166,21 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
     -------
     plan : NoiseAwarePlan
     """
-    growth = GROWTH ** np.arange(N_PILOTS)
-    shares = (*PILOT_SHARE * growth / growth.sum(), GRADIENT_SHARE)
+    growth = GROWTH ** np.arange(N_LOOKS)
+    shares = SCORE_SHARE * growth / growth.sum()
 
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
 
     family = bounds.family.identified
-    of_moment = multiplier(MOMENT_SHARE)
-    of_gradients = tuple(multiplier(share) for share in shares)
+    of_moment, of_labels = multiplier(MOMENT_SHARE), multiplier(LABEL_SHARE)
+    of_scores = tuple(multiplier(share) for share in shares)
     of_curvatures = tuple(
         multiplier(free_curvature(family) * share) if k in CURVATURES else None
         for k, share in enumerate(shares)
     )
-    pairs = zip(of_gradients, of_curvatures, strict=True)
-    each = (of_moment, *(joint_multiplier(family, *pair) for pair in pairs))
+    pairs = zip(of_scores, of_curvatures, strict=True)
+    each = (of_moment, of_labels, *(joint_multiplier(family, *pair) for pair in pairs))
     size = family.n_blocks * bounds.block_length + 1
     for value in each:
         free_shift(value, 2 * size**2)  # Raises where rounding would take too much of it.
@@ -185,10 +191,11 @@ def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
         budget=budget,
         cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_precision(each))),
         temperature=1.0,
-        n_steps=1 + len(of_gradients) + 1,  # Weights are a pass of their own.
+        n_steps=3 + len(of_scores),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_moment,
-        gradient_multipliers=of_gradients,
+        label_multiplier=of_labels,
+        score_multipliers=of_scores,
         curvature_multipliers=of_curvatures,
     )

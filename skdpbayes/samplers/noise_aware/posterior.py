@@ -64,7 +64,7 @@ class Posterior:
         curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
         n_blocks = given.population.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
-        covariance = np.linalg.inv(curvature + np.kron(np.eye(n_blocks), given.prior))
+        covariance = np.linalg.inv(curvature + given.prior.precision(given.scales))
         covariance = blocks @ covariance @ blocks.T
         if not self.shift.size:
             return np.sqrt(np.diag(covariance))

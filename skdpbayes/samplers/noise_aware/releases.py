@@ -1,37 +1,43 @@
 """The releases of a noise-aware posterior, one after the other.
 
-    A  ->  W, C  ->  g_0 at 0, g_1 at the mode given g_0, ...  ->  g_4 and F  ->  ...  ->  g_8 and F
+    A  ->  W, C  ->  t  ->  a_1 at the mode given t, a_2 at the mode given a_1, too, ...,  F with some of them
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ...targets import second_moment
-from ...targets.linear.weighted import reweighted, weighted_sums
+from ...targets.linear.weighted import reweighted, weighted_scores, weighted_sums
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
 from .._protocol import Released
 from ..fisher.plan import moment_noise
+from ..langevin.paid_noise import free_shift
 from .coordinates import whiten
-from .curvature import curvature_of
 from .design import (
     estimate_design,
     number_of_records,
     share_of_a_direction,
     with_constant,
 )
-from .draws import find_mode
+from .draws import settle
+from .misfit import learn_misfit
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, deviations_in_common
-from .sensitivity import noise_factor
+from .scales import prior_of
+from .sensitivity import noise_factor, score_bound
 from .surrogate import Surrogate, make_population
+
+# Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
+_LEAST_EIGENVALUE = 1e-4
+# Of looking for the likeliest prior scales, before each look.
+_ROUNDS = 3
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
@@ -50,7 +56,7 @@ def run_noise_aware(plan, target, generator, verbose):
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 
-class NoisyGradient(NamedTuple):
+class NoisyValue(NamedTuple):
     """What was released at a point, and the deviation of its noise.
 
     Off the diagonal of a matrix it is ``1 / sqrt(2)`` of that.
@@ -78,11 +84,15 @@ class Releases:
     def __init__(self, plan, target, generator, advance=lambda: None):
         self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
         self.family = plan.family
-        self.looks, self.curvatures, self.curvature = [], [], None
+        self.looks, self.curvatures = [], []
         self._release_moment()
-        transform, norm = self.coordinates.transform, self.coordinates.norm
-        self.target = mapped(reweighted, target, transform, norm)
+        self.target = mapped(reweighted, target, *self._own)
         advance()
+
+    @property
+    def _own(self):
+        """Coordinates, and the norm of records in them."""
+        return self.coordinates.transform, self.coordinates.norm
 
     @property
     def is_weighted(self):
@@ -115,13 +125,14 @@ class Releases:
         self.share_of_a_direction = share_of_a_direction(*known, norm, n_records, is_exact)
         if not is_exact:
             n_records = number_of_records(*known, n_records)
-        design, of_mean = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
+        design = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
         if bounds.constant:
-            design = with_constant(design, of_mean, constant)
+            design = with_constant(design, constant)
         self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
-        self.uncertainty = (transform**2).T @ design.uncertainty @ transform**2
-        self.prior = (transform.T * self.target.prior_precision[: len(transform)]) @ transform
+        precisions = self.target.prior_precision[: len(transform)]
+        self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)
+        self.scales = self.prior.usual
         self.population = make_population(
             design,
             transform,
@@ -132,92 +143,90 @@ class Releases:
             np.random.default_rng(0),
         )
 
+    def _room(self, theta):
+        """Return by what rounding may enlarge what a record moves, relative to a score."""
+        of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
+        return 1.0 + of_gradient * self.family.residual_bound / score_bound(self.family)
+
+    def release_labels(self):
+        """Release the sum of weighted labels, which is minus the gradient at zero."""
+        family, (transform, norm) = self.family, self._own
+        zero = np.zeros((family.n_blocks, len(transform)))
+        gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
+        moved = self.plan.budget.records_moved * self.largest
+        bound = moved * score_bound(family) * norm * self._room(zero)
+        self.label_noise = bound / free_shift(self.plan.label_multiplier, zero.size)
+        labels = -(gradient @ transform).ravel()
+        self.labels = release_vector(labels, self.label_noise, self.generator)  # Proposition 32.
+        self.advance()
+
     def release(self, point, multiplier, curvature_multiplier=None):
-        """Add a look at ``point``, and a curvature if it is wanted."""
-        family, transform, norm = self.family, self.coordinates.transform, self.coordinates.norm
+        """Release the score at ``point``, and a curvature if it is wanted."""
+        family, (transform, norm) = self.family, self._own
         moved = self.plan.budget.records_moved
         theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
-        gradient, matrix = total(
-            weighted_sums, self.target, family, None, theta, transform, curvature=wanted
+        score, matrix = total(
+            weighted_scores, self.target, family, theta, transform, curvature=wanted
         )
         factor = self.largest * noise_factor(
             family,
             self.coordinates.reach(family, point, theta),
             moved == 2,
             (multiplier, curvature_multiplier),
-            self.coordinates.inflation(self.plan, theta),
+            self._room(theta),
             theta.size + wanted * theta.size**2,
         )
-        noise = moved * family.residual_bound * norm * factor * multiplier
+        noise = moved * score_bound(family) * norm * factor * multiplier
         # Propositions 32 and 71.
-        gradient = release_vector((gradient @ transform).ravel(), noise, self.generator)
-        self.looks.append(NoisyGradient(point, gradient, noise))
+        score = release_vector((score @ transform).ravel(), noise, self.generator)
+        self.looks.append(NoisyValue(point, score, noise))
         if wanted:
             bound = math.sqrt(moved) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
             # Propositions 32 and 71.
-            look = NoisyGradient(point, release_moment(matrix, noise, self.generator), noise)
-            self.curvatures.append(look)
-            self.curvature = self._curvature_at(point).given(look.value, look.noise)
+            matrix = release_moment(matrix, noise, self.generator)
+            self.curvatures.append(NoisyValue(point, matrix, noise))
         self.advance()
 
     def look_around(self):
-        """Release gradients at one mode after the other, and curvatures on the way."""
-        plan, point = self.plan, np.zeros(self.family.n_blocks * len(self.prior))
-        multipliers = zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True)
-        for k, pair in enumerate(multipliers):
-            if k:
-                point = find_mode(self._guess())
-            self.release(point, *pair)
-
-    def _guess(self):
-        """Return what is believed given all looks; before a curvature is released, as if there were no ``E``.
-
-        Until then the population is the table: the next look tells how far it is not.
-        """
-        found = self.surrogate()
-        return found if self.curvature else replace(found, spread=np.zeros_like(found.spread))
-
-    def _curvature_at(self, point):
-        """Return what is believed of the curvature at ``point``, before it is released there."""
-        if self.curvature is None:
-            return curvature_of(self.population, point, self.uncertainty)
-        return self.curvature.at(self.population, point)
+        """Release labels, and scores at one mode after the other, with curvatures on the way."""
+        plan = self.plan
+        self.release_labels()
+        for pair in zip(plan.score_multipliers, plan.curvature_multipliers, strict=True):
+            settled = settle(self.surrogate(), _ROUNDS)
+            self.scales = settled.scales
+            self.release(settled.start, *pair)
 
     def surrogate(self):
         """Return what is believed given all that is released."""
-        points, gradients, noises = (np.array(part) for part in zip(*self.looks, strict=True))
-        population, last = self.population, points[-1]
-        curvature = self.curvature or self._curvature_at(last)
-        # What is not known of a look that is far from the last counts as noise: of the curvature, and as much
-        # as the score of the population bends on the way.
-        away, scores = points - last, population.score(population.probabilities(points))
-        bends = scores - scores[-1] - away @ curvature.of_population
-        variances = curvature.variances
-        squares = noises**2 + variances.mean() * np.sum(away**2, axis=1)
-        squares += np.mean(bends**2, axis=1)
-        shares = squares**-1.0 / np.sum(squares**-1.0)
+        population, size = self.population, self.labels.size
+        last = self.looks[-1].point if self.looks else np.zeros(size)
+        misfit = learn_misfit(population, self.looks, self.curvatures, last)
+        probabilities = population.probabilities(np.array([last]))
+        matrix = population.curvature(last)
+        matrix = matrix + misfit.mean @ matrix
+        values, basis = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        values = np.maximum(values, _LEAST_EIGENVALUE * max(values.mean(), 1e-300))
         return Surrogate(
             population=population,
             prior=self.prior,
-            look=shares @ (gradients - scores),
-            centre=shares @ points,
-            variance=float(1.0 / np.sum(squares**-1.0)),
-            slope=curvature.slope,
-            basis=curvature.basis,
-            correction=curvature.correction,
-            sampling=curvature.values,
-            spread=variances.mean(axis=1) / math.sqrt(variances.mean()),
+            scales=self.scales,
+            target=self.labels,
+            noise=self.label_noise,
+            misfit=misfit,
+            origin=population.score(population.probabilities(np.zeros((1, size))))[0],
+            slope=float(population.mean_variance(probabilities)[0]),
+            basis=basis,
+            sampling=values,
             start=last,
         )
 
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
         return Posterior(
-            self.surrogate(),
-            self.coordinates.transform,
-            self.coordinates.norm,
+            settle(self.surrogate(), 2 * _ROUNDS),
+            *self._own,
             deviations_in_common(self.target, self.family),
         )
 

@@ -1,6 +1,6 @@
-"""A posterior given what was released: gradients, a curvature, and the noise on them.
+"""A posterior given what was released: a sum of labels, scores, curvatures, and the noise on them.
 
-    p(theta | g, F, ...)  ~  p(theta) N(g; a(m) - a(theta), V + sigma^2 I),   a the mean of sum_i y_i x_i
+    p(theta | t, a_1, F_1, ...)  ~  p(theta) N(t; a(theta), V(theta) + sigma^2 I),    a = E[sum_i y_i x_i]
 
 `plan` says what is released and what it costs, `releases` does it, `surrogate` draws.
 """
@@ -39,9 +39,10 @@ def is_for(bounds):
 class NoiseAware(Sampler):
     """The posterior given the released statistics: calibrated, untempered draws under the user's prior.
 
-    It releases a second moment, several gradients of weighted records and curvatures, in eleven passes.
-    Draws come from the posterior of the parameters given these noisy numbers [1]_ [2]_, which is wider than
-    the posterior without privacy because it accounts for the noise. Any number of draws is free. It supports
+    It releases a second moment, the sum of weighted labels, and scores and curvatures of weighted records
+    without labels, in eleven passes. Draws come from the posterior of the parameters given these noisy
+    numbers [1]_ [2]_, which is wider than the posterior without privacy because it accounts for the noise. A
+    prior scale that is not given is learnt from them. Any number of draws is free. It supports
     logistic targets with up to 200 coefficients, counting all classes but one. Without privacy
     (``epsilon=inf``) the plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases
     statistics of the components, in their own coordinates; without privacy the plan is that of `Gibbs`.

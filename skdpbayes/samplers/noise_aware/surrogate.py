@@ -1,19 +1,15 @@
-"""The posterior of ``u`` given noisy gradients, with what is not known of the table integrated out.
+"""The posterior of ``u`` given noisy sums, with what is not known of the table integrated out.
 
-With ``t = sum_i v_i H^T e_{y_i} (x) z_i``, the same in every gradient, and ``a(u)`` its mean given ``u``,
+    t = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N(0, s^2 I),      the sum ~ N(a(u), a'(u)) given rows and u
 
-    g_k = a(u_k) - t + N(0, s_k^2 I),      t ~ N(a(u), a'(u)),      u ~ N(0, P^-1)
+    a(u) = (I + M) f(u),      f = S - S(0),      M with mean m given other releases, see `misfit`
 
-    a(u) - a(c) = S(u) - S(c) + (D + E) r(u) (u - c),              E_ij ~ N(0, p_i p_j), symmetric
+With the basis of the eigenvectors of ``a'`` at the last point and its eigenvalues ``T``, and ``r`` the mean
+slope of the population over that at this point,
 
-``S`` is the score of a *population*: some thousand rows with the moments that were released, weighted as the
-records are. Rows of the table are no such rows; what a released curvature says of the difference is ``D``,
-and what it leaves unknown is ``E``. ``r``, the mean slope at ``u`` over that at ``m``, has both fade where
-the population's logits saturate, and so does ``a'(u) = r a'(m)``. Looks are averaged, ``c`` being the average
-of their points. So the average look is normal around ``S`` and ``D``, with a covariance that grows with the
-distance, in the basis of the eigenvectors of ``a'(m)`` and with its eigenvalues ``T``:
+    t - (I + m) f(u) ~ N(0, V(u)),        V(u) = s^2 + r T + what is not known of a(u)
 
-    V(u) = diag(s^2 + r T + p (p . d^2)) + (p d) (p d)^T,        d = r (u - c)
+in that basis, in which covariances are taken to be diagonal.
 """
 
 from dataclasses import dataclass
@@ -21,6 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...targets.linear.family import Family
+from ...targets.linear.weighted import slope_matrix
+from .misfit import Misfit
+from .scales import Prior
 
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
@@ -58,6 +57,16 @@ class Population:
         """Return ``S``, of shape (n_points, n_blocks * length)."""
         return self._summed(self.family.mean(probabilities))
 
+    def change(self, u):
+        """Return ``f``."""
+        origin = np.zeros((1, u.shape[1]))
+        return self.score(self.probabilities(u)) - self.score(self.probabilities(origin))
+
+    def curvature(self, u):
+        """Return ``S'`` at one point."""
+        probabilities = self.probabilities(u[None])[0]
+        return self.size * slope_matrix(self.family, probabilities, self.weights, self.rows)
+
     def slope_times(self, probabilities, vectors):
         """Return ``S' a`` for vectors ``a`` like points."""
         return self._summed(self.family.slope_times(probabilities, self._logits(vectors)))
@@ -75,11 +84,11 @@ class Population:
     # One product of matrices each: of three axes, numpy would make one for every point.
     def _logits(self, vectors):
         blocks = vectors.reshape(-1, self.rows.shape[1]) @ self.rows.T
-        return blocks.reshape(len(vectors), self.family.n_blocks, -1)
+        return blocks.reshape(len(vectors), self.family.n_blocks, len(self.rows))
 
     def _summed(self, values):
         sums = (values * self.weights).reshape(-1, len(self.rows)) @ self.rows
-        return (self.size * sums).reshape(len(values), -1)
+        return (self.size * sums).reshape(len(values), self.family.n_blocks * self.rows.shape[1])
 
 
 def make_population(design, transform, family, norm, n_samples, n_rows, generator):
@@ -98,105 +107,92 @@ def make_population(design, transform, family, norm, n_samples, n_rows, generato
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The average of the looks, and the law that it is assumed to follow.
-
-    ``n`` stands for ``n_blocks * length``.
+    """The likelihood of ``t``, and the prior. ``n`` stands for ``n_blocks * length``.
 
     Attributes
     ----------
     population : Population
-    prior : ndarray of shape (length, length)
-        ``P``, the same for all blocks.
-    look : ndarray of shape (n,)
-        Average of ``g_k - S(u_k)``.
-    centre : ndarray of shape (n,)
-        ``c``.
-    variance : float
-        ``s^2`` of the average.
+    prior : Prior
+    scales : ndarray of shape (n_groups,)
+        Prior scales at which the mode is looked for.
+    target : ndarray of shape (n,)
+        ``t``.
+    noise : float
+        ``s``.
+    misfit : Misfit
+    origin : ndarray of shape (n,)
+        ``S(0)``.
     slope : float
         Mean slope of the population at the last point.
     basis : ndarray of shape (n, n)
-        Eigenvectors.
-    correction : ndarray of shape (n, n)
-        ``D``, not in that basis.
+        Eigenvectors of ``a'`` there.
     sampling : ndarray of shape (n,)
         ``T``.
-    spread : ndarray of shape (n,)
-        ``p``, in that basis.
     start : ndarray of shape (n,)
         Where to look for the mode.
     """
 
     population: Population
-    prior: np.ndarray
-    look: np.ndarray
-    centre: np.ndarray
-    variance: float
+    prior: Prior
+    scales: np.ndarray
+    target: np.ndarray
+    noise: float
+    misfit: Misfit
+    origin: np.ndarray
     slope: float
     basis: np.ndarray
-    correction: np.ndarray
     sampling: np.ndarray
-    spread: np.ndarray
     start: np.ndarray
 
-    def potential(self, u):
-        """Return minus the log density, up to a constant, and its gradient.
-
-        Parameters
-        ----------
-        u : ndarray of shape (n_points, n)
-
-        Returns
-        -------
-        energy : ndarray of shape (n_points,)
-        gradient : ndarray of shape (n_points, n)
-        """
+    def likelihood(self, u):
+        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         population = self.population
         if population.family.n_blocks == 1:
-            return self._potential(u)
+            return self._likelihood(u)
         groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
-        return tuple(map(np.concatenate, zip(*map(self._potential, groups), strict=True)))
+        return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
 
-    def _potential(self, u):
-        population, p = self.population, self.spread
+    def _likelihood(self, u):
+        population, misfit = self.population, self.misfit
         probabilities = population.probabilities(u)
         fading = population.mean_variance(probabilities)[:, None] / self.slope
-        moved = fading * (u - self.centre)
-        residual = self.look + population.score(probabilities) + moved @ self.correction
-        residual, d = residual @ self.basis, moved @ self.basis
-        # The inverse of a diagonal plus one product, by Sherman and Morrison.
-        diagonal = self.variance + fading * self.sampling + np.sum(p * d**2, axis=1)[:, None] * p
-        along = p * d
-        scaled = along / diagonal
-        grown = 1.0 + np.sum(along * scaled, axis=1)
-        solved = residual / diagonal
-        solved -= scaled * (np.sum(scaled * residual, axis=1) / grown)[:, None]
-        pulled = (u.reshape(-1, len(self.prior)) @ self.prior).reshape(u.shape)
-        energy = np.sum(u * pulled, axis=1) + np.sum(residual * solved, axis=1)
-        energy = 0.5 * (energy + np.log(diagonal).sum(axis=1) + np.log(grown))
-        # Of the covariance: half of its inverse less the square of ``solved``, times its derivative.
-        own = 1.0 / diagonal - scaled**2 / grown[:, None] - solved**2
-        onto = scaled / grown[:, None] - solved * np.sum(solved * along, axis=1)[:, None]
-        of_d = along * (own @ p)[:, None] + p * onto
+        f = population.score(probabilities) - self.origin
+        residual = (f + f @ misfit.mean.T - self.target) @ self.basis
+        variances = self.noise**2 + fading * self.sampling + misfit.variances(f) @ self.basis**2
+        solved = residual / variances
+        energy = 0.5 * (np.sum(residual * solved, axis=1) + np.log(variances).sum(axis=1))
+        own = 1.0 / variances - solved**2
         back = solved @ self.basis.T
-        of_moved = back @ self.correction + of_d @ self.basis.T
-        of_fading = np.sum(of_moved * (u - self.centre), axis=1) + 0.5 * own @ self.sampling
-        gradient = pulled + population.slope_times(probabilities, back) + fading * of_moved
-        gradient += (of_fading / self.slope)[:, None] * population.mean_variance_derivative(
-            probabilities
-        )
+        of_f = back + back @ misfit.mean
+        of_f += misfit.half_gradient(f, own @ (self.basis**2).T)
+        of_fading = 0.5 * own @ self.sampling / self.slope
+        gradient = population.slope_times(probabilities, of_f)
+        gradient += of_fading[:, None] * population.mean_variance_derivative(probabilities)
         return energy, gradient
 
+    def energy(self, u):
+        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
+        energy, gradient = self.likelihood(u)
+        of_prior, pulled = self.prior.energy(u)
+        return energy + of_prior, gradient + pulled
+
+    def potential(self, u):
+        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
+        energy, gradient = self.likelihood(u)
+        pulled = u @ self.prior.precision(self.scales)
+        return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
+
     def information(self, u):
-        """Return the curvature of the potential at one point, taking the covariance to be fixed."""
-        population, size = self.population, u.size
+        """Return the curvature of the potential at one point, taking variances to be fixed."""
+        population, misfit, size = self.population, self.misfit, u.size
         probabilities = population.probabilities(u[None])
         fading = population.mean_variance(probabilities)[0] / self.slope
+        f = (population.score(probabilities) - self.origin)[0]
         slopes = population.slope_times(
             np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
         )
-        d = fading * (u - self.centre) @ self.basis
-        diagonal = self.variance + fading * self.sampling + self.spread * (self.spread @ d**2)
-        turned = (slopes + fading * self.correction) @ self.basis
-        prior = np.kron(np.eye(size // len(self.prior)), self.prior)
-        return (turned / diagonal) @ turned.T + prior
+        variances = (
+            self.noise**2 + fading * self.sampling + misfit.variances(f[None])[0] @ self.basis**2
+        )
+        turned = (slopes + slopes @ misfit.mean.T) @ self.basis
+        return (turned / variances) @ turned.T + self.prior.precision(self.scales)

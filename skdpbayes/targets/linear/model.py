@@ -2,8 +2,9 @@
 
     p(theta | data) ~ prod_i p(y_i | x_i . beta + b)^w_i  N(beta; 0, s^2 I)  N(b; 0, s_0^2),    |x_i| <= R
 
-By default ``s`` is such that logits of rows of norm ``R`` have a prior deviation of 2.5, and the coordinate
-``b / c`` of the intercept has the precision of the others, unless the constant ``c`` would exceed ``R``.
+By default ``s`` is such that logits of rows of norm ``R`` have a prior deviation of 2.5, where a sampler
+cannot learn it from what it releases. The coordinate ``b / c`` of the intercept has the precision of the
+others, unless the constant ``c`` would exceed ``R``.
 """
 
 from dataclasses import dataclass, replace
@@ -34,9 +35,9 @@ class LinearModel:
     norm : float
         ``R``, to which rows are clipped.
     prior_scale : float or None, default=None
-        ``s``; None is ``2.5 / norm``.
+        ``s``; None is ``2.5 / norm``, around which samplers that can learn it do so.
     intercept_prior_scale : float or None, default=None
-        ``s_0``; None is ``s``, or 1.25 if that is not given either.
+        ``s_0``; None is ``s``, or 1.25 if that is not given either, around which it is learnt likewise.
     constant : float or {"short", "equal"}, default="short"
         ``c``, the constant column; 0 is no intercept. "equal" gives all coordinates one precision, and
         "short" as well where it is no longer than ``norm``.
@@ -101,7 +102,15 @@ class LinearModel:
     def bounds(self) -> TargetBounds:
         """Return what plans may know; raises a ValueError if a number is out of range."""
         norm = float(np.hypot(self.norm, self.column))
-        return linear_bounds(self.family, norm, self.prior_precision, self.column, self.max_weight)
+        is_default = self.prior_scale is None
+        return linear_bounds(
+            self.family,
+            norm,
+            self.prior_precision,
+            self.column,
+            self.max_weight,
+            (is_default, is_default and self.intercept_prior_scale is None),
+        )
 
     def target(self, X: MatrixLike, y: ArrayLike, weights: np.ndarray | None = None) -> Any:
         """Return the target of a table, to which samplers can be applied.

@@ -82,6 +82,7 @@ def linear_bounds(
     prior_precision: np.ndarray,
     constant: float = 0.0,
     max_weight: float | None = None,
+    learns_scales: tuple[bool, bool] = (False, False),
 ) -> TargetBounds:
     """Public bounds of a target for rows of norm at most ``norm``, including the constant column.
 
@@ -96,6 +97,8 @@ def linear_bounds(
         The constant column; 0 for none.
     max_weight : float or None, default=None
         Public maximum of the records' weights; None if all weights are 1.
+    learns_scales : tuple of (bool, bool), default=(False, False)
+        Whether prior scales of coefficients and of intercepts may be learnt.
 
     Returns
     -------
@@ -122,6 +125,7 @@ def linear_bounds(
         constant=constant,
         n_blocks=family.n_blocks,
         max_weight=max_weight,
+        learns_scales=learns_scales,
         family=family,
     ).checked()
 

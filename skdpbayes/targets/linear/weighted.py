@@ -79,16 +79,39 @@ def weighted_sums(target, family, weights, theta, transform=None, *, curvature=T
         In the coordinates of the rows, before ``W``.
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
+
+    def residuals(predicted, part):
+        return family.residuals(predicted, target.responses[part])
+
+    return _sums(target, family, weights, theta, transform, residuals, curvature)
+
+
+def weighted_scores(target, family, theta, transform=None, *, curvature=True):
+    """Return the sums of weighted means less those at zero, and of curvatures if wanted. **Not private.**
+
+        a(u) = sum_i v_i H^T (p_i - 1/K) (x) W^T x_i
+
+    which is a gradient without the responses. Parameters and returns are those of `weighted_sums`.
+    """
+    at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
+
+    def residuals(predicted, part):
+        return family.mean(predicted) - at_zero
+
+    return _sums(target, family, None, theta, transform, residuals, curvature)
+
+
+def _sums(target, family, weights, theta, transform, residuals, curvature):
     constant = target.constant
     weights = target.weights if weights is None else weights
     gradient = np.zeros(theta.shape)
     matrix = np.zeros((theta.size, theta.size)) if curvature else None
     for part, rows, logits in _with_logits(target, theta):
         predicted = family.inverse_link(logits)
-        residuals = weights[part] * family.residuals(predicted, target.responses[part])
-        gradient[:, : rows.shape[1]] += (rows.T @ residuals.T).T
+        weighted = weights[part] * residuals(predicted, part)
+        gradient[:, : rows.shape[1]] += (rows.T @ weighted.T).T
         if constant:
-            gradient[:, -1] += constant * residuals.sum(axis=1)
+            gradient[:, -1] += constant * weighted.sum(axis=1)
         if curvature:
             moved = _moved(target, rows, transform)
             matrix += slope_matrix(family, predicted, weights[part], moved)

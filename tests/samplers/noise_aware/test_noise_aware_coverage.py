@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from noise_aware_tables import PRIOR_SCALE, labels_of, unit_rows
+from skdpbayes.samplers.noise_aware.curvature import Curvature
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware.curvature import Curvature
 from skdpbayes.samplers.noise_aware.releases import Releases
 
 # Whether intervals cover

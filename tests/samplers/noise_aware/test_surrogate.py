@@ -1,95 +1,152 @@
-"""What is believed given the releases: the law of a surrogate, its draws, and designs and curvatures."""
+"""What is believed given the releases: the law of a surrogate, populations, and designs."""
 
 import dataclasses
 import math
 
 import numpy as np
 import pytest
-from scipy.special import expit, softmax
-from scipy.stats import multivariate_normal
+from noise_aware_tables import a_plan, labels_of, unit_rows
+from scipy.special import expit, logsumexp, softmax
+from scipy.stats import gamma, multivariate_normal, norm
 
-from skdpbayes.samplers.noise_aware.curvature import curvature_of
-from skdpbayes.samplers.noise_aware.design import Design, estimate_design, with_constant
-from skdpbayes.samplers.noise_aware.draws import draw, find_mode
+from skdpbayes.samplers.noise_aware.design import Design, _positive, estimate_design, with_constant
+from skdpbayes.samplers.noise_aware.draws import draw
+from skdpbayes.samplers.noise_aware.misfit import Misfit, learn_misfit
+from skdpbayes.samplers.noise_aware.releases import NoisyValue, Releases
+from skdpbayes.samplers.noise_aware.scales import Group, Prior
 from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate, make_population
 from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.weighted import slope_matrix
+from skdpbayes.targets.linear.weighted import slope_matrix, weighted_scores
 
 
-def a_surrogate(rng, length, n_classes=2, variance=400.0, spread=12.0):
-    """What might be believed of a table of 400 records, around a mode that is not at zero."""
+def a_prior(rng, family, length):
+    """The last coordinate has a known scale, the others one that is learnt."""
+    parts = []
+    for part in (slice(length - 1), slice(length - 1, None)):
+        diagonal = np.zeros(length)
+        diagonal[part] = rng.uniform(0.5, 2.0, size=diagonal[part].size)
+        parts.append(np.kron(np.eye(family.n_blocks), np.diag(diagonal)))
+    first, last = parts
+    known = Group.known(last, family.n_blocks)
+    if length == 1:
+        return Prior((known,))
+    return Prior((Group.learnt(first, family.n_blocks * (length - 1)), known))
+
+
+def a_surrogate(rng, length, n_classes=2):
+    """What might be believed of a table of 400 records, whose coefficients are not at zero."""
     family = classifier(n_classes).identified
     size = family.n_blocks * length
     rows = rng.normal(size=(300, length)) + 0.3
     population = Population(family, rows, rng.uniform(0.5, 1.0, size=300), 400 / 300)
     centre = rng.normal(size=size) * 0.5
-    probabilities = population.probabilities(centre[None])
-    matrix = rng.normal(size=(size, size)) * 5.0
-    basis = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    f = population.change(centre[None])[0]
+    looks = [NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)]
+    curvature = population.curvature(centre)
+    curvatures = [NoisyValue(centre, 1.2 * curvature, 10.0)]
+    prior = a_prior(rng, family, length)
     return Surrogate(
         population=population,
-        prior=np.diag(rng.uniform(0.5, 2.0, size=length)),
-        look=-population.score(probabilities)[0] + rng.normal(size=size) * 15.0,
-        centre=centre,
-        variance=variance,
-        slope=float(population.mean_variance(probabilities)[0]),
-        basis=basis,
-        correction=matrix + matrix.T,
+        prior=prior,
+        scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
+        target=f + rng.normal(size=size) * 15.0,
+        noise=20.0,
+        misfit=learn_misfit(population, looks, curvatures, centre),
+        origin=population.score(population.probabilities(np.zeros((1, size))))[0],
+        slope=float(population.mean_variance(population.probabilities(centre[None]))[0]),
+        basis=np.linalg.qr(rng.normal(size=(size, size)))[0],
         sampling=rng.uniform(20.0, 60.0, size=size),
-        spread=rng.uniform(0.5, 1.5, size=size) * spread,
         start=centre,
     )
 
 
-def log_density(given, u):
+def log_likelihood(given, u):
     """The model at the top of ``surrogate.py``, written once more, at one point."""
-    population, family = given.population, given.population.family
+    population, family, misfit = given.population, given.population.family, given.misfit
+    contrasts = family.contrasts
     logits = population.rows @ u.reshape(family.n_blocks, -1).T
-    p = softmax(logits @ family.contrasts.T, axis=1)
-    score = (
-        population.size * family.contrasts.T @ (population.weights[:, None] * p).T @ population.rows
-    )
-    slopes = [
-        np.trace(family.contrasts.T @ (np.diag(q) - np.outer(q, q)) @ family.contrasts) for q in p
-    ]
+    p = softmax(logits @ contrasts.T, axis=1)
+    apart = p - 1.0 / p.shape[1]
+    f = population.size * contrasts.T @ (population.weights[:, None] * apart).T @ population.rows
+    f = f.ravel()
+    slopes = [np.trace(contrasts.T @ (np.diag(q) - np.outer(q, q)) @ contrasts) for q in p]
     r = np.mean(np.array(slopes) * population.weights) / family.n_blocks / given.slope
-    d = r * (u - given.centre)
-    expected = given.basis.T @ (given.look + score.ravel() + given.correction @ d)
-    d = given.basis.T @ d
-    p = given.spread
-    # Of a symmetric matrix with variances p_i p_j of its entries, and twice that on the diagonal, times d.
-    covariance = np.diag(given.variance + r * given.sampling + p * (p @ d**2))
-    covariance += np.outer(p * d, p * d)
-    prior = np.kron(np.eye(family.n_blocks), given.prior)
-    return multivariate_normal.logpdf(expected, cov=covariance) - u @ prior @ u / 2
+    unknown = [f @ (misfit.factor * shares) @ misfit.factor.T @ f for shares in misfit.shares]
+    away = np.sum((f - misfit.centre) ** 2 / misfit.squares)
+    unknown += 0.1 * misfit.size**2 / f.size * misfit.squares * away
+    covariance = np.diag(given.basis.T @ np.diag(unknown) @ given.basis)
+    covariance = covariance + given.noise**2 + r * given.sampling
+    residual = given.basis.T @ (given.target - f - misfit.mean @ f)
+    return multivariate_normal.logpdf(residual, cov=np.diag(covariance))
 
 
-@pytest.mark.parametrize("length, n_classes", [(1, 2), (3, 2), (2, 4)])
+def log_prior(prior, u):
+    """A mixture of normal laws over the scales of the first group, times the law of the second."""
+    learnt, known = prior.groups
+    total = -0.5 * u @ known.precision @ u
+    square = u @ learnt.precision @ u
+    return total + logsumexp(
+        [
+            norm.logpdf(log) - learnt.rank * log - 0.5 * square / math.exp(log) ** 2
+            for log in learnt.logs
+        ]
+    )
+
+
+@pytest.mark.parametrize("length, n_classes", [(3, 2), (2, 3), (2, 4)])
 def test_the_law_is_the_one_that_is_written_down(rng, length, n_classes):
     given = a_surrogate(rng, length, n_classes)
-    points = given.centre + rng.normal(size=(6, given.centre.size)) * 2.0
-    energy = given.potential(points)[0]
-    expected = np.array([log_density(given, u) for u in points])
-    np.testing.assert_allclose(np.diff(-energy), np.diff(expected), rtol=1e-9, atol=1e-9)
+    points = given.start + rng.normal(size=(6, given.start.size)) * 2.0
+    likelihood = np.array([log_likelihood(given, u) for u in points])
+    of_prior = np.array([log_prior(given.prior, u) for u in points])
+    precision = given.prior.precision(given.scales)
+    at_scales = np.array([-0.5 * u @ precision @ u for u in points])
+    for found, expected in (
+        (given.likelihood, likelihood),
+        (given.energy, likelihood + of_prior),
+        (given.potential, likelihood + at_scales),
+    ):
+        np.testing.assert_allclose(np.diff(-found(points)[0]), np.diff(expected), rtol=1e-8)
 
 
-@pytest.mark.parametrize("length, n_classes", [(3, 2), (2, 4)])
-def test_the_force_is_the_gradient(rng, length, n_classes):
-    given = a_surrogate(rng, length, n_classes)
-    point, step = given.centre + rng.normal(size=given.centre.size), 1e-5
-    gradient = given.potential(point[None])[1][0]
-    moves = np.eye(point.size) * step
-    ahead, behind = given.potential(point + moves)[0], given.potential(point - moves)[0]
-    np.testing.assert_allclose(gradient, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-6)
+@pytest.mark.parametrize("kind", ["likelihood", "energy", "potential"])
+@pytest.mark.parametrize("length, n_classes", [(1, 2), (3, 2), (2, 3), (2, 4)])
+def test_the_force_is_the_gradient(rng, length, n_classes, kind):
+    given, step = a_surrogate(rng, length, n_classes), 1e-5
+    energy = getattr(given, kind)
+    for point in given.start + rng.normal(size=(3, given.start.size)):
+        gradient = energy(point[None])[1][0]
+        moves = np.eye(point.size) * step
+        ahead, behind = energy(point + moves)[0], energy(point - moves)[0]
+        np.testing.assert_allclose(gradient, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("length, n_classes", [(3, 2), (2, 3)])
+def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_classes):
+    """``J^T V^-1 J + P``, the Jacobian by differences."""
+    given, step = a_surrogate(rng, length, n_classes), 1e-5
+    u = given.start
+    f = given.population.change(
+        np.vstack([u, u + step * np.eye(u.size), u - step * np.eye(u.size)])
+    )
+    expected = f + f @ given.misfit.mean.T
+    jacobian = (expected[1 : u.size + 1] - expected[u.size + 1 :]).T / (2.0 * step)
+    fading = given.population.mean_variance(given.population.probabilities(u[None]))[0]
+    of_matrix = given.misfit.variances(f[:1])[0]
+    variances = given.noise**2 + fading / given.slope * given.sampling
+    precision = np.diag(1.0 / (variances + (given.basis**2).T @ of_matrix))
+    precision = given.basis @ precision @ given.basis.T
+    wanted = jacobian.T @ precision @ jacobian + given.prior.precision(given.scales)
+    np.testing.assert_allclose(given.information(u), wanted, rtol=1e-6, atol=1e-8)
 
 
 def test_many_points_at_once_are_what_they_are_alone(rng):
     """Several classes are computed some points at a time."""
     given = a_surrogate(rng, 2, 4)
-    points = given.centre + rng.normal(size=(50, given.centre.size))
+    points = given.start + rng.normal(size=(50, given.start.size))
     assert given.population.n_logits * len(points) > 2**15
-    energy, force = given.potential(points)
-    alone = [given.potential(point[None]) for point in points]
+    energy, force = given.energy(points)
+    alone = [given.energy(point[None]) for point in points]
     assert np.allclose(energy, [one[0][0] for one in alone], rtol=1e-10)
     assert np.allclose(force, [one[1][0] for one in alone], rtol=1e-8, atol=1e-8)
 
@@ -107,70 +164,61 @@ def test_probabilities_of_logits_of_any_size(n_classes):
     assert np.all((found >= 0) & (found <= 1))
 
 
-def test_noise_of_a_symmetric_matrix_is_what_the_covariance_says(rng):
-    """The last two terms of ``V`` against simulated matrices."""
-    p, d = np.array([1.0, 2.0, 0.5]), np.array([0.3, -1.0, 2.0])
-    noise = rng.normal(size=(200_000, 3, 3)) * np.sqrt(np.outer(p, p))
-    upper = np.triu(noise, 1)
-    matrices = upper + upper.transpose(0, 2, 1) + noise * np.eye(3) * math.sqrt(2.0)
-    found = np.cov((matrices @ d).T)
-    expected = np.diag(p * (p @ d**2)) + np.outer(p * d, p * d)
-    np.testing.assert_allclose(found, expected, atol=0.03 * expected.max())
-
-
-@pytest.mark.parametrize("length", [1, 2])
-def test_draws_against_a_grid(rng, length):
-    given = a_surrogate(rng, length)
-    axis = np.linspace(-5.0, 5.0, 300)
-    grid = np.stack(np.meshgrid(*[axis] * length, indexing="ij"), axis=-1).reshape(-1, length)
-    # The law is tested above; the grid needs many points.
-    density = np.exp(-np.concatenate([given.potential(u)[0] for u in np.array_split(grid, 50)]))
-    density /= density.sum()
-    mean = density @ grid
-    spread = np.sqrt(density @ (grid - mean) ** 2)
-    draws = draw(given, 20_000, 0)
-    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.04 * spread.max())
-    np.testing.assert_allclose(draws.std(axis=0), spread, rtol=0.04)
-    beyond = density @ (grid > mean + 1.5 * spread)
-    np.testing.assert_allclose((draws > mean + 1.5 * spread).mean(axis=0), beyond, atol=0.01)
-
-
-def test_the_mode_is_one(rng):
-    given = a_surrogate(rng, 4)
-    mode = find_mode(given)
-    energy = given.potential(mode[None])[0][0]
-    nearby = mode + rng.normal(size=(200, 4)) * 0.05
-    assert (given.potential(nearby)[0] > energy - 1e-3).all()
-
-
 def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
-    """A curvature that is known, noise that hides nothing: normal, with the precision F + P."""
+    """A score that is known, noise that hides nothing: normal, with the precision F + P."""
     given = a_surrogate(rng, 3)
     many = dataclasses.replace(given.population, size=1e4)
-    zero = np.zeros((1, 3))
-    curvature = many.slope_times(many.probabilities(np.zeros((3, 3))), np.eye(3))
-    sampling, basis = np.linalg.eigh(curvature)
+    zero = np.zeros(3)
+    sampling, basis = np.linalg.eigh(many.curvature(zero))
+    known = Misfit(
+        np.zeros((3, 3)), np.eye(3), np.full((3, 3), 1e-18), 1e-9, np.ones(3), np.zeros(3)
+    )
     given = dataclasses.replace(
         given,
         population=many,
-        look=-many.score(many.probabilities(zero))[0],
-        centre=np.zeros(3),
-        variance=1e-6,
-        slope=float(many.mean_variance(many.probabilities(zero))[0]),
+        target=zero,
+        noise=1e-3,
+        misfit=known,
+        origin=many.score(many.probabilities(zero[None]))[0],
+        slope=float(many.mean_variance(many.probabilities(zero[None]))[0]),
         basis=basis,
-        correction=np.zeros((3, 3)),
         sampling=sampling,
-        spread=np.full(3, 1e-6),
+        start=zero,
     )
-    draws = draw(given, 20_000, 1) @ basis
-    expected = 1.0 / np.sqrt(sampling + np.diag(basis.T @ given.prior @ basis))
-    np.testing.assert_allclose(draws.std(axis=0), expected, rtol=0.04)
-    assert (np.abs(draws.mean(axis=0)) < 0.04 * expected).all()
+    draws = draw(given, 5000, 1) @ basis
+    expected = 1.0 / np.sqrt(sampling)
+    np.testing.assert_allclose(draws.std(axis=0), expected, rtol=0.06)
+    assert (np.abs(draws.mean(axis=0)) < 0.06 * expected).all()
+
+
+# Populations
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_derivatives_of_a_population_are_derivatives(rng, n_classes):
+    family, length, step = classifier(n_classes).identified, 4, 1e-5
+    population = Population(family, rng.normal(size=(500, length)), rng.uniform(size=500), 3.0)
+    u = rng.normal(size=family.n_blocks * length)
+    predicted = population.probabilities(u[None])
+    curvature = population.curvature(u)
+    expected = slope_matrix(family, predicted[0], population.weights, population.rows)
+    np.testing.assert_allclose(curvature, 3.0 * expected, rtol=1e-12)
+    moves = np.vstack([u + step * np.eye(u.size), u - step * np.eye(u.size)])
+    ahead, behind = np.split(population.change(moves), 2)
+    np.testing.assert_allclose((ahead - behind) / (2 * step), curvature, rtol=1e-6, atol=1e-4)
+    columns = population.slope_times(
+        np.broadcast_to(predicted, (u.size, *predicted.shape[1:])), np.eye(u.size)
+    )
+    np.testing.assert_allclose(columns, curvature, rtol=1e-9, atol=1e-9)
+    ahead, behind = np.split(population.mean_variance(population.probabilities(moves)), 2)
+    found = population.mean_variance_derivative(predicted)[0]
+    np.testing.assert_allclose(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-8)
+    assert not population.change(np.zeros((1, u.size))).any()
 
 
 def test_a_population_has_the_moments_that_it_is_for(rng):
     root = rng.normal(size=(3, 3))
-    design = with_constant(Design(rng.normal(size=3), root @ root.T, np.eye(3)), 0.01, 0.7)
+    design = with_constant(Design(rng.normal(size=3), root @ root.T), 0.7)
     transform = rng.normal(size=(4, 4))
     made = make_population(design, transform, classifier(2).identified, 3.0, 5000, 1000, rng)
     assert made.size * len(made.rows) == pytest.approx(5000)
@@ -180,6 +228,38 @@ def test_a_population_has_the_moments_that_it_is_for(rng):
     np.testing.assert_allclose(made.rows @ np.linalg.inv(transform)[:, -1], 0.7, atol=1e-8)
     lengths = np.linalg.norm(made.rows, axis=1)
     np.testing.assert_allclose(made.weights, np.minimum(1.0, 9.0 / lengths**2))
+
+
+# What releases amount to
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_with_a_large_budget_a_surrogate_knows_the_table(rng, make_target, n_classes):
+    """Scores and curvatures of its rows, which are not normal, where draws are."""
+    n = 3000
+    rows = unit_rows(rng, n, 3) * np.array([1.0, 0.5, 1.0]) + 0.0
+    rows[:, 1] = np.abs(rows[:, 1])
+    labels = labels_of(rng, rows, np.array([2.0, -1.0, 0.5]))
+    labels[: n_classes - 1] = np.arange(1, n_classes)
+    if n_classes > 2:
+        labels[rng.random(n) < 0.3] = 2
+    target, bounds = make_target(rows, labels, n_classes=n_classes)
+    found = Releases(a_plan(bounds, n, 1e4), target, np.random.default_rng(0))
+    found.look_around()
+    given, transform, family = found.surrogate(), found.coordinates.transform, found.family
+    theta = given.start.reshape(family.n_blocks, -1) @ transform.T
+    score, matrix = weighted_scores(found.target, family, theta, transform)
+    f = given.population.change(given.start[None])
+    believed = (f + f @ given.misfit.mean.T)[0]
+    score = (score @ transform).ravel()
+    np.testing.assert_allclose(believed, score, atol=0.02 * np.linalg.norm(score))
+    believed = (given.basis * given.sampling) @ given.basis.T
+    np.testing.assert_allclose(believed, matrix, atol=0.05 * np.linalg.norm(matrix))
+    population = given.population.curvature(given.start)
+    assert np.linalg.norm(believed - matrix) < 0.5 * np.linalg.norm(population - matrix)
+
+
+# Designs
 
 
 def a_moment(rng, n, noise, length=6):
@@ -197,68 +277,75 @@ def a_moment(rng, n, noise, length=6):
 
 def test_a_design_is_the_truth_where_noise_is_small(rng):
     released, mean, covariance = a_moment(rng, 10_000, 1e-3)
-    design, of_mean = estimate_design(released, 1e-3, 0.5, 5.0, 10_000)
+    design = estimate_design(released, 1e-3, 0.5, 5.0, 10_000)
     np.testing.assert_allclose(design.mean, mean, atol=1e-5)
-    np.testing.assert_allclose(design.covariance, covariance, atol=1e-5)
-    assert of_mean == pytest.approx((1e-7 / math.sqrt(2.0) / 0.5) ** 2, rel=1e-3)
+    off = ~np.eye(len(mean), dtype=bool)
+    np.testing.assert_allclose(design.covariance[off], covariance[off], atol=1e-5)
+    # Variances are means over a grid.
+    np.testing.assert_allclose(np.diag(design.covariance), np.diag(covariance), rtol=0.015)
+    second = design.covariance + np.outer(design.mean, design.mean)
+    np.testing.assert_array_equal(design.second_moment, second)
 
 
 def test_a_design_is_nearer_to_the_truth_than_what_was_released(rng):
-    errors, naive, scores = [], [], []
-    for _ in range(200):
+    errors, naive = [], []
+    for _ in range(50):
         released, _, covariance = a_moment(rng, 1000, 150.0)
-        design, _ = estimate_design(released, 150.0, 0.5, 5.0, 1000)
-        miss = design.covariance - covariance
-        errors.append(np.sum(miss**2))
+        design = estimate_design(released, 150.0, 0.5, 5.0, 1000)
+        errors.append(np.sum((design.covariance - covariance) ** 2))
         mean = released[-1, :-1] / 500
         naive.append(np.sum((released[:-1, :-1] / 1000 - np.outer(mean, mean) - covariance) ** 2))
         assert np.linalg.eigvalsh(design.covariance)[0] > 0
-        scores.append(np.mean(miss**2) / np.mean(design.uncertainty))
     assert np.mean(errors) < 0.6 * np.mean(naive)
-    # What it says of its own errors is right within a factor.
-    assert 0.5 < np.median(scores) < 2.0
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_curvature_corrects_a_population_as_far_as_it_is_known(rng, n_classes):
-    family, length = classifier(n_classes).identified, 5
-    rows = rng.normal(size=(2000, length)) + 0.5
-    population = Population(family, rows, np.ones(2000), 5.0)
-    u = rng.normal(size=family.n_blocks * length)
-    here = population.probabilities(u[None])[0]
-    expected = slope_matrix(family, here, population.weights, rows) * population.size
-    columns = population.slope_times(np.broadcast_to(here, (u.size, *here.shape)), np.eye(u.size))
-    np.testing.assert_allclose(columns, expected, rtol=1e-9)
-    truth = expected * (1.0 + 0.1 * np.eye(u.size))
-    believed = curvature_of(population, u, np.full((length, length), 1e-4))
-    np.testing.assert_allclose(believed.of_population, expected, rtol=1e-9)
-    sizes = believed.known.reshape(family.n_blocks, length, family.n_blocks, length)
-    assert sizes[0, 0, 0, 0] == pytest.approx(
-        (
-            1e-2
-            * population.size
-            * np.sum(family.slope_times(here, np.eye(family.n_blocks)[0][:, None])[0])
-        )
-        ** 2
-    )
-    for noise, share in ((1e-3, 1.0), (1e9, 0.0)):
-        found = believed.given(truth, noise)
-        np.testing.assert_allclose(found.correction, share * (truth - expected), atol=1.0)
-        np.testing.assert_allclose(
-            (found.basis * found.values) @ found.basis.T,
-            expected + found.correction,
-            atol=1e-6 * found.values[-1],
-        )
-        assert (found.known <= noise**2 * (1 + 1e-9)).all()
-        there = found.at(population, 1.5 * u)
-        ratio = there.slope / found.slope
-        assert there.slope == pytest.approx(
-            float(population.mean_variance(population.probabilities(1.5 * u[None]))[0])
-        )
-        assert ratio < 1
-        np.testing.assert_allclose(there.correction, ratio * found.correction)
-    # What is seen again is known better.
-    noise = 0.1 * np.abs(expected).mean()
-    once = believed.given(truth, noise)
-    again = once.at(population, u).given(truth, noise)
-    assert again.known.mean() < once.known.mean()
+def posterior_means(seen, noise, shape, mean):
+    """Of numbers with a gamma law beyond a thousandth of its mean; and the log density of what was seen."""
+    edges = np.geomspace(1e-3 * mean, 50.0 * mean, 4000)
+    masses = np.diff(gamma.cdf(edges, shape, scale=mean / shape))
+    points = 0.5 * (edges[1:] + edges[:-1])
+    terms = norm.pdf(seen[:, None], points, noise) * masses / masses.sum()
+    return terms @ points / terms.sum(axis=1), np.log(terms.sum(axis=1)).sum()
+
+
+@pytest.mark.parametrize("shape", [0.2, 1.0, 5.0])
+def test_variances_are_posterior_means_under_the_likeliest_gamma_law(rng, shape):
+    truth = 0.02 * rng.gamma(shape, 1.0 / shape, size=100)
+    noise = 0.01
+    seen = truth + noise * rng.normal(size=truth.size)
+    found = _positive(seen, noise)
+    shapes = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    laws = [posterior_means(seen, noise, each, seen.mean()) for each in shapes]
+    expected, _ = max(laws, key=lambda law: law[1])
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+    assert np.mean((found - truth) ** 2) < 0.8 * np.mean((seen - truth) ** 2)
+    # Another shape would be seen.
+    others = [law for law, _ in laws if not np.allclose(law, expected)]
+    assert all(np.abs(found / other - 1.0).max() > 0.05 for other in others)
+
+
+def test_columns_that_noise_drowns_are_taken_to_vary_as_little_as_most(rng):
+    """Two of fifty vary: the mean of all is not what is believed of the others."""
+    truth = np.full(50, 1e-4)
+    truth[:2] = 0.5
+    found = [_positive(truth + 0.03 * rng.normal(size=50), 0.03) for _ in range(50)]
+    found = np.mean(found, axis=0)
+    np.testing.assert_allclose(found[:2], 0.5, rtol=0.03)
+    exponential = [
+        posterior_means(truth + 0.03 * rng.normal(size=50), 0.03, 1.0, truth.mean())[0]
+        for _ in range(50)
+    ]
+    assert found[2:].mean() < 0.7 * np.mean(exponential, axis=0)[2:].mean()
+
+
+def test_variances_that_are_seen_are_what_is_seen(rng):
+    truth = rng.gamma(1.0, 0.1, size=20) + 1e-3
+    np.testing.assert_allclose(_positive(truth, 1e-6), truth, rtol=0.05)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("noise", [1e-9, 1.0, 1e9])
+def test_variances_of_any_noise_are_positive_and_finite(rng, noise):
+    for seen in (np.zeros(3), -np.ones(3), noise * rng.normal(size=1), np.array([1.0, 1e-12])):
+        found = _positive(seen, noise)
+        assert (found > 0).all() and np.isfinite(found).all()

@@ -2,7 +2,7 @@
 
 Between any two tables that differ in a record, its weight included, sums move by no more than noise was
 bought for, whatever was released before: all fits continue with what one of them released. The budget is
-large so that records are longer than what gradients and curvatures are cut to.
+large so that records are longer than what scores and curvatures are cut to.
 """
 
 import itertools
@@ -99,9 +99,9 @@ def test_no_neighbours_are_farther_apart_than_the_noise_is_for(
         without = fit(watched, model)
         pairs = [(table, without) for table in tables]
     plan, shares = model.plan_, []
-    # A gradient and a curvature at one point count together.
-    bounds, firsts = [plan.moment_multiplier], [0, 1]
-    for pair in zip(plan.gradient_multipliers, plan.curvature_multipliers, strict=True):
+    # A score and a curvature at one point count together.
+    bounds, firsts = [plan.moment_multiplier, plan.label_multiplier], [0, 1, 2]
+    for pair in zip(plan.score_multipliers, plan.curvature_multipliers, strict=True):
         bounds.append(joint_multiplier(plan.family, *pair))
         firsts.append(firsts[-1] + 2 - pair.count(None))
     for one, other in pairs:
@@ -112,7 +112,8 @@ def test_no_neighbours_are_farther_apart_than_the_noise_is_for(
         assert math.hypot(*moved) <= plan.cost.mu
     worst = np.max(shares, axis=0)
     assert (worst <= 1.0).all()
-    assert worst[0] > 0.999 and worst[1:].max() > 0.7
+    # How much of the others records reach depends on how long they are in coordinates of their own.
+    assert worst[0] > 0.999 and worst[1] > 0.7 and worst[2:].max() > 0.65
     # The noise is what it is said to be: within four deviations of its own deviation.
     noise = np.concatenate([standardised(*release) for table in tables for release in table])
     assert abs(noise.std() - 1.0) < 4.0 / math.sqrt(2 * noise.size)

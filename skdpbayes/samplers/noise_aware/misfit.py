@@ -1,0 +1,118 @@
+"""By how much the score of a table differs from that of a population, learnt from all that was released.
+
+    a(u) = (I + M) f(u),    f(u) = S(u) - S(0),    M_ij ~ N(0, k^2 / length (l_i / l_j)^2)    a priori
+
+    a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
+
+``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates. Both kinds of releases
+are linear in ``M``. Given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
+
+    L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T
+
+``k`` is chosen by the evidence. As ``f`` is bounded, so is what is not known of a score, at any point. ``M``
+is not quite the same everywhere, so that variances grow with the distance from the last point.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# ``k``, and its law a priori: its median, and the deviation of its logarithm.
+_SIZES = np.geomspace(0.03, 1.5, 9)
+_USUAL, _DOUBT = 0.2, 0.7
+# Of ``k^2 / length``: by how much ``M`` may change on the way, relative to the change of ``f``.
+_CHANGE = 0.1
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What is believed of ``M``; ``n`` stands for ``n_blocks * length``.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n, n)
+        Of ``M``.
+    factor : ndarray of shape (n, n)
+        ``B``.
+    shares : ndarray of shape (n, n)
+        The variances in the coordinates ``B``, row by row of ``M``.
+    size : float
+        ``k``.
+    squares : ndarray of shape (n,)
+        ``l^2``.
+    centre : ndarray of shape (n,)
+        ``f`` at the last point.
+    """
+
+    mean: np.ndarray
+    factor: np.ndarray
+    shares: np.ndarray
+    size: float
+    squares: np.ndarray
+    centre: np.ndarray
+
+    @property
+    def change(self):
+        """Variances of the entries of a score per squared distance from ``centre``."""
+        return _CHANGE * self.size**2 / self.squares.size * self.squares
+
+    def variances(self, f):
+        """Return variances of the entries of scores, for ``f`` of shape (n_points, n)."""
+        away = np.sum((f - self.centre) ** 2 / self.squares, axis=1)
+        return (f @ self.factor) ** 2 @ self.shares.T + away[:, None] * self.change
+
+    def half_gradient(self, f, factors):
+        """Return half the gradient by ``f`` of the sum of variances times ``factors``."""
+        gradient = ((factors @ self.shares) * (f @ self.factor)) @ self.factor.T
+        return gradient + (factors @ self.change)[:, None] * (f - self.centre) / self.squares
+
+
+def learn_misfit(population, looks, curvatures, at):
+    """Return the `Misfit` given all releases.
+
+    Parameters
+    ----------
+    population : Population
+    looks, curvatures : list of NoisyValue
+        Scores, and curvatures, with the deviations of their noise.
+    at : ndarray of shape (n,)
+        The last point.
+    """
+    n, centre = at.size, population.change(at[None])[0]
+    squares = np.tile(np.mean(population.rows**2, axis=0), population.family.n_blocks)
+    squares = np.maximum(squares, 1e-9 * squares.max())
+    f = population.change(np.array([look.point for look in looks]).reshape(-1, n))
+    excess = np.array([look.value for look in looks]).reshape(-1, n) - f
+    noises = np.array([look.noise**2 for look in looks])
+    far = np.sum((f - centre) ** 2 / squares, axis=1)
+    seen = [(f.T, excess.T, noises, far)]
+    matrix = population.curvature(at) if curvatures else None
+    for look in curvatures:
+        slope = population.curvature(look.point)
+        far = np.mean(np.sum((slope - matrix) ** 2 / squares[:, None], axis=0))
+        seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
+    return max(
+        (_given(seen, size, squares, centre) for size in _SIZES), key=lambda found: found[0]
+    )[1]
+
+
+def _given(seen, size, squares, centre):
+    """Return (log evidence, `Misfit`) for a size."""
+    n, of_size = squares.size, size**2 / squares.size
+    precision, onto, log_odds = np.zeros((n, n)), np.zeros((n, n)), 0.0
+    for slopes, excess, noises, far in seen:
+        variances = noises + _CHANGE * of_size * squares.mean() * far
+        variances = np.broadcast_to(variances, slopes.shape[1:])
+        precision += (slopes / variances) @ slopes.T
+        onto += (excess / variances) @ slopes.T
+        log_odds -= np.sum(excess**2 / variances) + n * np.log(variances).sum()
+    roots = np.sqrt(squares)
+    g, turn = np.linalg.eigh(precision / np.outer(roots, roots))
+    factor, g = turn / roots[:, None], np.maximum(g, 0.0)
+    prior = of_size * squares[:, None]
+    shares = prior / (1.0 + prior * g)
+    turned = onto @ factor
+    mean = (turned * shares) @ factor.T
+    log_odds += np.sum(turned**2 * shares) - np.log1p(prior * g).sum()
+    evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
+    return evidence, Misfit(mean, factor, shares, size, squares, centre)

@@ -1,0 +1,125 @@
+"""Prior scales of groups of coefficients, known or learnt.
+
+    u | tau ~ N(0, (sum_g P_g / tau_g^2)^-1),        log tau_g ~ N(m_g, 1) on a grid
+
+Scales are integrated out: the prior of ``u`` is a product over groups, of
+
+    h(q) = sum_tau w(tau) tau^-k exp(-q / (2 tau^2)),        q = u^T P_g u,    k the rank of P_g
+
+A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+# Logarithms of scales; their deviation a priori; and the median for an intercept, whose default is narrow.
+_LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
+_DOUBT = 1.0
+_OF_INTERCEPT = 2.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Coordinates with one scale.
+
+    Attributes
+    ----------
+    precision : ndarray of shape (n, n)
+        ``P_g``.
+    rank : int
+        ``k``.
+    logs : ndarray of shape (n_scales,)
+        Logarithms of the scales that are possible; a known scale is the only one.
+    weights : ndarray of shape (n_scales,)
+        Logarithms of ``w``.
+    """
+
+    precision: np.ndarray
+    rank: int
+    logs: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def known(cls, precision: np.ndarray, rank: int) -> Self:
+        """Return a group with the scale 1."""
+        return cls(precision, rank, np.zeros(1), np.zeros(1))
+
+    @classmethod
+    def learnt(cls, precision: np.ndarray, rank: int, median: float = 1.0) -> Self:
+        """Return a group whose scale is learnt."""
+        return cls(precision, rank, _LOGS, -0.5 * ((_LOGS - np.log(median)) / _DOUBT) ** 2)
+
+    def _terms(self, squares):
+        return self.weights - self.rank * self.logs - 0.5 * squares * np.exp(-2.0 * self.logs)
+
+    def energy(self, u):
+        """Return ``-log h`` and its gradient by ``u``, of shape (n_points, n)."""
+        pulled = u @ self.precision
+        terms = self._terms(np.sum(u * pulled, axis=1)[:, None])
+        logs = logsumexp(terms, axis=1)
+        return -logs, (np.exp(terms - logs[:, None]) @ np.exp(-2.0 * self.logs))[:, None] * pulled
+
+    def likeliest(self, u, covariance):
+        """Return the likeliest scale, ``u`` being known up to a covariance."""
+        square = u @ self.precision @ u + np.sum(covariance * self.precision)
+        return np.exp(self.logs[np.argmax(self._terms(square))])
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The prior of ``u``: a tuple of `Group`, which share its coordinates among them."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def is_learnt(self):
+        """Whether a scale is."""
+        return any(group.logs.size > 1 for group in self.groups)
+
+    @property
+    def usual(self):
+        """The likeliest scales a priori."""
+        return np.array([np.exp(group.logs[np.argmax(group.weights)]) for group in self.groups])
+
+    def energy(self, u):
+        """Return minus the log density and its gradient, for ``u`` of shape (n_points, n)."""
+        energies, gradients = zip(*(group.energy(u) for group in self.groups), strict=True)
+        return sum(energies), sum(gradients)
+
+    def precision(self, scales):
+        """Return that at given scales."""
+        return sum(g.precision / t**2 for g, t in zip(self.groups, scales, strict=True))
+
+    def likeliest(self, u, covariance):
+        """Return the likeliest scales, ``u`` being known up to a covariance."""
+        return np.array([group.likeliest(u, covariance) for group in self.groups])
+
+
+def prior_of(bounds, n_blocks, precisions, transform):
+    """Return the `Prior` of a linear model in coordinates ``theta = W u``.
+
+    Parameters
+    ----------
+    bounds : TargetBounds
+        Which scales are learnt, and whether there is an intercept.
+    n_blocks : int
+    precisions : ndarray of shape (length,)
+        Of a block of coefficients, the intercept's last.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    """
+    parts = [slice(len(transform))]
+    if bounds.constant:
+        parts = [slice(len(transform) - 1), slice(len(transform) - 1, None)]
+    groups = []
+    for part, is_learnt, median in zip(
+        parts, bounds.learns_scales, (1.0, _OF_INTERCEPT), strict=False
+    ):
+        rows = transform[part]
+        own = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
+        rank = n_blocks * len(rows)
+        groups.append(Group.learnt(own, rank, median) if is_learnt else Group.known(own, rank))
+    return Prior(tuple(groups))

@@ -1,0 +1,193 @@
+"""Draws of a surrogate: Hamiltonian paths, and moves of a scale that is not known."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skdpbayes.samplers.noise_aware import draws as module
+from skdpbayes.samplers.noise_aware.draws import draw, find_mode, settle
+from skdpbayes.samplers.noise_aware.misfit import learn_misfit
+from skdpbayes.samplers.noise_aware.plan import N_CHAINS
+from skdpbayes.samplers.noise_aware.releases import NoisyValue
+from skdpbayes.samplers.noise_aware.scales import Group, Prior
+from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate
+from skdpbayes.targets.linear.families import classifier
+
+N_DRAWS = 10_000
+
+
+def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
+    """What might be believed of a table of 400 records, in coordinates of one or two dimensions."""
+    family = classifier(2).identified
+    rows = rng.normal(size=(100, length)) + 0.3
+    population = Population(family, rows, rng.uniform(0.5, 1.0, size=100), 4.0)
+    u = np.full(length, truth)
+    f = population.change(u[None])[0]
+    looks = [NoisyValue(u, 1.1 * f + noise * rng.normal(size=length), noise)]
+    misfit = learn_misfit(population, looks, [], u)
+    values, basis = np.linalg.eigh(population.curvature(u))
+    make, precision = Group.learnt if is_learnt else Group.known, scale**-2.0 * np.eye(length)
+    prior = Prior((make(precision, length),))
+    probabilities = population.probabilities(u[None])
+    return Surrogate(
+        population=population,
+        prior=prior,
+        scales=prior.usual,
+        target=1.1 * f,
+        noise=noise,
+        misfit=misfit,
+        origin=population.score(population.probabilities(np.zeros((1, length))))[0],
+        slope=float(population.mean_variance(probabilities)[0]),
+        basis=basis,
+        sampling=values,
+        start=u,
+    )
+
+
+def axis_of(given):
+    """Points of a coordinate, from about as far out as draws go, dense where they are."""
+    mode = find_mode(given)
+    wide = np.sqrt(np.diag(np.linalg.inv(given.information(mode)))).max()
+    n, reach = (4000, 200.0) if mode.size == 1 else (240, 60.0)
+    return np.linspace(-1.0, 1.0, n) ** 3 * reach * wide  # Without 0.
+
+
+def quadrature(given):
+    """Return (points, masses) of ``exp(-energy)`` on a grid."""
+    axis, length = axis_of(given), given.start.size
+    widths = np.gradient(axis)
+    points = np.stack(np.meshgrid(*[axis] * length, indexing="ij"), axis=-1).reshape(-1, length)
+    masses = np.prod(
+        np.stack(np.meshgrid(*[widths] * length, indexing="ij"), axis=-1), axis=-1
+    ).ravel()
+    energy = np.concatenate([given.energy(u)[0] for u in np.array_split(points, 200)])
+    masses = masses * np.exp(energy.min() - energy)
+    return points, masses / masses.sum()
+
+
+def errors_of(given, n_draws=N_DRAWS):
+    """Errors of smooth shares below quantiles, of means and of deviations, in units of the chains' own.
+
+    Numbers are squashed, so that tails that few draws reach do not decide.
+    """
+    points, masses = quadrature(given)
+    drawn = draw(given, n_draws, 0)
+    chains = drawn.reshape(-1, N_CHAINS, drawn.shape[1])
+    features = [(points[:, j], chains[:, :, j]) for j in range(points.shape[1])]
+    features.append((np.log(np.sum(points**2, axis=1)), np.log(np.sum(chains**2, axis=2))))
+    errors = []
+    for wanted, found in features:
+        order = np.argsort(wanted)
+        places = np.searchsorted(np.cumsum(masses[order]), [0.05, 0.25, 0.5, 0.75, 0.95])
+        quantiles = wanted[order][places]
+        width = 0.1 * (quantiles[-1] - quantiles[0])
+        for quantile in quantiles:
+            pairs = (expit((each - quantile) / width) for each in (wanted, found))
+            errors.append(error_of(masses, *pairs))
+        wanted, found = (
+            np.tanh((each - quantiles[2]) / (20.0 * width)) for each in (wanted, found)
+        )
+        errors.append(error_of(masses, wanted, found))
+        mean = masses @ wanted
+        errors.append(error_of(masses, (wanted - mean) ** 2, (found - mean) ** 2))
+    return np.abs(errors)
+
+
+def error_of(masses, wanted, found):
+    of_chains = found.mean(axis=0)
+    return (of_chains.mean() - masses @ wanted) / (of_chains.std() / np.sqrt(N_CHAINS - 1))
+
+
+CASES = [
+    pytest.param(1, 10.0, True, id="one dimension"),
+    pytest.param(2, 10.0, True, id="two dimensions"),
+    pytest.param(1, 150.0, True, id="one, nearly the prior"),
+    pytest.param(2, 150.0, True, id="two, nearly the prior"),
+    pytest.param(1, 30.0, False, id="one, a known scale"),
+    pytest.param(2, 30.0, False, id="two, a known scale"),
+]
+
+
+@pytest.mark.parametrize("length, noise, is_learnt", CASES)
+def test_draws_are_those_of_the_law(rng, length, noise, is_learnt):
+    """Against quadrature: quantiles, means and deviations of coordinates, and of the squared length."""
+    assert errors_of(a_surrogate(rng, length, noise, is_learnt)).max() < 4.0
+
+
+@pytest.mark.parametrize("length, wrong", [(1, 0.0), (1, 2.0), (2, 0.0)])
+def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, wrong):
+    """The test above can fail: here a move counts its volume some other number of times."""
+    stretch = module._stretch
+
+    def forgetful(energy, state, generator):
+        def told(u):
+            value, gradient = energy(u)
+            # What a change of n c log-volumes is off by, as a function of where it leads.
+            return value + (1.0 - wrong) * length * np.log(np.linalg.norm(u, axis=1)), gradient
+
+        u, _, gradient = state
+        after = stretch(told, (u, told(u)[0], gradient), generator)
+        return after[0], *energy(after[0])
+
+    monkeypatch.setattr(module, "_stretch", forgetful)
+    assert errors_of(a_surrogate(rng, length, 150.0, True)).max() > 6.0
+
+
+def test_draws_that_follow_each_other_are_from_different_chains(rng):
+    drawn = draw(a_surrogate(rng, 2, 30.0, True), 2000, 0)
+    chains = drawn.reshape(-1, N_CHAINS, 2)
+    spread = drawn.std()
+    # Chains agree, and neighbours are not alike.
+    assert np.abs(chains.mean(axis=0) - drawn.mean(axis=0)).max() < 1.5 * spread
+    between = np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]
+    assert abs(between) < 0.1
+
+
+@pytest.mark.parametrize("n_draws", [1, 49, 50, 51, 400])
+def test_there_are_as_many_draws_as_are_wanted(rng, n_draws):
+    given = a_surrogate(rng, 2, 30.0, True)
+    drawn = draw(given, n_draws, 3)
+    assert drawn.shape == (n_draws, 2)
+    np.testing.assert_array_equal(drawn, draw(given, n_draws, 3))
+    assert not np.array_equal(drawn, draw(given, n_draws, 4))
+
+
+# Modes and scales
+
+
+@pytest.mark.parametrize("is_learnt", [True, False])
+def test_the_mode_is_one(rng, is_learnt):
+    given = a_surrogate(rng, 2, 20.0, is_learnt)
+    mode = find_mode(dataclasses.replace(given, start=np.array([-2.0, 1.0])))
+    energy = given.potential(mode[None])[0][0]
+    nearby = mode + rng.normal(size=(300, 2)) * np.geomspace(1e-3, 1.0, 300)[:, None]
+    assert (given.potential(nearby)[0] > energy - 1e-3).all()
+
+
+@pytest.mark.parametrize("truth, low, high", [(0.02, 0.05, 0.8), (1.0, 0.5, 2.0), (3.0, 1.5, 6.0)])
+def test_settling_finds_scales_like_those_of_the_coefficients(rng, truth, low, high):
+    given = settle(a_surrogate(rng, 2, 1.0, True, truth), 50)
+    assert low < given.scales[0] < high
+    np.testing.assert_allclose(given.start, find_mode(given), atol=0.05)
+    again = settle(given, 50)
+    assert again.scales[0] == given.scales[0]
+
+
+def test_settling_leaves_a_scale_that_is_known(rng):
+    given = settle(a_surrogate(rng, 2, 1.0, False, 3.0), 50)
+    np.testing.assert_array_equal(given.scales, 1.0)
+
+
+def test_coefficients_are_not_shrunk_by_a_scale_that_is_learnt(rng):
+    """Ten times the prior's: with a known scale they would be drawn to it."""
+    learnt, known = (
+        draw(settle(a_surrogate(rng, 2, 10.0, is_learnt, 1.0, scale=0.1), 6), 4000, 0)
+        for is_learnt in (True, False)
+    )
+    assert np.abs(known.mean()) < 0.7 * np.abs(learnt.mean())
+    inside = np.mean(
+        (np.quantile(learnt, 0.05, axis=0) < 1.0) & (np.quantile(learnt, 0.95, axis=0) > 1.0)
+    )
+    assert inside == 1.0

@@ -1,0 +1,230 @@
+"""Prior scales, known or learnt."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import multivariate_normal, norm
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.samplers.noise_aware.scales import Group, Prior, prior_of
+from skdpbayes.targets import LinearModel, Logistic, Softmax, TargetBounds
+
+
+def a_precision(rng, n):
+    root = rng.normal(size=(n, n))
+    return root @ root.T + np.eye(n)
+
+
+def a_prior(rng, n=5):
+    """A group that is learnt, of the first three coordinates, and one that is known, of the others."""
+    learnt, known = np.zeros((2, n, n))
+    learnt[:3, :3], known[3:, 3:] = a_precision(rng, 3), a_precision(rng, n - 3)
+    return Prior((Group.learnt(learnt, 3), Group.known(known, n - 3)))
+
+
+# What is believed
+
+
+@pytest.mark.parametrize("median", [1.0, 2.0])
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_scale_that_is_learnt_is_integrated_out(rng, n, median):
+    """Against an integral over all scales, whose logarithms are normal around that of the median."""
+    precision = a_precision(rng, n)
+    group = Group.learnt(precision, n, median)
+    covariance = np.linalg.inv(precision)
+    direction = np.linalg.cholesky(covariance) @ rng.normal(size=n)
+    points = np.array([0.3, 1.0, 3.0, 10.0])[:, None] * direction
+
+    def density(u):
+        def of_scale(log):
+            return norm.pdf(log, np.log(median), 1.0) * multivariate_normal.pdf(
+                u, cov=np.exp(2.0 * log) * covariance
+            )
+
+        return quad(of_scale, -8.0, 8.0, limit=200, epsabs=0.0)[0]
+
+    expected = -np.log([density(u) for u in points])
+    found, _ = group.energy(points)
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), atol=0.02)
+
+
+def test_it_has_the_gradient_that_it_says(rng):
+    prior = a_prior(rng)
+    points, step = rng.normal(size=(4, 5)) * np.array([[0.1], [1.0], [5.0], [20.0]]), 1e-5
+    gradient = prior.energy(points)[1]
+    for j, unit in enumerate(step * np.eye(5)):
+        ahead, behind = prior.energy(points + unit)[0], prior.energy(points - unit)[0]
+        np.testing.assert_allclose(gradient[:, j], (ahead - behind) / (2 * step), rtol=1e-6)
+
+
+def test_a_scale_that_is_known_makes_it_normal(rng):
+    precision = a_precision(rng, 4)
+    group = Group.known(precision, 4)
+    points = rng.normal(size=(5, 4)) * 3.0
+    energy, gradient = group.energy(points)
+    expected = multivariate_normal.logpdf(points, cov=np.linalg.inv(precision))
+    np.testing.assert_allclose(np.diff(-energy), np.diff(expected), rtol=1e-10)
+    np.testing.assert_allclose(gradient, points @ precision, rtol=1e-12)
+    np.testing.assert_array_equal(group.likeliest(100.0 * points[0], np.eye(4)), 1.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_points_may_be_anywhere(rng):
+    prior = a_prior(rng)
+    energy, gradient = prior.energy(np.array([[0.0], [1e-150], [1e100], [1e150]]) * np.ones(5))
+    assert np.isfinite(energy).all() and np.isfinite(gradient).all()
+    assert (np.diff(energy) >= 0.0).all()
+
+
+# What is learnt
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 5.0])
+def test_the_scale_of_a_vector_is_found(rng, scale):
+    n = 60
+    precision = a_precision(rng, n)
+    root = np.linalg.inv(np.linalg.cholesky(precision))
+    group = Group.learnt(precision, n)
+    found = [
+        group.likeliest(scale * rng.normal(size=n) @ root, np.zeros((n, n))) for _ in range(50)
+    ]
+    assert np.mean(found) == pytest.approx(scale, rel=0.05)
+    assert 0.5 < np.std(found) / (scale / np.sqrt(2.0 * n)) < 1.6
+
+
+@pytest.mark.parametrize("scale, most", [(0.2, 6.0), (1.0, 1.5), (5.0, 1.5)])
+def test_the_scale_of_a_vector_that_is_seen_through_noise_is_found(rng, scale, most):
+    """By rounds of expectation and maximisation, which end where the density of what was seen is largest."""
+    n = 30
+    precision = a_precision(rng, n)
+    covariance = np.linalg.inv(precision)
+    noise = 0.3 * np.mean(np.diag(covariance))
+    group, found = Group.learnt(precision, n), []
+    for _ in range(10):
+        seen = rng.multivariate_normal(np.zeros(n), scale**2 * covariance + noise * np.eye(n))
+        tau, last = 1.0, 0.0
+        while tau != last:
+            known = np.linalg.inv(np.eye(n) / noise + precision / tau**2)
+            tau, last = group.likeliest(known @ seen / noise, known), tau
+        laws = [
+            multivariate_normal.logpdf(seen, cov=np.exp(2.0 * log) * covariance + noise * np.eye(n))
+            - 0.5 * log**2
+            for log in group.logs
+        ]
+        found.append(abs(np.log(tau) - group.logs[np.argmax(laws)]))
+    # On a grid they stop early where noise hides much.
+    assert np.median(found) < most * (group.logs[1] - group.logs[0])
+
+
+@pytest.mark.parametrize("median", [1.0, 2.0])
+def test_a_vector_of_zeros_has_a_small_scale_but_no_end_of_the_grid(median):
+    """``-log tau - log(tau / m)^2 / 2`` is largest at ``m / e``; without a law of scales nowhere."""
+    group = Group.learnt(np.eye(1), 1, median)
+    assert group.likeliest(np.zeros(1), np.zeros((1, 1))) == pytest.approx(median / np.e, rel=0.1)
+
+
+def test_the_usual_scales_are_the_medians(rng):
+    prior = Prior((Group.learnt(np.eye(2), 2), Group.learnt(np.eye(2), 1, 2.0)))
+    np.testing.assert_allclose(prior.usual, [1.0, 2.0], rtol=0.1)
+    prior = Prior((Group.known(np.eye(2), 2),))
+    np.testing.assert_array_equal(prior.usual, 1.0)
+    assert not prior.is_learnt and a_prior(rng).is_learnt
+
+
+def test_precisions_add_up(rng):
+    prior = a_prior(rng)
+    learnt, known = prior.groups
+    expected = learnt.precision / 9.0 + known.precision / 4.0
+    np.testing.assert_allclose(prior.precision(np.array([3.0, 2.0])), expected)
+    u = rng.normal(size=5)
+    found = prior.likeliest(u, np.zeros((5, 5)))
+    assert found[0] == learnt.likeliest(u, np.zeros((5, 5)))
+    assert found[1] == 1.0
+
+
+# Whose scales
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2])
+def test_an_intercept_has_a_scale_of_its_own(rng, n_blocks):
+    transform, precisions = rng.normal(size=(4, 4)), np.array([2.0, 2.0, 2.0, 0.3])
+    bounds = TargetBounds(
+        4 * n_blocks, 1.0, 0.25, (0.3, 2.0), constant=0.5, learns_scales=(True, True)
+    )
+    coefficients, intercept = prior_of(bounds, n_blocks, precisions, transform).groups
+    u = rng.normal(size=(n_blocks, 4))
+    theta = u @ transform.T
+    for group, part, rank in ((coefficients, slice(3), 3), (intercept, slice(3, 4), 1)):
+        assert group.rank == n_blocks * rank
+        square = u.ravel() @ group.precision @ u.ravel()
+        assert square == pytest.approx(np.sum(precisions[part] * theta[:, part] ** 2))
+    medians = [np.exp(group.logs[np.argmax(group.weights)]) for group in (coefficients, intercept)]
+    np.testing.assert_allclose(medians, [1.0, 2.0], rtol=0.1)
+
+
+@pytest.mark.parametrize("learns_scales", [(True, False), (False, True), (False, False)])
+def test_scales_that_are_given_are_known(rng, learns_scales):
+    bounds = TargetBounds(4, 1.0, 0.25, (1.0, 1.0), constant=0.5, learns_scales=learns_scales)
+    prior = prior_of(bounds, 1, np.ones(4), rng.normal(size=(4, 4)))
+    assert tuple(group.logs.size > 1 for group in prior.groups) == learns_scales
+    assert prior.is_learnt == any(learns_scales)
+
+
+def test_without_an_intercept_there_is_one_scale(rng):
+    bounds = TargetBounds(4, 1.0, 0.25, (1.0, 1.0), learns_scales=(True, True))
+    transform = rng.normal(size=(4, 4))
+    (group,) = prior_of(bounds, 1, np.ones(4), transform).groups
+    assert group.rank == 4
+    np.testing.assert_allclose(group.precision, transform.T @ transform)
+
+
+@pytest.mark.parametrize("family", [Logistic(), Softmax(3)])
+@pytest.mark.parametrize(
+    "given, learns_scales",
+    [
+        ({}, (True, True)),
+        ({"prior_scale": 2.5}, (False, False)),
+        ({"intercept_prior_scale": 1.25}, (True, False)),
+        ({"prior_scale": 2.5, "intercept_prior_scale": 1.25}, (False, False)),
+    ],
+)
+def test_defaults_are_learnt_and_what_a_user_says_is_kept(family, given, learns_scales):
+    """Even if a user says what the default is."""
+    model = LinearModel(family=family, n_features=3, norm=1.0, **given)
+    assert model.bounds().learns_scales == learns_scales
+    plan = DPBayesianLogisticRegression(1.0, data_norm=1.0, **given).privacy_plan(1000, 3)
+    assert plan.bounds.learns_scales == learns_scales
+
+
+def draws_of_nothing(**options):
+    """Draws given releases of which noise hides everything."""
+    rng = np.random.default_rng(0)
+    rows, labels = rng.uniform(-0.5, 0.5, size=(40, 3)), np.arange(40) % 2
+    clf = DPBayesianLogisticRegression(
+        1e-3, 1e-6, sampler="noise_aware", data_norm=1.0, n_draws=2000, random_state=0, **options
+    )
+    return clf.fit(rows, labels).posterior_samples_[:, 0]
+
+
+@pytest.mark.parametrize("prior_scale", [0.3, 8.0])
+def test_without_information_draws_have_the_deviation_that_a_user_said(prior_scale):
+    deviations = draws_of_nothing(prior_scale=prior_scale).std(axis=0)
+    np.testing.assert_allclose(deviations, prior_scale, rtol=0.08)
+
+
+def test_without_information_an_intercept_has_its_own():
+    draws = draws_of_nothing(prior_scale=0.3, intercept_prior_scale=3.0)
+    np.testing.assert_allclose(draws.std(axis=0), [0.3, 0.3, 0.3, 3.0], rtol=0.08)
+
+
+def test_without_information_draws_have_the_law_of_a_scale_that_is_not_known():
+    """Products of normal numbers, and of one scale whose logarithm is normal."""
+    draws = draws_of_nothing(intercept_prior_scale=1.25) / 2.5
+    rng = np.random.default_rng(1)
+    expected = rng.normal(size=(200_000, 3)) * np.exp(rng.normal(size=(200_000, 1)))
+    for share in (0.05, 0.25, 0.75, 0.95):
+        found = np.quantile(draws[:, :3], share)
+        assert found == pytest.approx(np.quantile(expected, share), rel=0.25)
+    lengths, wanted = (np.linalg.norm(each[:, :3], axis=1) for each in (draws, expected))
+    for share in (0.1, 0.5, 0.9):
+        assert np.quantile(lengths, share) == pytest.approx(np.quantile(wanted, share), rel=0.25)
