@@ -125,6 +125,10 @@ class Conditioned:
         )
         return energy + 0.5 * np.sum((u / self.leash) ** 2, axis=1), gradient + u / self.leash**2
 
+    # No scales are integrated out.
+    energy = potential
+    learns_scales = False
+
     def information(self, u):
         """Return about the curvature, positive: that at 0."""
         (k, d), counts = self.at.means.shape, self.at.counts

@@ -46,7 +46,7 @@ def settle(surrogate, rounds):
 
     Expectation and maximisation, with a normal law around the mode, until scales stay or for some rounds.
     """
-    for _ in range(rounds if surrogate.prior.is_learnt else 0):
+    for _ in range(rounds if surrogate.learns_scales else 0):
         mode = find_mode(surrogate)
         covariance = np.linalg.inv(surrogate.information(mode))
         scales = surrogate.prior.likeliest(mode, covariance)
@@ -78,18 +78,15 @@ def draw(surrogate, n_draws, seed):
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    is_learnt = hasattr(surrogate, "energy") and surrogate.prior.is_learnt
-    # A mixture's posterior has no scales to integrate out.
-    energy = surrogate.energy if is_learnt else surrogate.potential
-    state = (u, *energy(u))
+    state = (u, *surrogate.energy(u))
     size, kept = 0.6 / mode.size**0.25, []
     for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
         step = size * generator.uniform(0.7, 1.2)  # Post-processing.
-        state, chance = _leap(energy, state, step, scale, generator)
+        state, chance = _leap(surrogate.energy, state, step, scale, generator)
         if turn < BURN_IN:
             size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        if is_learnt:
-            state = _stretch(energy, state, generator)
+        if surrogate.learns_scales:
+            state = _stretch(surrogate.energy, state, generator)
         if turn >= BURN_IN:
             kept.append(state[0])
     return np.concatenate(kept)[:n_draws]

@@ -170,6 +170,11 @@ class Surrogate:
         gradient += of_fading[:, None] * population.mean_variance_derivative(probabilities)
         return energy, gradient
 
+    @property
+    def learns_scales(self):
+        """Whether a prior scale is learnt, so that draws move along with it."""
+        return self.prior.is_learnt
+
     def energy(self, u):
         """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
         energy, gradient = self.likelihood(u)
