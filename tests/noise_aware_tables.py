@@ -20,3 +20,11 @@ def labels_of(rng, rows, theta):
 
 def a_plan(bounds, n, epsilon=1.0, relation="replace_one", n_draws=None):
     return NoiseAware().plan(bounds, n, Budget(epsilon, 1e-6, relation), n_draws=n_draws)
+
+
+def uniform_table(seed, n, d, times):
+    """Columns in [-1, 1], coefficients with ``times`` the deviation of the default prior for them."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, size=(n, d))
+    theta = times * 2.5 / np.sqrt(d) * rng.normal(size=d)
+    return rows, labels_of(rng, rows, theta), theta

@@ -90,7 +90,7 @@ def test_deviations_without_privacy_are_those_of_a_posterior(table, n_classes):
     rows, labels = table
     labels = labels if n_classes == 2 else labels + (np.arange(N) % 2) * labels
     clf = DPBayesianLogisticRegression(
-        100.0, prior_scale=1.0, fit_intercept=False, random_state=0
+        100.0, prior_scale=1.0, fit_intercept=False, n_draws=2000, random_state=0
     ).fit(rows, labels)
     x = rows.to_numpy()
     reference = LogisticRegression(C=1.0, fit_intercept=False).fit(x, labels)
@@ -137,16 +137,20 @@ def test_ends_have_names_of_their_own(binary, level):
 
 @pytest.mark.parametrize("size, narrow", [(0.8, False), (4.0, True)])
 def test_a_prior_that_holds_coefficients_back_is_told(size, narrow):
+    """One that a user gave; the default is learnt, and holds nothing back."""
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, (N, 6))
     truth = size * np.array([1, -1, 1, 1, -1, 1])
     labels = (rng.random(N) < expit(rows @ truth)).astype(int)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        DPBayesianLogisticRegression(random_state=0).fit(rows, labels)
+        DPBayesianLogisticRegression(prior_scale=1.0, random_state=0).fit(rows, labels)
+        told = len([one for one in caught if "prior deviations" in str(one.message)])
+        learnt = DPBayesianLogisticRegression(random_state=0).fit(rows, labels)
         wide = DPBayesianLogisticRegression(prior_scale=4.0, random_state=0).fit(rows, labels)
-    told = [one for one in caught if "prior deviations" in str(one.message)]
-    assert len(told) == narrow
-    assert all(one.category is ConvergenceWarning for one in told)
-    low, high = wide.posterior_interval(0.99)[0, :-1].T
-    assert ((low < truth) & (truth < high)).all()
+    all_told = [one for one in caught if "prior deviations" in str(one.message)]
+    assert told == len(all_told) == narrow
+    assert all(one.category is ConvergenceWarning for one in all_told)
+    for fit in (learnt, wide):
+        low, high = fit.posterior_interval(0.99)[0, :-1].T
+        assert ((low < truth) & (truth < high)).all()

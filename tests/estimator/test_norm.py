@@ -67,7 +67,7 @@ def test_a_norm_is_found_and_rows_are_clipped_to_it(table, is_sparse):
     assert model.spent_epsilon_ <= 1.0
     assert model.plan_.cost == logistic(1.0).privacy_plan(N, D).cost
     default = logistic(1.0, data_norm=None).fit(rows, y)
-    assert model.score(rows, y) > default.score(rows, y) + 0.02
+    assert model.score(rows, y) > default.score(rows, y) + 0.005
     long = model.predict_proba(100.0 * X[:5])
     np.testing.assert_allclose(long, model.predict_proba(X[:5]), atol=0.05)
 

@@ -89,7 +89,9 @@ def learn_misfit(population, looks, curvatures, at):
     matrix = population.curvature(at) if curvatures else None
     for look in curvatures:
         slope = population.curvature(look.point)
-        far = np.mean(np.sum((slope - matrix) ** 2 / squares[:, None], axis=0))
+        # Scores are of ``M`` on the way from 0, and this is of how it goes on.
+        far = (slope - matrix) ** 2 + slope**2
+        far = np.mean(np.sum(far / squares[:, None], axis=0))
         seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
     return max(
         (_given(seen, size, squares, centre) for size in _SIZES), key=lambda found: found[0]

@@ -48,6 +48,14 @@ def changes(population, points, at, size):
     return 0.1 * size**2 / squares.size * squares.mean() * away
 
 
+def changes_of_curvature(population, point, at, size):
+    """The same for entries of a curvature, of which scores tell on the way from 0."""
+    squares, slope = squares_of(population), population.curvature(point)
+    away = np.mean((slope - population.curvature(at)).T ** 2 @ (1.0 / squares))
+    away += np.mean(slope.T**2 @ (1.0 / squares))
+    return 0.1 * size**2 / squares.size * squares.mean() * away
+
+
 def releases_of(rng, population, matrix, size, n_looks, curved, noise):
     """Looks at a path of points and curvatures at some of them, of a table with this ``M``."""
     n = length_of(population)
@@ -62,6 +70,8 @@ def releases_of(rng, population, matrix, size, n_looks, curved, noise):
         if k in curved:
             half = np.tril(rng.normal(size=(n, n)), -1) / np.sqrt(2.0)
             errors = 2.0 * own * (half + half.T + np.diag(rng.normal(size=n)))
+            changed = changes_of_curvature(population, point, points[-1], size)
+            errors += np.sqrt(changed) * rng.normal(size=(n, n))
             curvatures.append(NoisyValue(point, slope + matrix @ slope + errors, 2.0 * own))
     return looks, curvatures
 
@@ -81,8 +91,7 @@ def dense(population, looks, curvatures, at, size):
         slope = population.curvature(point)
         designs.append(np.kron(np.eye(n), slope.T))
         values.append((value - slope).ravel())
-        away = np.mean((slope - population.curvature(at)).T ** 2 @ (1.0 / squares))
-        changed = 0.1 * size**2 / n * squares.mean() * away
+        changed = changes_of_curvature(population, point, at, size)
         variances.append(np.full(n * n, noise**2 / 2.0 + changed))
     design, values = np.vstack(designs), np.concatenate(values)
     variances = np.concatenate(variances)

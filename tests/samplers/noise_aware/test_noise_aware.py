@@ -218,7 +218,13 @@ def test_directions_of_which_rows_say_nothing_keep_the_prior(rng):
     rows = np.eye(levels)[rng.integers(levels, size=n)]
     labels = labels_of(rng, rows, np.array([1.0, -1.0, 0.5, 0.0]))
     clf = DPBayesianLogisticRegression(
-        10.0, 1e-5, data_norm=1.0, prior_scale=1.0, intercept_prior_scale=1.0, random_state=0
+        10.0,
+        1e-5,
+        data_norm=1.0,
+        prior_scale=1.0,
+        intercept_prior_scale=1.0,
+        n_draws=2000,
+        random_state=0,
     )
     draws = clf.fit(rows, labels).posterior_samples_[:, 0]
     empty = np.append(np.ones(levels), -1.0) / math.sqrt(levels + 1)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from noise_aware_tables import a_plan, labels_of, unit_rows
+from noise_aware_tables import a_plan, labels_of, uniform_table, unit_rows
 from scipy.special import expit, logsumexp, softmax
 from scipy.stats import gamma, multivariate_normal, norm
 
@@ -257,6 +257,25 @@ def test_with_a_large_budget_a_surrogate_knows_the_table(rng, make_target, n_cla
     np.testing.assert_allclose(believed, matrix, atol=0.05 * np.linalg.norm(matrix))
     population = given.population.curvature(given.start)
     assert np.linalg.norm(believed - matrix) < 0.5 * np.linalg.norm(population - matrix)
+
+
+@pytest.mark.parametrize("n_columns", [3, 8])
+def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
+    """With ever larger budgets the variance of a residual becomes that of sampling, and stays so.
+
+    A curvature and scores that do not agree to the last digit are no sign of a large misfit.
+    """
+    for epsilon in (30.0, 1e3, 1e5):
+        rows, labels, _ = uniform_table(0, 5000, n_columns, 1.0)
+        rows /= math.sqrt(n_columns)
+        target, bounds = make_target(np.ascontiguousarray(rows), labels)
+        found = Releases(a_plan(bounds, 5000, epsilon), target, np.random.default_rng(0))
+        found.look_around()
+        given = found.surrogate()
+        inverse = np.linalg.inv(given.information(given.start))
+        u = np.random.default_rng(0).multivariate_normal(given.start, inverse, size=50)
+        unknown = given.misfit.variances(given.population.change(u)) @ given.basis**2
+        assert (unknown.mean(axis=0) < 0.1 * given.sampling).all()
 
 
 # Designs
