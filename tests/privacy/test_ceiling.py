@@ -35,7 +35,7 @@ def refused(release, what="was made for at most 1:"):
 @pytest.mark.parametrize(
     ("module", "name", "more", "estimator"),
     [
-        (noise_aware, "GRADIENT_SHARE", 0.6, DPBayesianLogisticRegression(sampler="noise_aware")),
+        (noise_aware, "LABEL_SHARE", 0.8, DPBayesianLogisticRegression(sampler="noise_aware")),
         (noise_aware, "MOMENT_SHARE", 0.2, DPBayesianLogisticRegression(sampler="noise_aware")),
         (norm, "_ROOM", 1.1, DPBayesianLogisticRegression(data_norm="auto")),
     ],

@@ -1,12 +1,13 @@
-"""Gradients and curvatures of a linear model's target whose records are weighted, in other coordinates.
+"""Gradients, scores and curvatures of a linear model's target with weights, in other coordinates.
 
     v_i = min(1, C^2 / |W^T x_i|^2)
     g(u) = sum_i v_i H^T (p_i - e_{y_i}) (x) W^T x_i,                        |g_i| <= C,    times sqrt(2)
     F(u) = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) W^T x_i x_i^T W,      |F_i| <= C^2 / 4,    times 2
 
-with ``H`` as in `_links`, and the factors for more than two classes. A record that is long counts less, and
-is never shortened: its logits keep the whole row, so that the weighted sum of losses has its minimum where
-the model says (Mallows' weights).
+with ``H`` as in `families`, and the factors for more than two classes. A score ``a`` is a gradient without
+labels, with ``1/K`` in the place of ``e_y``: half as long, or ``sqrt(1 - 1/K)``. A record that is long
+counts less, and is never shortened: its logits keep the whole row, so that the weighted sum of losses has
+its minimum where the model says (Mallows' weights).
 """
 
 from typing import Any
