@@ -74,9 +74,20 @@ class Posterior:
         return np.sqrt(variances + np.tile(self.shift**2, n_classes) / n_classes)
 
 
-def deviations_in_common(target, family):
-    """Return prior deviations of what classes have in common, none for two."""
+def deviations_in_common(target, family, scales):
+    """Return prior deviations of what classes have in common, none for two.
+
+    Parameters
+    ----------
+    target : NamedTuple
+    family : Logistic or Softmax
+    scales : ndarray of shape (n_groups,)
+        Of all coefficients or, if there is an intercept, of the others and of it.
+    """
     if family.n_blocks == 1:
         return np.empty(0)
     length = target.prior_precision.size // len(family.contrasts)
-    return target.prior_precision[:length] ** -0.5
+    deviations = target.prior_precision[:length] ** -0.5 * scales[0]
+    if len(scales) > 1:
+        deviations[-1] *= scales[1] / scales[0]
+    return deviations

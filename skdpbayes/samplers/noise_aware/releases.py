@@ -224,11 +224,9 @@ class Releases:
 
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
-        return Posterior(
-            settle(self.surrogate(), 2 * _ROUNDS),
-            *self._own,
-            deviations_in_common(self.target, self.family),
-        )
+        settled = settle(self.surrogate(), 2 * _ROUNDS)
+        shift = deviations_in_common(self.target, self.family, settled.scales)
+        return Posterior(settled, *self._own, shift)
 
 
 def _moment(target, constant, is_weighted):
