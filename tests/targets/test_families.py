@@ -72,7 +72,8 @@ def test_a_target_of_a_model_knows_its_family_and_its_bounds(n_classes, rng):
     target = model.target(X, y, weights)
     assert isinstance(target, LinearTarget)
     assert target.family == model.family == model.bounds().family
-    assert target.bounds == model.bounds()
+    # Whether a prior scale was given is what a model knows.
+    assert target.bounds == model.bounds()._replace(learns_scales=(False, False))
     assert target.n_features == 3
     with pytest.raises(ValueError, match="labels must be one class number"):
         model.target(X, y + 1)
