@@ -227,4 +227,4 @@ def test_without_information_draws_have_the_law_of_a_scale_that_is_not_known():
         assert found == pytest.approx(np.quantile(expected, share), rel=0.25)
     lengths, wanted = (np.linalg.norm(each[:, :3], axis=1) for each in (draws, expected))
     for share in (0.1, 0.5, 0.9):
-        assert np.quantile(lengths, share) == pytest.approx(np.quantile(wanted, share), rel=0.25)
+        assert np.quantile(lengths, share) == pytest.approx(np.quantile(wanted, share), rel=0.35)
