@@ -29,7 +29,7 @@ def logistic(n_classes, n_draws, scale):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = DPBayesianLogisticRegression(
-            sampler="sghmc", n_steps=3, n_draws=1, random_state=0
+            sampler=SGHMC(n_steps=3), n_draws=1, random_state=0
         ).fit(X, y)
     model.posterior_samples_ = draws(n_draws, (1 if n_classes == 2 else n_classes, 4), scale)
     return model
