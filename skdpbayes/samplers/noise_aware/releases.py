@@ -215,7 +215,7 @@ class Releases:
             target=self.labels,
             noise=self.label_noise,
             misfit=misfit,
-            origin=population.score(population.probabilities(np.zeros((1, size))))[0],
+            origin=population.origin,
             slope=float(population.mean_variance(probabilities)[0]),
             basis=basis,
             sampling=values,

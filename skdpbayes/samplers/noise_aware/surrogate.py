@@ -13,6 +13,7 @@ in that basis, in which covariances are taken to be diagonal.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -57,10 +58,15 @@ class Population:
         """Return ``S``, of shape (n_points, n_blocks * length)."""
         return self._summed(self.family.mean(probabilities))
 
+    @cached_property
+    def origin(self):
+        """``S(0)``."""
+        zero = np.zeros((1, self.family.n_blocks * self.rows.shape[1]))
+        return self.score(self.probabilities(zero))[0]
+
     def change(self, u):
         """Return ``f``."""
-        origin = np.zeros((1, u.shape[1]))
-        return self.score(self.probabilities(u)) - self.score(self.probabilities(origin))
+        return self.score(self.probabilities(u)) - self.origin
 
     def curvature(self, u):
         """Return ``S'`` at one point."""
