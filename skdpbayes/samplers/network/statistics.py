@@ -11,15 +11,16 @@ integers.
 
 import numpy as np
 
-from ..._compiled import compilable
 from ..._mechanisms.even_choice import UNIT
 from ..._silence import silently
-from ...targets.network.mlp import CHUNK, forward
-from ...targets.network.single_precision import exp
+from ...targets.network.layers import layers_of
+from ...targets.network.mlp import ACTIVATIONS
+from ...targets.network.single_precision import PLAIN, exponential, multiply
 from .._machinery.compiled_entries import CompiledCore
 
-_ZERO = np.float32(0.0)
 _BLOCK_ROWS = 8192
+# Numbers of a layer's outputs that are added to at once: they stay in the cache.
+_BLOCK_SIZE = 32768
 
 
 @silently()
@@ -33,72 +34,60 @@ def norm_sums(target, norms):
         for j in range(rows.shape[1]):
             squares += rows[:, j, None] * rows[:, j, None]
         shares = (squares - thresholds) / (squares + thresholds)
-        shares[~(np.abs(shares) <= 1.0)] = 1.0  # What is no number counts as 1.
-        sums += np.rint(shares / UNIT).astype(np.int64).sum(axis=0)
+        sums += _rounded(shares)
     return sums
 
 
-@compilable
-def _outputs(values, sizes, activation, draws, acts, z, members, start, size, outputs):
-    """Write every draw's ``z`` of some records, less its maximum."""
-    n_draws, n_classes = draws.shape[0], sizes[-1]
-    for t in range(n_draws):
-        forward(values, sizes, activation, draws[t], acts, z, members, start, size)
-        here = z.size - size * n_classes
-        for there in range(t * n_classes, size * n_draws * n_classes, n_draws * n_classes):
-            largest = -np.float32(np.inf)
-            for k in range(n_classes):
-                largest = max(largest, z[here + k])
-            for k in range(n_classes):
-                outputs[there + k] = z[here + k] - largest
-            here += n_classes
-
-
-@compilable
-def _confidence(outputs, first, label, scale, terms, mean):
-    """Return ``v_i(s)`` of a record, from its outputs by all draws, which begin at ``first``."""
-    for j in range(terms.size):
-        terms[j] = exp(scale * outputs[first + j])
-    for k in range(mean.size):
-        mean[k] = _ZERO
-    for draw in range(0, terms.size, mean.size):
-        total = _ZERO
-        for k in range(mean.size):
-            total += terms[draw + k]
-        for k in range(mean.size):
-            mean[k] += terms[draw + k] / total
-    top = 0
-    for k in range(mean.size):
-        top = k if mean[k] > mean[top] else top
-    return np.float64(mean[top]) * mean.size / terms.size - (1.0 if top == label else 0.0)
+def _rounded(shares):
+    """Return sums over records of multiples of ``UNIT``; what is no number counts as 1."""
+    shares[~(np.abs(shares) <= 1.0)] = 1.0
+    return np.rint(shares / UNIT).astype(np.int64).sum(axis=0)
 
 
 @CompiledCore
-def _add_confidences(target, draws, scales, members, acts, z, outputs, terms, mean, sums):
-    values, labels, sizes, activation = (
-        target.values,
-        target.labels,
-        target.sizes,
-        target.activation,
-    )
-    for start in range(0, members.size, CHUNK):
-        size = min(CHUNK, members.size - start)
-        _outputs(values, sizes, activation, draws, acts, z, members, start, size, outputs)
-        for i in range(size):
-            label, first = labels[start + i], i * terms.size
-            for j in range(scales.size):
-                share = _confidence(outputs, first, label, scales[j], terms, mean)
-                # What is no number counts as 1.
-                sums[j] += np.int64(np.rint((share if -1.0 <= share <= 1.0 else 1.0) / UNIT))
+def _product(a, b, out):
+    multiply(a, PLAIN, b, PLAIN, out)
 
 
+def _outputs(rows, layers, is_tanh):
+    """Return ``z`` less its maximum, of shape (n_classes, n_rows)."""
+    for number, (weights, biases) in enumerate(layers):
+        z = np.empty((len(rows), biases.size), np.float32)
+        _product(rows, weights, z)
+        z += biases
+        if number < len(layers) - 1 and is_tanh:
+            shrunk = exponential(np.float32(-2.0) * np.abs(z))
+            rows = np.copysign((1 - shrunk) / (1 + shrunk), z)
+        elif number < len(layers) - 1:
+            rows = np.maximum(z, 0)
+    return (z - z.max(axis=1, keepdims=True)).T
+
+
+def _confidences(outputs, labels, scale):
+    """Return ``v_i(s)``, from outputs of shape (n_draws, n_classes, n_rows)."""
+    mean = np.zeros(outputs.shape[1:], np.float32)
+    for of_draw in outputs:
+        terms = exponential(scale * of_draw)
+        total = np.zeros(len(labels), np.float32)
+        for term in terms:
+            total += term
+        mean += terms / total
+    top, places = mean.argmax(axis=0), np.arange(len(labels))
+    return mean[top, places].astype(float) / len(outputs) - (top == labels)
+
+
+@silently()
 def confidence_sums(target, draws, scales):
     """Return the sums of ``v(s)`` for some scales ``s`` (both and the draws in single precision)."""
-    n_classes, n_inputs = target.sizes[-1], int(np.sum(target.sizes[:-1] + 1))
-    n_terms = len(draws) * n_classes
-    sizes = (CHUNK * n_inputs, CHUNK * n_classes, CHUNK * n_terms, n_terms, n_classes)
-    room = [np.empty(size, np.float32) for size in sizes]
-    # A selection, as for gradients: for a first record's number more would have to be compiled.
-    members, sums = np.arange(len(target.values)), np.zeros(scales.size, np.int64)
-    _add_confidences(target, draws, scales, members, *room, sums)
+    is_tanh = ACTIVATIONS[target.activation] == "tanh"
+    sums = np.zeros(scales.size, np.int64)
+    step = max(1, _BLOCK_SIZE // int(target.sizes[1:].max()))
+    for first in range(0, len(target.values), step):
+        part = slice(first, first + step)
+        # A copy: for one that is read only, products would be compiled once more.
+        rows, labels = target.values[part].copy(), target.labels[part]
+        outputs = np.array(
+            [_outputs(rows, layers_of(draw, tuple(target.sizes)), is_tanh) for draw in draws]
+        )
+        sums += _rounded(np.stack([_confidences(outputs, labels, s) for s in scales], axis=1))
     return sums

@@ -135,6 +135,11 @@ def exp(x):
     shifted = x * _LOG2_E + _ROUNDER
     k = shifted - _ROUNDER
     r = (x - k * _LOG2_HIGH) - k * _LOG2_LOW
+    return _taylor(r) * _power_of_two(shifted)
+
+
+@compilable
+def _taylor(r):
     p = _C7
     p = p * r + _C6
     p = p * r + _C5
@@ -142,5 +147,12 @@ def exp(x):
     p = p * r + _C3
     p = p * r + _C2
     p = p * r + _ONE
-    p = p * r + _ONE
-    return p * _power_of_two(shifted)
+    return p * r + _ONE
+
+
+def exponential(x):
+    """The same of an array, to the last bit."""
+    x = np.maximum(x, _LEAST)
+    k = (x * _LOG2_E + _ROUNDER) - _ROUNDER
+    r = (x - k * _LOG2_HIGH) - k * _LOG2_LOW
+    return np.ldexp(_taylor(r), k.astype(np.int32))
