@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import numba
@@ -99,7 +100,7 @@ def sum_of_blocks(target, of_block):
         return reduce(_added, map(of_chunk, ends[:-1], ends[1:]))
     with ThreadPoolExecutor(n_threads) as pool:
         # What floating-point errors do is said by the context.
-        pairs = zip(ends[:-1], ends[1:], strict=True)
+        pairs = pairwise(ends)
         jobs = [pool.submit(copy_context().run, of_chunk, *pair) for pair in pairs]
         return reduce(_added, (job.result() for job in jobs))
 
