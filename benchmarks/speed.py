@@ -1,12 +1,13 @@
 """How fast the cores are, as ratios to peers that are measured in the same run.
 
-    python benchmarks/speed.py [--quick] [--only gradient steps start]
+    python benchmarks/speed.py [--quick] [--only gradient steps default start]
 
-Three questions, each with its target and what was measured side by side:
+Four questions, each with its target and what was measured side by side:
 
 1. A full-batch gradient, against reading the table once and against two passes of NumPy.
 2. Minibatch steps, against hand-written JAX scans (left out where JAX is not installed).
-3. Importing the package and the first fit of a process.
+3. Fits of the default, in double and single precision, and draws, against scikit-learn's logistic regression.
+4. Importing the package and the first fit of a process.
 
 Contestants take turns, so that whatever else the machine does hits all of them; the table has the
 minimum and the median of each, and the ratios of both. Nothing is asserted.
@@ -25,7 +26,9 @@ import time
 import numpy as np
 from numba import get_num_threads, njit, prange
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
+from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import n_chunks
 from skdpbayes.samplers import SGLD, sample
@@ -272,13 +275,48 @@ def _jax_chain(table, prior_precision, plan, draw_batches):
     return lambda: chain(*table, prior_precision, key).block_until_ready()
 
 
-# 3. Import and first fit
+# 3. The default
+
+
+def compare_fits(shape, goal, n_rounds):
+    """Time fits of the default at epsilon 1, 400 new draws, and scikit-learn's fit on the same table."""
+    X, y = make_table(*shape)
+    single, norm = X.astype(np.float32), math.sqrt(shape[1])
+    model, other = (DPBayesianLogisticRegression(epsilon=1.0, data_norm=norm) for _ in range(2))
+    model.fit(X, y)
+    contestants = {
+        "default, float64": lambda: other.fit(X, y),
+        "default, float32": lambda: other.fit(single, y),
+        "400 new draws": lambda: model.sample_posterior(400),
+        "scikit-learn's LogisticRegression": lambda: LogisticRegression().fit(X, y),
+    }
+    seconds = take_turns(contestants, n_rounds)
+    title = f"Fits of the default, {shape[0]:,} x {shape[1]}, {get_num_threads()} threads"
+    show_times(f"{title} (targets: {goal})", seconds)
+    ours, peer = seconds["default, float64"], seconds["scikit-learn's LogisticRegression"]
+    show_ratio("default / scikit-learn", ours, peer, "(none)")
+    show_ratio("float32 / float64", seconds["default, float32"], ours, "<= 1x")
+
+
+# 4. Import and first fit
 
 _IMPORT = """
 import time
 import numba, sklearn.linear_model
 start = time.perf_counter()
 import skdpbayes
+print(time.perf_counter() - start)
+"""
+
+_FIRST_DEFAULT = """
+import time
+import numpy as np
+from skdpbayes import DPBayesianLogisticRegression
+generator = np.random.default_rng(0)
+X = generator.standard_normal((5000, 10))
+y = generator.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
+start = time.perf_counter()
+DPBayesianLogisticRegression(data_norm=3.0).fit(X, y)
 print(time.perf_counter() - start)
 """
 
@@ -305,19 +343,23 @@ def in_fresh_process(script, cache_folder):
 
 
 def measure_start(n_rounds, n_cold):
-    """Time the import, and the first fit with and without compiled code on disk."""
-    imports, warm, cold = [], [], []
+    """Time the import, and first fits with and without compiled code on disk."""
+    imports, default, warm, cold, default_cold = [], [], [], [], []
     for _ in range(n_cold):
         with tempfile.TemporaryDirectory() as folder:
+            default_cold.append(in_fresh_process(_FIRST_DEFAULT, folder))
             cold.append(in_fresh_process(_FIRST_FIT, folder))
             for _ in range(n_rounds):
                 imports.append(in_fresh_process(_IMPORT, folder))
+                default.append(in_fresh_process(_FIRST_DEFAULT, folder))
                 warm.append(in_fresh_process(_FIRST_FIT, folder))
     print(f"\nFresh processes\n  {'':46}{'minimum':>12}{'median':>12}")
     for name, seconds, goal in (
-        ("import, beyond scikit-learn and numba", imports, "< 0.5 s"),
-        ("first fit, compiled code on disk", warm, "< 1.5 s"),
-        ("first fit, nothing on disk", cold, "< 15 s"),
+        ("import, beyond scikit-learn and numba", imports, "< 0.3 s"),
+        ("first fit of the default, code on disk", default, "< 1.5 s"),
+        ("first fit of the default, nothing on disk", default_cold, "< 15 s"),
+        ("first fit of a chain, code on disk", warm, "< 1.5 s"),
+        ("first fit of a chain, nothing on disk", cold, "< 15 s"),
     ):
         print(f"  {name:46}{min(seconds):>10.2f} s{np.median(seconds):>10.2f} s   target {goal}")
 
@@ -326,7 +368,7 @@ def main():
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller tables")
-    parts = ("gradient", "steps", "start")
+    parts = ("gradient", "steps", "default", "start")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART")
     options = parser.parse_args()
     quick = options.quick
@@ -336,6 +378,14 @@ def main():
         compare_gradients(large, 2.5, 5 if quick else 15)
     if "steps" in options.only:
         compare_steps(3 if quick else 15, N_STEPS // 10 if quick else N_STEPS)
+    if "default" in options.only:
+        for shape, goal in (
+            (LARGE_TABLE, "a fit 1.2 s"),
+            ((100_000, 20), "a fit 0.25 s"),
+            ((20_000, 39), "draws 0.15 s"),
+        ):
+            if not (quick and shape == LARGE_TABLE):
+                compare_fits(shape, goal, 3 if quick else 7)
     if "start" in options.only:
         measure_start(2 if quick else 3, 1 if quick else 3)
 

@@ -4,7 +4,6 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
-from numba.np.arrayobj import populate_array
 
 WORD = ir.IntType(64)
 
@@ -51,6 +50,8 @@ def _part_of(vector, n_dimensions):
     kind = types.Array(vector.dtype, n_dimensions, "C", readonly=not vector.mutable)
 
     def generate(context, builder, signature, values):
+        from numba.np.arrayobj import populate_array
+
         whole = context.make_array(vector)(context, builder, values[0])
         part = context.make_array(kind)(context, builder)
         size = context.get_constant(types.intp, context.get_abi_sizeof(whole.data.type.pointee))

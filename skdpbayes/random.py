@@ -12,7 +12,6 @@ import secrets
 import warnings
 
 import numpy as np
-from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
 from .exceptions import SeedWarning
@@ -106,6 +105,8 @@ def public_generator(random_state=None):
 
 
 def _generator(random_state):
+    from randomgen import AESCounter
+
     if random_state is None:
         return np.random.Generator(AESCounter(key=secrets.randbits(128)))
     return np.random.Generator(AESCounter(np.random.SeedSequence(_words(random_state))))

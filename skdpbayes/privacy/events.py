@@ -1,23 +1,26 @@
 """Costs as dp-accounting's events, for other tools to read."""
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import dp_accounting
+from .loss_distributions import relation_of
 
-from .loss_distributions import PERSON_RELATIONS, RELATIONS
+if TYPE_CHECKING:
+    import dp_accounting
 
 
 class PublishedEvent(NamedTuple):
     """A dp-accounting event, and the only relation under which it means this cost."""
 
-    event: dp_accounting.DpEvent
-    neighboring_relation: dp_accounting.NeighboringRelation
+    event: "dp_accounting.DpEvent"
+    neighboring_relation: "dp_accounting.NeighboringRelation"
 
 
 def published_event(cost):
     """Return what `PrivacyCost.dp_event` does."""
-    relation = {**RELATIONS, **PERSON_RELATIONS}[cost.neighboring_relation]
+    import dp_accounting
+
+    relation = relation_of(cost.neighboring_relation)
     if cost.is_nothing:
         return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
     if cost.bits or cost.rho > 0 or cost.counted or cost.pure or cost.selected or cost.failure:
@@ -33,7 +36,7 @@ def published_event(cost):
         )
         for part in cost.sampled
     ]
-    if cost.mu > 0 and relation == RELATIONS["replace_one"]:
+    if cost.mu > 0 and relation == relation_of("replace_one"):
         gaussian = dp_accounting.GaussianDpEvent(2.0 / cost.mu)
         events.append(dp_accounting.PoissonSampledDpEvent(1.0, gaussian))
     elif cost.mu > 0:

@@ -8,7 +8,6 @@
 import math
 from functools import lru_cache
 
-import dp_accounting
 import numpy as np
 from scipy.special import log_ndtr
 
@@ -49,6 +48,8 @@ def gaussian_epsilon(mu, delta):
         return 0.0
     if math.isinf(mu):
         return math.inf
+    import dp_accounting
+
     with np.errstate(all="ignore"):  # On its way the search passes deltas of zero.
         mu = max(mu, SMALLEST_MU)
         epsilon = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
@@ -68,6 +69,8 @@ def gaussian_mu(epsilon, delta):
         return math.inf
     if delta == 0:
         return 0.0
+    import dp_accounting
+
     epsilon = min(epsilon, LARGEST_EPSILON)
     if gaussian_epsilon(2.0 * SMALLEST_MU, delta) > epsilon:
         raise TooSmallBudget(

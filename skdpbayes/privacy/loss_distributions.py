@@ -12,23 +12,28 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import (
-    PrivacyLossDistribution,
-    from_gaussian_mechanism,
-)
 from scipy.special import logsumexp, ndtr
 from scipy.stats import poisson
 
 from .accept_bits import BLOCK_BITS, LARGEST_BLOCK_RANGE, accept_bits_curve
 
-RELATIONS = {
-    "replace_one": NeighboringRelation.REPLACE_ONE,
-    "add_or_remove_one": NeighboringRelation.ADD_OR_REMOVE_ONE,
-}
+RELATIONS = {"replace_one": "REPLACE_ONE", "add_or_remove_one": "ADD_OR_REMOVE_ONE"}
 # The same for all rows of a person. Costs of one kind are not added to those of another.
 PERSON_RELATIONS = {f"{name}_person": relation for name, relation in RELATIONS.items()}
+
+
+def relation_of(name):
+    """Return dp-accounting's relation."""
+    from dp_accounting import NeighboringRelation
+
+    return NeighboringRelation[{**RELATIONS, **PERSON_RELATIONS}[name]]
+
+
+def _pld():
+    # Importing it takes nearly as long as all of this package.
+    from dp_accounting import pld
+
+    return pld
 
 
 def records_moved(neighboring_relation):
@@ -79,12 +84,16 @@ class SampledGaussian:
 
     def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
-        return from_gaussian_mechanism(
-            self.noise_multiplier,
-            sampling_prob=self.sampling_rate,
-            value_discretization_interval=interval,
-            neighboring_relation=RELATIONS[relation],
-        ).self_compose(self.count)
+        return (
+            _pld()
+            .privacy_loss_distribution.from_gaussian_mechanism(
+                self.noise_multiplier,
+                sampling_prob=self.sampling_rate,
+                value_discretization_interval=interval,
+                neighboring_relation=relation_of(relation),
+            )
+            .self_compose(self.count)
+        )
 
 
 @dataclass(frozen=True, order=True)
@@ -190,9 +199,11 @@ def _of_noisy_counts(noise, times, weights, relation, interval):
     above = [_probability_above(cuts, noise, *law) for law in (high, low)]
     pmf = _pmf_of_curve(*_curve_of_cuts(losses, *above), interval)
     if relation == "replace_one":
-        return PrivacyLossDistribution(pmf)
+        return _pld().privacy_loss_distribution.PrivacyLossDistribution(pmf)
     below = [_probability_above(-cuts, noise, -shifts, w) for shifts, w in (low, high)]
-    return PrivacyLossDistribution(pmf, _pmf_of_curve(*_curve_of_cuts(-losses, *below), interval))
+    return _pld().privacy_loss_distribution.PrivacyLossDistribution(
+        pmf, _pmf_of_curve(*_curve_of_cuts(-losses, *below), interval)
+    )
 
 
 def _log_density(cuts, noise, shifts, weights):
@@ -226,7 +237,9 @@ def _curve_of_cuts(losses, first, second):
 
 def _from_curve(epsilons, deltas, interval):
     """Build the distribution of a symmetric pair from points of its curve."""
-    return PrivacyLossDistribution(_pmf_of_curve(epsilons, deltas, interval))
+    return _pld().privacy_loss_distribution.PrivacyLossDistribution(
+        _pmf_of_curve(epsilons, deltas, interval)
+    )
 
 
 def _from_atoms(losses, masses, infinite, interval):
@@ -241,8 +254,8 @@ def _from_atoms(losses, masses, infinite, interval):
     probabilities = np.zeros(int(places[-1]) - first + 2)
     np.add.at(probabilities, places - first, masses - upper)
     np.add.at(probabilities, places - first + 1, upper)
-    return PrivacyLossDistribution(
-        pld_pmf.DensePLDPmf(interval, first, probabilities, float(infinite), True)
+    return _pld().privacy_loss_distribution.PrivacyLossDistribution(
+        _pld().pld_pmf.DensePLDPmf(interval, first, probabilities, float(infinite), True)
     )
 
 
@@ -253,7 +266,9 @@ def _pmf_of_curve(epsilons, deltas, interval):
     values = np.interp(np.exp(grid), np.exp(epsilons), deltas)
     values[grid < epsilons[0]] = -np.expm1(grid[grid < epsilons[0]])
     values = np.minimum.accumulate(np.clip(values, 0.0, 1.0))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, values)
+    pmf = _pld().pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        interval, first, last, values
+    )
     # A short one comes as a dict, which takes its length to the power of how often it is composed.
     return pmf.to_dense_pmf()
 
@@ -295,7 +310,9 @@ def compose_losses(parts, mu, relation):
         interval *= 10.0
     total = _of_parts(parts, relation, interval)
     if mu > 0:
-        gaussian = from_gaussian_mechanism(1.0 / mu, value_discretization_interval=interval)
+        gaussian = _pld().privacy_loss_distribution.from_gaussian_mechanism(
+            1.0 / mu, value_discretization_interval=interval
+        )
         total = total.compose(gaussian)
     return total
 

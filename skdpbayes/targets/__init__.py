@@ -19,9 +19,10 @@ from ._interface import (
     selected_from,
     shared_parameters,
 )
+from .linear.blocks import MOMENT_ROWS
 from .linear.families import Logistic, Softmax
 from .linear.model import LinearModel
-from .linear.moments import MOMENT_ROWS, second_moment
+from .linear.moments import second_moment
 from .linear.weighted import record_weights
 from .mixture.target import MixtureModel, make_mixture, unpack_mixture
 from .network.mlp import make_mlp, mlp_bounds

@@ -65,7 +65,7 @@ def nasty(rng, n, d):
 
 
 def exact_sums(target, family, transform, norm, theta):
-    rows = (target.values * target.scale[:, None]).astype(LONG)
+    rows = target.values.astype(LONG) * target.scale[:, None]
     rows = np.hstack([rows, np.full((len(rows), 1), LONG(CONSTANT))])
     transform, theta, contrasts = (
         part.astype(LONG) for part in (transform, theta, family.contrasts)
@@ -107,6 +107,12 @@ def test_gradients_and_curvatures_are_rounded_by_less_than_is_charged(n_classes,
     for found, true, bound in zip((gradient @ transform, matrix), exact, bounds, strict=True):
         error = float(np.linalg.norm((found - true).astype(float)))
         assert 0 < error <= 0.5 * room * bound
+    # The same curvature, summed before it is transformed.
+    _, matrix = weighted_sums(weighted, family, None, theta)
+    blocks = np.kron(np.eye(family.n_blocks), transform)
+    room = at.inflation(plan_for(n, 1 if n_classes == 2 else n_classes), theta, power=2) - 1.0
+    error = float(np.linalg.norm((blocks.T @ matrix @ blocks - exact[1]).astype(float)))
+    assert 0 < error <= 0.5 * room * bounds[1]
 
 
 KINDS = ["full", "diag", "spherical"]

@@ -47,11 +47,12 @@ class Coordinates:
         apart = of_classes[:, None] - of_classes[None]
         return self.row_norm * float(np.linalg.norm(apart, axis=2).max())
 
-    def inflation(self, plan, theta):
+    def inflation(self, plan, theta, power=1):
         """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
 
         Gradients are summed before they are transformed, and rows rounded when they are: relative to ``C`` by
-        as much as ``W`` can enlarge a row, for every record.
+        as much as ``W`` can enlarge a row, for every record. Curvatures that are summed before, too, are
+        relative to ``C^2``, which is a ``power`` of 2.
         """
         length = len(self.transform)
         n = covered_records(plan.n_samples, plan.budget.neighboring_relation)
@@ -59,7 +60,7 @@ class Coordinates:
         chain = MOMENT_ROWS + n / MOMENT_ROWS
         logits = self.row_norm * float(np.linalg.norm(theta))
         operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + logits)
-        return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth * operations
+        return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth**power * operations
 
 
 def whiten(design, noise_scale, bounds, n_samples, clipping):

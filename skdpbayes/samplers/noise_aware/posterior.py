@@ -45,7 +45,8 @@ class Posterior:
         """
         # Post-processing.
         seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
-        u = draw(self.surrogate, n_draws, int(seed))
+        energy = self.surrogate.in_single_precision.energy
+        u = draw(self.surrogate, n_draws, int(seed), energy)
         blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
         if not self.shift.size:
             return blocks.reshape(n_draws, -1)

@@ -36,6 +36,8 @@ from .surrogate import Surrogate, make_population
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
+# By what rounding may enlarge noise if curvatures are summed before they are transformed.
+_EARLY = 1.0 + 2.0**-10
 # Of looking for the likeliest prior scales, before each look.
 _ROUNDS = 3
 
@@ -166,20 +168,18 @@ class Releases:
         moved = self.plan.budget.records_moved
         theta = point.reshape(family.n_blocks, -1) @ transform.T
         wanted = curvature_multiplier is not None
-        score, matrix = total(
-            weighted_scores, self.target, family, theta, transform, curvature=wanted
-        )
+        score, matrix, room = self._sums(theta, wanted)
         factor = self.largest * noise_factor(
             family,
             self.coordinates.reach(family, point, theta),
             moved == 2,
             (multiplier, curvature_multiplier),
-            self._room(theta),
+            room,
             theta.size + wanted * theta.size**2,
         )
         noise = moved * score_bound(family) * norm * factor * multiplier
         # Propositions 32 and 71.
-        score = release_vector((score @ transform).ravel(), noise, self.generator)
+        score = release_vector(score, noise, self.generator)
         self.looks.append(NoisyValue(point, score, noise))
         if wanted:
             bound = math.sqrt(moved) * family.slope_bound * norm**2
@@ -188,6 +188,27 @@ class Releases:
             matrix = release_moment(matrix, noise, self.generator)
             self.curvatures.append(NoisyValue(point, matrix, noise))
         self.advance()
+
+    def _sums(self, theta, wanted):
+        """Return the score and the curvature at ``theta``, or None, and by what rounding may enlarge them."""
+        transform, family = self.coordinates.transform, self.family
+        room, of_matrix = self._room(theta), self.coordinates.inflation(self.plan, theta, power=2)
+        # Curvatures in the coordinates of the rows take half the time.
+        early = wanted and of_matrix <= _EARLY
+        score, matrix = total(
+            weighted_scores,
+            self.target,
+            family,
+            theta,
+            None if early else transform,
+            curvature=wanted,
+        )
+        if early:
+            room = max(room, of_matrix)
+            blocks = np.kron(np.eye(family.n_blocks), transform)
+            matrix = blocks.T @ matrix @ blocks
+            matrix = 0.5 * (matrix + matrix.T)
+        return (score @ transform).ravel(), matrix, room
 
     def look_around(self):
         """Release labels, and scores at one mode after the other, with curvatures on the way."""

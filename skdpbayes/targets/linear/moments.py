@@ -9,28 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..._silence import silently
-from .._clipping import scale_rows
-
-# Rows that are handled at once.
-MOMENT_ROWS = 4096
-
-
-def _table(target):
-    """Return the unscaled rows as an array or a CSR matrix."""
-    if not hasattr(target, "starts"):
-        return target.values
-    rows = (target.values, target.columns, target.starts)
-    return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
-
-
-def _blocks(target):
-    """Yield (slice, scaled rows without their constant) for a few thousand rows at a time."""
-    table = _table(target)
-    for first in range(0, target.scale.size, MOMENT_ROWS):
-        part = slice(first, first + MOMENT_ROWS)
-        scale = target.scale[part, None]
-        rows = table[part]
-        yield part, (rows.multiply(scale).tocsr() if sp.issparse(rows) else rows * scale)
+from .blocks import sum_of_blocks
 
 
 @silently()
@@ -46,28 +25,19 @@ def second_moment(
     constant : float or None, default=None
         A constant column in the intercept's place; None is the intercept's, if there is one.
     weights : ndarray of shape (n_samples,) or None, default=None
-        What records count; None is 1.
+        What records count, not negative; None is 1.
 
     Returns
     -------
     moment : ndarray of shape (length, length)
         With a last row and column for a constant other than zero.
     """
-    if constant is None:
-        constant = target.constant
-    length = target.n_features + (constant > 0)
-    moment = np.zeros((length, length))
-    for part, rows in _blocks(target):
-        counted, count = rows, rows.shape[0]
-        if weights is not None:
-            own = weights[part]
-            counted, count = scale_rows(rows, own), own.sum()
-        product = rows.T @ counted
-        size = rows.shape[1]
-        moment[:size, :size] += product.toarray() if sp.issparse(product) else product
-        if constant > 0:
-            total = constant * np.asarray(counted.sum(axis=0)).ravel()
-            moment[-1, :-1] += total
-            moment[:-1, -1] += total
-            moment[-1, -1] += constant**2 * count
-    return moment
+    constant = target.constant if constant is None else constant
+
+    def of_block(part, block):
+        roots = np.ones(block.scale.size) if weights is None else np.sqrt(weights[part])
+        rows = block._replace(constant=constant).times(roots)
+        product = rows.T @ rows
+        return (product.toarray() if sp.issparse(product) else product,)
+
+    return sum_of_blocks(target, of_block)[0]

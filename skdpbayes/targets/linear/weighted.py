@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from ..._silence import silently
 from .._rows import read_only
-from .moments import _blocks
+from .blocks import Block, sum_of_blocks
 
 
 @silently()
@@ -39,11 +39,15 @@ def record_weights(target: Any, transform: np.ndarray, norm: float) -> np.ndarra
         In [0, 1].
     """
     weights = np.empty(target.scale.size)
-    for part, rows in _blocks(target):
-        moved = _moved(target, rows, transform)
+
+    def of_block(part, block):
+        moved = block.moved(transform)
         squares = np.einsum("ij,ij->i", moved, moved)
         # What is no number does not count.
         weights[part] = np.nan_to_num(np.minimum(1.0, norm**2 / squares), nan=0.0)
+        return ()
+
+    sum_of_blocks(target, of_block)
     return weights
 
 
@@ -103,33 +107,17 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
 
 
 def _sums(target, family, weights, theta, transform, residuals, curvature):
-    constant = target.constant
     weights = target.weights if weights is None else weights
-    gradient = np.zeros(theta.shape)
-    matrix = np.zeros((theta.size, theta.size)) if curvature else None
-    for part, rows, logits in _with_logits(target, theta):
-        predicted = family.inverse_link(logits)
-        weighted = weights[part] * residuals(predicted, part)
-        gradient[:, : rows.shape[1]] += (rows.T @ weighted.T).T
-        if constant:
-            gradient[:, -1] += constant * weighted.sum(axis=1)
-        if curvature:
-            moved = _moved(target, rows, transform)
-            matrix += slope_matrix(family, predicted, weights[part], moved)
-    return gradient, matrix
 
+    def of_block(part, block):
+        predicted = family.inverse_link(block.logits(theta))
+        gradient = block.summed(weights[part] * residuals(predicted, part))
+        if not curvature:
+            return gradient, None
+        rows = block if transform is None else block.moved(transform)
+        return gradient, slope_matrix(family, predicted, weights[part], rows)
 
-def _moved(target, rows, transform):
-    """Return ``W^T x``, or ``x``, for some rows without their constant."""
-    constant = target.constant
-    if transform is None:
-        if not constant:
-            return rows
-        column = np.full((rows.shape[0], 1), constant)
-        stack = sp.hstack if sp.issparse(rows) else np.hstack
-        return stack([rows, column])
-    moved = rows @ transform[: rows.shape[1]]
-    return moved + constant * transform[-1] if constant else moved
+    return sum_of_blocks(target, of_block)
 
 
 def sum_of_losses(target, family, theta):
@@ -140,17 +128,11 @@ def sum_of_losses(target, family, theta):
     target, family, theta
         As for `weighted_sums`.
     """
-    parts = _with_logits(target, theta)
-    return sum(family.losses(logits, target.responses[part]).sum() for part, _, logits in parts)
 
+    def of_block(part, block):
+        return (family.losses(block.logits(theta), target.responses[part]).sum(),)
 
-def _with_logits(target, theta):
-    """Yield (slice, rows without their constant, logits) for a few thousand rows at a time."""
-    for part, rows in _blocks(target):
-        logits = (rows @ theta[:, : rows.shape[1]].T).T
-        if target.constant:
-            logits = logits + target.constant * theta[:, -1:]
-        yield part, rows, logits
+    return sum_of_blocks(target, of_block)[0]
 
 
 def slope_matrix(family, predicted, weights, rows):
@@ -163,27 +145,22 @@ def slope_matrix(family, predicted, weights, rows):
         As its inverse link returns them.
     weights : ndarray of shape (n,)
         Not negative.
-    rows : {ndarray, sparse array} of shape (n, length)
+    rows : {ndarray of shape (n, length), Block}
 
     Returns
     -------
     matrix : ndarray of shape (n_blocks * length, n_blocks * length)
     """
-    n_blocks, length = family.n_blocks, rows.shape[1]
-    matrix = np.empty((n_blocks, length, n_blocks, length))
+    n_blocks, products = family.n_blocks, {}
+    times = rows.times if isinstance(rows, Block) else lambda factors: rows * factors[:, None]
     for j, unit in enumerate(np.eye(n_blocks)):
         slopes = family.slope_times(predicted, unit[:, None])
         for i in range(j, n_blocks):
             each = weights * slopes[i]
             # The product of a matrix with itself takes half the time.
-            right = _times(rows, np.sqrt(np.abs(each)))
-            left = right if i == j else _times(right, np.sign(each))
+            right = times(np.sqrt(np.abs(each)))
+            left = right if i == j else right * np.sign(each)[:, None]
             product = left.T @ right
-            matrix[i, :, j] = product.toarray() if sp.issparse(product) else product
-            matrix[j, :, i] = matrix[i, :, j].T
-    return matrix.reshape(n_blocks * length, n_blocks * length)
-
-
-def _times(rows, factors):
-    factors = factors[:, None]
-    return rows.multiply(factors).tocsr() if sp.issparse(rows) else rows * factors
+            products[i, j] = product.toarray() if sp.issparse(product) else product
+            products[j, i] = products[i, j].T
+    return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])

@@ -13,6 +13,7 @@ from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware, sample
 from skdpbayes.samplers._machinery.lattice import release_vector
+from skdpbayes.samplers.noise_aware import releases as releases_module
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at, score_bound
@@ -137,6 +138,27 @@ def test_weighted_sums_are_derivatives_of_each_other(rng, make_target, n_classes
         )
         found = (ahead - behind).ravel() / (2 * step)
         np.testing.assert_allclose(found, matrix[j], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_curvatures_are_the_same_whenever_they_are_transformed(make_target, n_classes, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, labels = unit_rows(rng, 500, 3), np.arange(500) % n_classes
+    target, bounds = make_target(rows, labels, n_classes=n_classes, intercept_scaling=0.5)
+    plan = NoiseAware().plan(bounds, 500, Budget(1.0, 1e-6))
+    found, rooms = Releases(plan, target, rng), []
+    theta = rng.normal(size=(found.family.n_blocks, 4))
+    score, matrix, room = found._sums(theta, True)
+    rooms.append(room)
+    monkeypatch.setattr(releases_module, "_EARLY", 1.0)
+    late_score, late, room = found._sums(theta, True)
+    rooms.append(room)
+    np.testing.assert_allclose(score, late_score, rtol=1e-12)
+    np.testing.assert_allclose(matrix, late, rtol=1e-9, atol=1e-9 * np.abs(late).max())
+    at = found.coordinates
+    assert rooms[0] == max(rooms[1], at.inflation(plan, theta, power=2)) > 1.0
+    # Where it is not wanted, there is nothing to allow for.
+    assert found._sums(theta, False)[1:] == (None, rooms[1])
 
 
 @pytest.mark.parametrize("relation, moved", [("replace_one", 2), ("add_or_remove_one", 1)])

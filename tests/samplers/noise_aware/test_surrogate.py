@@ -211,7 +211,7 @@ def test_derivatives_of_a_population_are_derivatives(rng, n_classes):
     )
     np.testing.assert_allclose(columns, curvature, rtol=1e-9, atol=1e-9)
     ahead, behind = np.split(population.mean_variance(population.probabilities(moves)), 2)
-    found = population.mean_variance_derivative(predicted)[0]
+    found = population.pulled(predicted, np.zeros((1, u.size)), np.ones(1))[0]
     np.testing.assert_allclose(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-8)
     assert not population.change(np.zeros((1, u.size))).any()
 
@@ -368,3 +368,16 @@ def test_variances_of_any_noise_are_positive_and_finite(rng, noise):
     for seen in (np.zeros(3), -np.ones(3), noise * rng.normal(size=1), np.array([1.0, 1e-12])):
         found = _positive(seen, noise)
         assert (found > 0).all() and np.isfinite(found).all()
+
+
+def test_a_population_in_single_precision_is_off_by_far_less_than_a_draw(rng):
+    family, length = classifier(2).identified, 5
+    rows = rng.normal(size=(1000, length))
+    population = Population(family, rows, rng.uniform(0.5, 1.0, size=1000), 100.0)
+    single, u = population.in_single_precision, rng.normal(size=(20, length))
+    assert single.rows.dtype == np.float32
+    apart = single.change(u) - population.change(u)
+    deviations = np.sqrt(np.diag(population.curvature(u[0])))
+    assert 0 < np.abs(apart / deviations).max() < 1e-3
+    many = Population(family, rows, population.weights, 1e6)
+    assert many.in_single_precision is many

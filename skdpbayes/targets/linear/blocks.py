@@ -1,0 +1,122 @@
+"""Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
+
+    sum_i f(z_i) = sum_chunks sum_blocks sum_{i in block} f(z_i),      z_i = (scale_i x_i, b)
+
+Chunks are fixed by the number of rows alone and added in their order, so that sums do not depend on how many
+cores there are. Factors of rows go to what is computed of them: rows are copied only where they must be.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import reduce
+from itertools import pairwise
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+
+# No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
+MOMENT_ROWS = 4096
+_LARGEST_BLOCK, _SMALLEST_BLOCK, _BLOCK_ENTRIES = 4096, 512, 2**17
+_MOST_CHUNKS = 32
+# Entries of a table below which threads cost more than they save.
+_WORTH_THREADS = 1_000_000
+
+
+class Block(NamedTuple):
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    rows : {ndarray, CSR array} of shape (n, n_features)
+        In double precision.
+    scale : ndarray of shape (n,)
+    constant : float
+        Of the last column of ``z``, which is left out if this is 0.
+    """
+
+    rows: np.ndarray | sp.csr_array
+    scale: np.ndarray
+    constant: float
+
+    def logits(self, theta):
+        """Return ``theta z``, of shape (n_blocks, n)."""
+        logits = (self.rows @ theta[:, : self.rows.shape[1]].T).T * self.scale
+        return logits + self.constant * theta[:, -1:] if self.constant else logits
+
+    def summed(self, factors):
+        """Return ``sum_i f_i z_i``, of shape (n_blocks, length), for factors of shape (n_blocks, n)."""
+        sums = (self.rows.T @ (factors * self.scale).T).T
+        if not self.constant:
+            return sums
+        return np.column_stack([sums, self.constant * factors.sum(axis=1)])
+
+    def moved(self, transform):
+        """Return ``W^T z``, of shape (n, length)."""
+        moved = self.rows @ transform[: self.rows.shape[1]]
+        moved *= self.scale[:, None]
+        if self.constant:
+            moved += self.constant * transform[-1]
+        return moved
+
+    def times(self, factors):
+        """Return ``f_i z_i``, of shape (n, length)."""
+        last = self.constant * factors[:, None]
+        factors = factors * self.scale
+        if sp.issparse(self.rows):
+            data = self.rows.data * np.repeat(factors, np.diff(self.rows.indptr))
+            rows = sp.csr_array((data, self.rows.indices, self.rows.indptr), self.rows.shape)
+            return sp.hstack([rows, last], format="csr") if self.constant else rows
+        n, n_features = self.rows.shape
+        rows = np.empty((n, n_features + (self.constant > 0)))
+        np.multiply(self.rows, factors[:, None], out=rows[:, :n_features])
+        rows[:, n_features:] = last
+        return rows
+
+
+def sum_of_blocks(target, of_block):
+    """Return the sums over blocks of a tuple of arrays or None.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    of_block : callable
+        Of a slice and the `Block` of these rows.
+    """
+    table, n, length = _table(target), target.scale.size, max(1, target.n_features)
+    size = min(max(_BLOCK_ENTRIES // length, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    n_chunks = min(_MOST_CHUNKS, max(1, -(-n // MOMENT_ROWS)))
+    ends = [n * k // n_chunks for k in range(n_chunks + 1)]
+
+    def of_chunk(first, stop):
+        parts = (slice(k, min(k + size, stop)) for k in range(first, stop, size))
+        return reduce(_added, (of_block(part, _block(target, table, part)) for part in parts))
+
+    n_threads = min(numba.get_num_threads(), n_chunks) if n * length >= _WORTH_THREADS else 1
+    if n_threads == 1 or threading.current_thread() is not threading.main_thread():
+        return reduce(_added, map(of_chunk, ends[:-1], ends[1:]))
+    with ThreadPoolExecutor(n_threads) as pool:
+        # What floating-point errors do is said by the context.
+        pairs = pairwise(ends)
+        jobs = [pool.submit(copy_context().run, of_chunk, *pair) for pair in pairs]
+        return reduce(_added, (job.result() for job in jobs))
+
+
+def _added(sums, more):
+    return tuple(None if a is None else a + b for a, b in zip(sums, more, strict=True))
+
+
+def _table(target):
+    """Return the unscaled rows as an array or a CSR matrix."""
+    if not hasattr(target, "starts"):
+        return target.values
+    rows = (target.values, target.columns, target.starts)
+    return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
+
+
+def _block(target, table, part):
+    rows = table[part]
+    return Block(rows.astype(np.float64, copy=False), target.scale[part], target.constant)

@@ -1,0 +1,90 @@
+"""Sums over rows in blocks: the same on any number of cores, and what sums over all rows at once are."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+
+from skdpbayes.targets import second_moment
+from skdpbayes.targets.linear import blocks
+from skdpbayes.targets.linear.weighted import record_weights, sum_of_losses, weighted_sums
+
+N, D, CONSTANT = 9000, 5, 0.6
+
+
+@pytest.fixture
+def rows(rng):
+    return rng.normal(size=(N, D)) * rng.choice([0.0, 1e-3, 1.0, 1e3], size=(N, 1))
+
+
+def sums(target, rng):
+    family, transform = target.family.identified, rng.normal(size=(D + 1, D + 1))
+    theta = rng.normal(size=(1, D + 1))
+    weights = record_weights(target, transform, 2.0)
+    parts = second_moment(target), second_moment(target, 0.0, weights), weights
+    parts += weighted_sums(target, family, weights, theta)
+    parts += weighted_sums(target, family, weights, theta, transform)
+    return (*parts, sum_of_losses(target, family, theta)), transform, theta
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, sp.csr_array])
+def test_sums_are_those_over_all_rows(rng, make_target, rows, kind):
+    table = kind(rows) if kind is sp.csr_array else rows.astype(kind)
+    y = rng.integers(0, 2, N)
+    target, _ = make_target(table, y, intercept_scaling=CONSTANT)
+    found, transform, theta = sums(target, rng)
+    x = rows.astype(kind) if kind is np.float32 else rows
+    z = np.column_stack([x * target.scale[:, None], np.full(N, CONSTANT)])
+    moved, p = z @ transform, expit(z @ theta[0])
+    v = np.minimum(1.0, 4.0 / np.sum(moved**2, axis=1))
+    slopes = (v * p * (1.0 - p))[:, None]
+    expected = (
+        z.T @ z,
+        (z[:, :D] * v[:, None]).T @ z[:, :D],
+        v,
+        [(v * (p - y)) @ z],
+        z.T @ (slopes * z),
+        [(v * (p - y)) @ z],
+        moved.T @ (slopes * moved),
+        -np.sum(np.log(np.where(y == 1, p, 1.0 - p))),
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+
+
+def test_sums_do_not_depend_on_how_many_threads_there_are(make_target, rows, monkeypatch):
+    target, _ = make_target(rows, np.arange(N) % 2, intercept_scaling=CONSTANT)
+    alone, *_ = sums(target, np.random.default_rng(0))
+    names, make_block = set(), blocks._block
+
+    def noted(*args):
+        names.add(threading.current_thread().name)
+        return make_block(*args)
+
+    monkeypatch.setattr(blocks, "_block", noted)
+    monkeypatch.setattr(blocks, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(blocks.numba, "get_num_threads", lambda: 3)
+    shared, *_ = sums(target, np.random.default_rng(0))
+    assert threading.main_thread().name not in names
+    for one, other in zip(alone, shared, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_chains_of_additions_are_as_short_as_rounding_is_allowed_for():
+    for n in np.unique(np.geomspace(1, 1e12, 400).astype(int)):
+        n_chunks = min(blocks._MOST_CHUNKS, max(1, -(-n // blocks.MOMENT_ROWS)))
+        for size in (blocks._SMALLEST_BLOCK, 1000, blocks._LARGEST_BLOCK):
+            of_chunk = -(-n // n_chunks)
+            chain = min(size, of_chunk) + -(-of_chunk // size) + n_chunks - 3
+            assert chain <= blocks.MOMENT_ROWS + n / blocks.MOMENT_ROWS
+
+
+def test_warnings_that_were_turned_into_errors_stay_silent_in_threads(make_target, monkeypatch):
+    monkeypatch.setattr(blocks, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(blocks.numba, "get_num_threads", lambda: 2)
+    target, _ = make_target(np.zeros((N, D)), np.arange(N) % 2)
+    with np.errstate(all="raise"):
+        weights = record_weights(target, np.eye(D), 1.0)
+    np.testing.assert_array_equal(weights, 1.0)
