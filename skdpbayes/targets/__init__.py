@@ -19,7 +19,7 @@ from ._interface import (
     selected_from,
     shared_parameters,
 )
-from .linear.families import Logistic, Softmax
+from .linear.families import Logistic, Normal, Poisson, Softmax
 from .linear.model import LinearModel
 from .linear.moments import MOMENT_ROWS, second_moment
 from .linear.weighted import record_weights
@@ -31,6 +31,8 @@ __all__ = [
     "LinearModel",
     "Logistic",
     "MixtureModel",
+    "Normal",
+    "Poisson",
     "Softmax",
     "TargetBounds",
     "add_gradient",

@@ -21,10 +21,20 @@ class Family(ABC):
         No residual is longer, whatever the logits and the response.
     slope_bound : float
         No eigenvalue of a slope is larger.
+    logit_scale, intercept_scale : float
+        By default, prior deviations of the logit of a row at the norm bound, and of an intercept.
+    has_offsets : bool
+        Whether a record may have a known number that is added to its logit.
+    has_unknown_noise : bool
+        Whether responses have a noise deviation that is not given, so that it has to be learnt.
     """
 
     residual_bound: float
     slope_bound: float
+    logit_scale: float = 2.5
+    intercept_scale: float = 1.25
+    has_offsets = False
+    has_unknown_noise = False
 
     @property
     @abstractmethod
@@ -43,7 +53,7 @@ class Family(ABC):
 
     @property
     def target_fields(self) -> tuple:
-        """What targets have in addition to their rows, responses and public numbers."""
+        """Public numbers that targets have in addition to those of all families."""
         return ()
 
     @abstractmethod

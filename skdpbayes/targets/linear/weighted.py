@@ -150,6 +150,8 @@ def _with_logits(target, theta):
         logits = (rows @ theta[:, : rows.shape[1]].T).T
         if target.constant:
             logits = logits + target.constant * theta[:, -1:]
+        if len(getattr(target, "offsets", ())):
+            logits = logits + target.offsets[part]
         yield part, rows, logits
 
 
