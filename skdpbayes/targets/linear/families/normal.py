@@ -1,6 +1,6 @@
 """Numbers, ``y`` in [a, b]: one logit, the mean less the middle of the bounds, and noise of deviation ``s``.
 
-    c = (a + b) / 2,    ell' = psi(eta - (y - c)) / s^2,    psi(r) = min(max(r, -tau), tau),    ell'' <= 1 / s^2
+    c = (a + b) / 2,    ell' = psi(eta - (y - c)) / s^2,    psi(r) = min(max(r, -tau), tau),  ell'' <= 1 / s^2
 
 Residuals are clipped to ``tau``, which makes a Huberised likelihood: normal inside, with straight flanks.
 With ``tau = b - a``, the default, it is the normal law's wherever the mean is within the bounds. Numbers
