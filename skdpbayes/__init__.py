@@ -1,6 +1,6 @@
 """skdpbayes: differentially private Bayesian estimators for scikit-learn."""
 
-from .linear_model import DPBayesianLogisticRegression
+from .linear_model import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
 from .mixture import DPGaussianMixturePosterior
 from .neural_network import DPBayesianMLPClassifier
 
@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DPBayesianLogisticRegression",
     "DPBayesianMLPClassifier",
+    "DPBayesianPoissonRegressor",
     "DPGaussianMixturePosterior",
     "__version__",
 ]

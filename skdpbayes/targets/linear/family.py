@@ -96,3 +96,31 @@ class Family(ABC):
     @abstractmethod
     def largest_slope(self) -> np.ndarray:
         """A matrix of shape (n_blocks, n_blocks) that is nowhere smaller than a slope."""
+
+
+class NumberFamily(Family):
+    """A law of responses that are numbers, with one logit.
+
+    Attributes
+    ----------
+    whole_numbers : bool
+        Whether responses are whole numbers, from 0 on.
+    centre : float
+        What is subtracted from responses. The methods below take logits to which it was added again.
+    """
+
+    n_blocks = 1  # type: ignore[assignment]  # No property.
+    whole_numbers = False
+    centre = 0.0
+
+    @abstractmethod
+    def prediction(self, logits: np.ndarray) -> np.ndarray:
+        """Return means of responses, whatever their bounds."""
+
+    @abstractmethod
+    def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
+        """Return probabilities that responses are at most ``values``; ``noise`` is their deviation, if any."""
+
+    @abstractmethod
+    def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
+        """Return responses drawn at random, one for each logit."""

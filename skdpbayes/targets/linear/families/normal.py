@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from ...._compiled import compilable
 from ..._interface import implements
 from ..._remote import asks_elsewhere
 from ..._rows import real_numbers
-from ..family import Family
+from ..family import NumberFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
 from ..target import DENSE, REMOTE, SPARSE, LinearTarget
 
@@ -25,7 +26,7 @@ _OWN = ("low", "high", "deviation", "clip")
 
 
 @dataclass(frozen=True)
-class Normal(Family):
+class Normal(NumberFamily):
     """The normal law, with bounds on what is seen of it.
 
     Parameters
@@ -42,8 +43,6 @@ class Normal(Family):
     high: float
     deviation: float | None = None
     clip: float = None  # type: ignore[assignment]  # Replaced by the default.
-
-    n_blocks = 1
 
     def __post_init__(self):
         if not -1e60 <= self.low < self.high <= 1e60:
@@ -65,7 +64,7 @@ class Normal(Family):
         return self.deviation is None
 
     @property
-    def centre(self) -> float:
+    def centre(self) -> float:  # type: ignore[override]  # It depends on a field.
         """``c``."""
         return self.low + 0.5 * (self.high - self.low)
 
@@ -145,6 +144,19 @@ class Normal(Family):
     def expected_slope(self, variance: float) -> float:
         """Return ``1 / s^2``."""
         return self._precision
+
+    def prediction(self, logits: np.ndarray) -> np.ndarray:
+        """Return the logits, to which ``c`` was added."""
+        return logits
+
+    def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
+        """Return the probabilities of numbers up to ``values``."""
+        return ndtr((values - logits) / noise)
+
+    def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
+        """Return numbers, which the bounds do not confine."""
+        # Post-processing.
+        return logits + noise * generator.standard_normal(logits.shape)
 
     @property
     def largest_slope(self) -> np.ndarray:

@@ -15,23 +15,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import pdtr
 
 from ...._compiled import compilable
 from ..._interface import implements
 from ..._remote import asks_elsewhere
 from ..._rows import real_numbers
-from ..family import Family
+from ..family import Family, NumberFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
 from ..target import DENSE, REMOTE, SPARSE, LinearTarget
 from ..vector_math import exp
 
 # Means of smaller logits are counted as 0.
 _LEAST = -700.0
+# Counts are drawn as integers of 64 bits.
+_LARGEST_MEAN = 1e18
 _OWN = ("max_count", "clip", "largest_logit")
 
 
 @dataclass(frozen=True)
-class Poisson(Family):
+class Poisson(NumberFamily):
     """The law of Poisson's counts, with a logarithmic link.
 
     Parameters
@@ -45,8 +48,8 @@ class Poisson(Family):
     max_count: float
     clip: float = None  # type: ignore[assignment]  # Replaced by the default.
 
-    n_blocks = 1
     has_offsets = True
+    whole_numbers = True
 
     def __post_init__(self):
         clip = self.max_count if self.clip is None else self.clip
@@ -124,6 +127,20 @@ class Poisson(Family):
     def expected_slope(self, variance: float) -> float:
         """Return the mean of a lognormal variable, or the largest slope."""
         return math.exp(min(0.5 * variance, self.largest_logit))
+
+    def prediction(self, logits: np.ndarray) -> np.ndarray:
+        """Return ``exp(eta)``."""
+        return np.exp(np.minimum(logits, -_LEAST))
+
+    def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
+        """Return the probabilities of counts up to ``values``."""
+        found = pdtr(np.floor(np.maximum(values, 0.0)), self.prediction(logits))
+        return np.where(values < 0.0, 0.0, found)
+
+    def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
+        """Return counts."""
+        # Post-processing.
+        return generator.poisson(np.minimum(self.prediction(logits), _LARGEST_MEAN))
 
     @property
     def largest_slope(self) -> np.ndarray:
