@@ -26,10 +26,14 @@ RANDOM_STATE = [
 ]
 
 
+# Modules whose calls a user did not write: contexts are entered through the second.
+_OWN_FRAMES = ("skdpbayes.", "contextlib")
+
+
 def callers_level():
     """Return the ``stacklevel`` at which a warning points to the code that called this package."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("skdpbayes."):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_OWN_FRAMES):
         level, frame = level + 1, frame.f_back
     return level
 

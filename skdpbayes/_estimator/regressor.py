@@ -1,7 +1,6 @@
 """What the private regressors share: plans without data, predictions, and intervals of predictions.
 
-    E[y | x, data] = mean over draws of E[y | x, theta]
-    P(y <= t | x, data) = mean over draws of F(t | x, theta),    a prediction interval has its quantiles as ends
+    E[y | x, data] = mean over draws of E[y | x, theta],    P(y <= t | x, data) = that of P(y <= t | x, theta)
 
 Everything here but the plan is post-processing of what was released.
 """
@@ -24,7 +23,6 @@ from .._tables.weights import own_weights
 from .._typing import MatrixLike, RandomStateLike
 from ..samplers import Plan
 from ..targets._clipping import clip_rows, scale_rows
-from ..targets.linear.family import NumberFamily
 from .intervals import warn_unless_calibrated
 from .posterior import PrivatePosteriorMixin, check_number_of_draws, generator_of
 
@@ -82,8 +80,8 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return self._plan(int(n_samples), int(n_features))
 
     @property
-    def _law(self) -> NumberFamily:
-        """The law of a response with the bounds that were given or released."""
+    def _law(self) -> Any:
+        """The `NumberFamily` of a response, with the bounds that were given or released."""
         return self.plan_.bounds.family
 
     def _noise(self) -> Any:

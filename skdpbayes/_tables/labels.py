@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._checks import callers_level
 from .._inputs import unless_harmless, unquoted
 
 _OF_SEVERAL_KINDS = (
@@ -74,7 +75,7 @@ def encode_labels(y, classes):
                 "DPBayesianPoissonRegressor; to predict a number, DPBayesianRidge. If these are labels, list "
                 "them in classes.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=callers_level(),
             )
         return labels, codes
     labels = label_set(classes)
