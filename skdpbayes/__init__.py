@@ -1,6 +1,10 @@
 """skdpbayes: differentially private Bayesian estimators for scikit-learn."""
 
-from .linear_model import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
+from .linear_model import (
+    DPBayesianLogisticRegression,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
+)
 from .mixture import DPGaussianMixturePosterior
 from .neural_network import DPBayesianMLPClassifier
 
@@ -10,6 +14,7 @@ __all__ = [
     "DPBayesianLogisticRegression",
     "DPBayesianMLPClassifier",
     "DPBayesianPoissonRegressor",
+    "DPBayesianRidge",
     "DPGaussianMixturePosterior",
     "__version__",
 ]

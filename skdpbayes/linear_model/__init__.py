@@ -7,5 +7,6 @@ A family of `skdpbayes.targets` says what the law of a response is; estimators a
 
 from ._logistic import DPBayesianLogisticRegression
 from ._poisson import DPBayesianPoissonRegressor
+from ._ridge import DPBayesianRidge
 
-__all__ = ["DPBayesianLogisticRegression", "DPBayesianPoissonRegressor"]
+__all__ = ["DPBayesianLogisticRegression", "DPBayesianPoissonRegressor", "DPBayesianRidge"]

@@ -25,7 +25,7 @@ from ..targets._rows import real_numbers
 from ..targets.linear.families import Poisson
 
 # With max_count="auto": of the plan until a count is released; relative to the quantile, and at least.
-_NOMINAL, _ROOM, _LEAST = 20.0, 1.5, 3.0
+_NOMINAL, _ROOM, _LEAST = 20.0, 2.0, 3.0
 
 
 def _explained_deviance(y_true, y_pred, sample_weight=None):
@@ -43,8 +43,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
     ----------
     max_count : float or "auto", default="auto"
         Public number to which larger counts are reduced. It bounds what a row can do: noise grows with it.
-        "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes half as much
-        again, but at least 3.
+        "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes twice that,
+        but at least 3.
     epsilon : float, default=1.0
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
