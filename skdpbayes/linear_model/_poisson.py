@@ -96,6 +96,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         The draws, the intercept last.
     max_count_ : float
         The largest count that was told apart.
+    target_bounds_ : tuple of (float, float)
+        0 and that count.
     data_norm_ : float
         Norm to which rows are clipped.
     spent_epsilon_, spent_delta_ : float
@@ -142,6 +144,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         "max_count": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         **LINEAR_CONSTRAINTS,
     }
+    _search_score = "neg_mean_poisson_deviance"
     _score: Callable[..., float] = staticmethod(_explained_deviance)
 
     def __init__(
@@ -231,6 +234,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         """
         self._fit(X, y, sample_weight, groups, client, exposure=exposure)
         self.max_count_ = self._law.max_count
+        self.target_bounds_ = 0.0, self.max_count_
         return self
 
     def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:

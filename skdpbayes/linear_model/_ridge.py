@@ -136,6 +136,7 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         "target_bounds": [StrOptions({"auto"}), tuple, list],
         **LINEAR_CONSTRAINTS,
     }
+    _search_score = "r2"
     _score: Callable[..., float] = staticmethod(r2_score)
 
     def __init__(

@@ -110,9 +110,10 @@ class Gibbs(Sampler):
     def _check_not_private(self, budget, holds):
         if budget.is_private:
             private = names_where(lambda other: holds(other) and other.is_calibrated)
+            others = f"sampler='auto' or {private}, or " if private else ""
             raise ValueError(
                 f"sampler={self.name!r} is without privacy, which epsilon={budget.epsilon:g} asks for: take "
-                f"{f'one of {private}, or ' if private else ''}epsilon=inf."
+                f"{others}epsilon=inf."
             )
 
     def check(self, plan: Any, target: Any) -> None:
