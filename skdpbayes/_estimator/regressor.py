@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from .._checks import check_level, check_sizes
 from .._inputs import plain, unless_harmless, unquoted
+from .._silence import silently
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.validation import validate_table
 from .._tables.weights import own_weights
@@ -100,6 +101,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return max_sample_weight
 
     @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
+    @silently()
     def _over_rows(self, X, function):
         """Return what a function makes of logits of shape (n_rows, n_draws), for all rows."""
         check_is_fitted(self)
