@@ -32,8 +32,8 @@ from scipy.stats import chisquare, norm
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.samplers import Auto
+from skdpbayes.targets import Logistic
 from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.model import LOGIT_SCALE
 from skdpbayes.targets.linear.weighted import slope_matrix
 
 PRIOR_SCALE = 3.0
@@ -104,7 +104,7 @@ def ranks_and_widths(design, n, d, epsilon, sampler, repetitions, fixed, n_class
     """Return (ranks in [0, 1], widths over the prior's and over an oracle's, seconds a fit)."""
     ranks, widths, over_oracle, seconds = [], [], [], 0.0
     family = classifier(n_classes).identified
-    scale = PRIOR_SCALE if learnt is None else learnt * LOGIT_SCALE
+    scale = PRIOR_SCALE if learnt is None else learnt * Logistic.logit_scale
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         rows = design(rng, n, d)

@@ -1,5 +1,6 @@
 """Checks of public arguments that every part of the package shares."""
 
+import sys
 from numbers import Integral, Real
 from typing import Any
 
@@ -23,6 +24,18 @@ RANDOM_STATE = [
     np.random.RandomState,
     np.random.Generator,
 ]
+
+
+# Modules whose calls a user did not write: contexts are entered through the second.
+_OWN_FRAMES = ("skdpbayes.", "contextlib")
+
+
+def callers_level():
+    """Return the ``stacklevel`` at which a warning points to the code that called this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_OWN_FRAMES):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def is_number(value):

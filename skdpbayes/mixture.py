@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import StrOptions
 from ._checks import Interval, check_sizes
 from ._estimator.mixture_density import MixtureDraws
 from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
-from ._estimator.norm import released_norm
+from ._estimator.norm import released_bounds
 from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._tables.read import read_table
 from ._tables.weights import refuse_weights
@@ -349,7 +349,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
             plan = self._plan(table.n_samples, table.n_features)
             model = self._model(table.n_features)
             at_norm = partial(self._model, table.n_features)
-            with released_norm(self, plan, table, model, at_norm) as (model, plan):
+            with released_bounds(self, plan, table, model, at_norm) as (model, plan):
                 make, remote = partial(_target, model), partial(remote_mixture, model=model)
                 draws = self._draw(table.target(make, remote), plan)
         posterior = self.released_.get("posterior")

@@ -19,6 +19,8 @@ import skdpbayes
 from skdpbayes import (
     DPBayesianLogisticRegression,
     DPBayesianMLPClassifier,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
     DPGaussianMixturePosterior,
     metrics,
     targets,
@@ -104,6 +106,11 @@ def logistic(**options):
     return configured(DPBayesianLogisticRegression(random_state=0, epsilon=5.0), **options)
 
 
+def poisson(**options):
+    model = DPBayesianPoissonRegressor(random_state=0, epsilon=5.0, sampler="sghmc")
+    return configured(model, **options)
+
+
 def network(**options):
     return DPBayesianMLPClassifier(
         (3,), sampler=SGHMC(n_steps=8), n_draws=3, random_state=0, **options
@@ -134,6 +141,11 @@ ESTIMATORS = {
     "dp_fast_mh": lambda: logistic(sampler="dp_fast_mh", **CHAIN),
     "not private": lambda: logistic(**CHAIN).set_params(epsilon=np.inf),
     "network": lambda: network(),
+    "counts": lambda: poisson(max_count=3, **CHAIN),
+    "counts, released bounds": lambda: poisson(data_norm="auto", **CHAIN).set_params(epsilon=50.0),
+    "numbers": lambda: configured(
+        DPBayesianRidge((-1, 1), np.inf, sampler="gibbs", random_state=0), **CHAIN
+    ),
     "network, chosen norm": lambda: network(data_norm="auto"),
     "network, relu": lambda: network(activation="relu", calibration=0.0),
     "mixture": lambda: mixture(),
@@ -264,6 +276,16 @@ FUNCTIONS = {
     ),
     "dp_log_loss": lambda _, v: score(metrics.dp_log_loss, Y, np.clip(v, 0, 1)),
     "dp_brier_score": lambda _, v: score(metrics.dp_brier_score, Y, np.clip(v, 0, 1)),
+    "dp_mean_squared_error": lambda _, v: score(
+        metrics.dp_mean_squared_error, v, v[::-1], target_bounds=(0, 1e10)
+    ),
+    "dp_mean_absolute_error": lambda _, v: score(
+        metrics.dp_mean_absolute_error, v, Y, target_bounds=(0, 2)
+    ),
+    "dp_r2_score": lambda _, v: score(metrics.dp_r2_score, v, v[::-1], target_bounds=(0, 2)),
+    "dp_mean_poisson_deviance": lambda _, v: score(
+        metrics.dp_mean_poisson_deviance, np.abs(v), np.abs(v[::-1])
+    ),
     "dp_calibration_curve": lambda _, v: score(metrics.dp_calibration_curve, Y, np.clip(v, 0, 1)),
 }
 

@@ -6,7 +6,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
+)
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.pipeline import PrivatePipeline, make_private_pipeline
@@ -24,6 +28,9 @@ ESTIMATORS = [
     DPBayesianLogisticRegression(),
     # Without privacy the tag `poor_score` is off: the checks ask for accuracy too.
     DPBayesianLogisticRegression(epsilon=np.inf),
+    DPBayesianPoissonRegressor(max_count=20, sampler=SGHMC(n_steps=50), n_draws=10),
+    DPBayesianPoissonRegressor(max_count=20, sampler=SGHMC(n_steps=500), epsilon=np.inf),
+    DPBayesianRidge((-500.0, 500.0), sampler=Gibbs(n_steps=100), n_draws=50, epsilon=np.inf),
     DPGaussianMixturePosterior(n_draws=10),
     DPGaussianMixturePosterior(sampler=Gibbs(n_steps=50), n_draws=10, epsilon=np.inf),
     DPBayesianMLPClassifier((8,), sampler=SGHMC(n_steps=20), n_draws=5),
@@ -82,7 +89,8 @@ def expected_failures(estimator):
     if isinstance(estimator, PrivatePipeline):
         imputes = any(isinstance(step, DPImputer) for step in estimator)
         return FITS_ITS_STEPS | (TAKES_NAN if imputes else {})
-    if not isinstance(estimator, DPBayesianLogisticRegression):
+    linear = DPBayesianLogisticRegression | DPBayesianPoissonRegressor | DPBayesianRidge
+    if not isinstance(estimator, linear):
         return {}
     takes_weights = resolve_sampler(estimator.sampler).takes_weights
     return NO_REPETITIONS | (MAY_BE_ZERO if takes_weights else NO_WEIGHTS)

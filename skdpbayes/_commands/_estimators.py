@@ -1,6 +1,10 @@
 """Short names of the estimators."""
 
-from ..linear_model import DPBayesianLogisticRegression
+from ..linear_model import (
+    DPBayesianLogisticRegression,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
+)
 from ..mixture import DPGaussianMixturePosterior
 from ..neural_network import DPBayesianMLPClassifier
 
@@ -8,4 +12,6 @@ ESTIMATORS = {
     "logistic": DPBayesianLogisticRegression,
     "mixture": DPGaussianMixturePosterior,
     "network": DPBayesianMLPClassifier,
+    "poisson": DPBayesianPoissonRegressor,
+    "ridge": DPBayesianRidge,
 }

@@ -26,6 +26,8 @@ def _usual():
     for kind in CHAINS:
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": kind(n_steps=_N_STEPS)}
+        # Labels 0 and 1 are counts, too.
+        yield "poisson", 2, {"sampler": kind(n_steps=_N_STEPS), "max_count": 1}
     for kind in ("diag", "full"):
         yield "mixture", 0, {"covariance_type": kind}
     yield "network", 2, {"hidden_layer_sizes": (8,), "sampler__n_steps": _N_STEPS}
@@ -81,7 +83,7 @@ def add_arguments(parser):
         nargs="+",
         choices=tuple(ESTIMATORS),
         default=tuple(ESTIMATORS),
-        help="which estimators (default: all three)",
+        help="which estimators (default: all)",
     )
     parser.add_argument(
         "--all", action="store_true", help="every sampler, not only those used by default"

@@ -33,7 +33,8 @@ class CoefficientsMixin:
         Returns
         -------
         interval : ndarray of shape (1 or n_classes, n_features + fit_intercept, 2)
-            Lower and upper ends, in the order of ``posterior_samples_``: columns first, the intercept last.
+            Lower and upper ends, of one block for regressors, in the order of ``posterior_samples_``: columns
+            first, the intercept last.
 
         Raises
         ------
@@ -111,7 +112,7 @@ class CoefficientsMixin:
             *(["intercept"] if draws.shape[2] > self.n_features_in_ else []),
         ]
         index = pd.Index(names, name="coefficient")
-        if len(coords["class"]) > 1:
+        if len(coords.get("class", ())) > 1:
             index = pd.MultiIndex.from_product(
                 [coords["class"], names], names=["class", "coefficient"]
             )
@@ -134,12 +135,14 @@ class CoefficientsMixin:
         """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
         draws, n_features = self.posterior_samples_, self.n_features_in_
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        coords = {
+        coords = {"feature": np.asarray(names, dtype=str)}
+        blocks = ()
+        if hasattr(self, "classes_"):
             # With two classes there is one block, for the second class.
-            "class": self.classes_[-draws.shape[1] :],
-            "feature": np.asarray(names, dtype=str),
-        }
-        variables = {"coef": (draws[:, :, :n_features], ("class", "feature"))}
-        if draws.shape[2] > n_features:
-            variables["intercept"] = (draws[:, :, -1], ("class",))
+            coords, blocks = {"class": self.classes_[-draws.shape[1] :], **coords}, ("class",)
+        else:
+            draws = draws[:, 0]
+        variables = {"coef": (draws[..., :n_features], (*blocks, "feature"))}
+        if draws.shape[-1] > n_features:
+            variables["intercept"] = (draws[..., -1], blocks)
         return variables, coords

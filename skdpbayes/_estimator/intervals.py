@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from .._checks import check_level
+from .._checks import callers_level, check_level
 from ..samplers._registry import names_where
 
 # Number of draws that intervals are computed from, if new ones are free.
@@ -34,20 +34,25 @@ def interval_ends(estimator, level, draws):
     ends : ndarray or list of ndarray
     """
     check_level(level)
-    if not estimator.plan_.is_calibrated:
-        calibrated = names_where(lambda sampler: sampler.is_calibrated)
-        warnings.warn(
-            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
-            f"coverage of intervals may be below or above their level. Draws of {calibrated} are.",
-            UserWarning,
-            stacklevel=3,
-        )
+    warn_unless_calibrated(estimator)
     if estimator.plan_.n_draws < _FEW and "posterior" in estimator.released_:  # New ones are free.
         draws = estimator.sample_posterior(_FEW, random_state=0)
     quantiles = [(1 - level) / 2, (1 + level) / 2]
     if isinstance(draws, tuple):
         return [np.moveaxis(np.quantile(part, quantiles, axis=0), 0, -1) for part in draws]
     return np.moveaxis(np.quantile(draws, quantiles, axis=0), 0, -1)
+
+
+def warn_unless_calibrated(estimator):
+    """Warn if a fitted estimator's draws are not a calibrated posterior."""
+    if not estimator.plan_.is_calibrated:
+        calibrated = names_where(lambda sampler: sampler.is_calibrated)
+        warnings.warn(
+            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
+            f"coverage of intervals may be below or above their level. Draws of {calibrated} are.",
+            UserWarning,
+            stacklevel=callers_level(),
+        )
 
 
 def interval_table(draws, interval, without, index, level):

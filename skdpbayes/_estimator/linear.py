@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
-from .._checks import Interval
+from .._checks import Interval, callers_level
 from .._tables.read import read_table
 from .._typing import MatrixLike
 from ..samplers import Plan
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
 from .diagnostics import narrowness, shortness, unscaled
-from .norm import released_norm
+from .norm import released_bounds
 from .posterior import POSTERIOR_CONSTRAINTS
 
 LINEAR_CONSTRAINTS = {
@@ -41,7 +41,7 @@ class PrivateLinearMixin(CoefficientsMixin):
 
     coef_: np.ndarray
     fit_intercept: bool
-    intercept_: np.ndarray
+    intercept_: Any
     max_sample_weight: float
     plan_: Plan
     released_: Bunch
@@ -81,9 +81,9 @@ class PrivateLinearMixin(CoefficientsMixin):
 
     # From the table
 
-    def _read(self, X, y=None, sample_weight=None, groups=None, client=None):
+    def _read(self, X, y=None, sample_weight=None, groups=None, client=None, **options):
         self._validate_params()
-        return read_table(self, X, y, sample_weight, groups, client)
+        return read_table(self, X, y, sample_weight, groups, client, **options)
 
     def fit(
         self,
@@ -123,25 +123,31 @@ class PrivateLinearMixin(CoefficientsMixin):
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
+        return self._fit(X, y, sample_weight, groups, client)
+
+    def _fit(self, X, y, sample_weight, groups, client, **options):
+        """Do what `fit` does; ``options`` are for `read_table`."""
         largest = None if sample_weight is None else float(self.max_sample_weight)
-        with self._read(X, y, sample_weight, groups, client) as table:
+        with self._read(X, y, sample_weight, groups, client, **options) as table:
             model = self._model(table.n_features, *table.sizes, max_sample_weight=largest)
             plan = self._plan_of(model, table.n_samples)
-            with released_norm(self, plan, table, model, model.at_norm) as (model, plan):
+            with released_bounds(self, plan, table, model, model.at_norm) as (model, plan):
                 draws = self._draw(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )
+        self.data_norm_ = model.norm
+        self.posterior_samples_ = draws = draws + self._origin()
         mean = draws.mean(axis=0)
-        coefficients = mean[:, : model.n_features]
+        coefficients = mean[:, : model.n_features].copy()
+        intercept = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
         told = shortness(draws, self.plan_)
         if not plan.bounds.learns_scales[0]:
             told += narrowness(coefficients, model.scale, self.plan_)
         for text in told + unscaled(self.released_):
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        if table.classes is not None:
+            warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
+        if table.classes is None:
+            coefficients, intercept = coefficients[0], float(intercept[0])
+        else:
             self.classes_ = table.classes
-        self.data_norm_ = model.norm
-        self.posterior_samples_ = draws
-        self.coef_ = coefficients.copy()
-        self.intercept_ = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
+        self.coef_, self.intercept_ = coefficients, intercept
         return self

@@ -1,9 +1,9 @@
-"""A norm bound from the rows: a quantile of their norms, drawn privately with a small share of the budget.
+"""Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the budget.
 
-    plan for any norm -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
+    plan for any bounds -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
 
-The quantile is drawn as in `skdpbayes._mechanisms.quantiles`. The rest of the budget is fixed beforehand,
-as a ``mu``, so that the total cost does not depend on the norm. The idea is due to Andrew, Thakkar, McMahan
+Quantiles are drawn as in `skdpbayes._mechanisms.quantiles`. The rest of the budget is fixed beforehand,
+as a ``mu``, so that the total cost does not depend on the bounds. The idea is due to Andrew, Thakkar, McMahan
 and Ramaswamy (2021).
 """
 
@@ -24,48 +24,62 @@ from ..targets._clipping import NORMS, checked_norm, row_norms
 SHARE = 0.02
 # Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
 _SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
+# The highest of responses, of which larger ones are not shortened in proportion.
+_HIGHEST_RESPONSE = 0.99
 _SHARPEST = 128.0
 _ROOM = 1.0 + 1e-8
 
 
-def plan_with_norm(make_plan, n_samples, budget):
-    """Return a plan that begins with the release of a norm.
+def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
+    """Return a plan that begins with the release of a norm, or of bounds of responses.
 
     Parameters
     ----------
     make_plan : callable
-        Maps a `Budget` to a plan that is valid for any norm.
+        Maps a `Budget` to a plan that is valid for any norm and any bounds.
     n_samples : int
         Public size of the table.
     budget : Budget
+    norm : bool, default=True
+        Whether a norm is released.
+    sides : tuple of {"low", "high"}, default=()
+        Which bounds of responses are.
 
     Returns
     -------
     plan : Plan
-        A plan without the release if there are too few rows to find a quantile.
+        A plan without the release of a norm if there are too few rows to find a quantile.
 
     Raises
     ------
     ValueError
-        If the plan's cost is not Gaussian.
+        If the plan's cost is not Gaussian, or there are too few rows to find bounds of responses.
     """
     level = 2.0 * math.sqrt(SHARE) * budget.mu if budget.is_private else _SHARPEST
     outside = _SAFE / (n_samples * level / 2.0) if level > 0 else math.inf
     if budget.is_private and budget.delta > 0 and outside > 1.0 - _LOWEST:
+        if sides:
+            raise ValueError(
+                f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
+                f"{budget.epsilon:g}: give public bounds, or raise epsilon."
+            )
         return make_plan(budget)
-    quantile = min(_HIGHEST, 1.0 - outside)
-    choice = draws_cost(level, 1, budget.neighboring_relation) if level > 0 else None
+    quantile, high = min(_HIGHEST, 1.0 - outside), min(_HIGHEST_RESPONSE, 1.0 - outside)
+    of_responses = tuple({"low": 1.0 - high, "high": high}[side] for side in sides)
+    count = norm + len(sides)
+    choice = draws_cost(level, count, budget.neighboring_relation) if level > 0 else None
     part = budget if choice is None or not budget.is_private else _rest(budget, choice)
     plan = make_plan(part)
     if not plan.cost.is_gaussian:
         raise ValueError(
-            "data_norm='auto' leaves a Gaussian budget to the fit, and this sampler's cost is not Gaussian: "
-            "set data_norm to a number, or use sampler='auto'."
+            "bounds that are learnt ('auto') leave a Gaussian budget to the fit, and this sampler's cost is "
+            f"not Gaussian: give {'data_norm' if norm else 'the bounds'} as numbers, or use sampler='auto'."
         )
+    release = NormRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
     if not budget.is_private:
-        return plan.changed(norm=NormRelease(budget, level, quantile, plan.cost))
+        return plan.changed(norm=release)
     fit = PrivacyCost(budget.neighboring_relation, mu=_ROOM * part.mu)
-    return plan.changed(cost=choice + fit, norm=NormRelease(budget, level, quantile, fit))
+    return plan.changed(cost=choice + fit, norm=release._replace(cost_of_fit=fit))
 
 
 def _rest(budget, choice):
@@ -82,10 +96,11 @@ def _rest(budget, choice):
 
 
 @contextmanager
-def released_norm(estimator, plan, table, model, at_norm):
-    """Charge a plan, release its norm, and yield the model and the plan at that norm.
+def released_bounds(estimator, plan, table, model, at_norm):
+    """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
 
-    Without a norm to release, both are yielded as they are. ``at_norm`` maps a norm to a model.
+    Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
+    ``_with_responses`` maps a model, and quantiles of responses, to another.
     """
     if plan.norm is None:
         yield model, plan
@@ -94,9 +109,14 @@ def released_norm(estimator, plan, table, model, at_norm):
     generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:
-        model = at_norm(
-            checked_norm(_draw_norm(plan.norm, table, estimator, generator), "data_norm")
-        )
+        if plan.norm.quantile is not None:
+            norm = _draw_norm(plan.norm, table, estimator, generator)
+            model = at_norm(checked_norm(norm, "data_norm"))
+        if plan.norm.of_responses:
+            counts, level = table.count(_response_counts), plan.norm.log_odds_range
+            # Proposition 62.
+            drawn = draw_quantiles(counts, plan.norm.of_responses, level, generator)
+            model = estimator._with_responses(model, drawn)
         with vouchers([(estimator, plan.cost)]):
             path = estimator._plan_of_budget(model.bounds(), plan.n_samples)(plan.budget)
             yield model, _at_norm(path, plan)
@@ -119,8 +139,12 @@ def _counts(rows):
     return count_candidates(row_norms(rows.X))
 
 
+def _response_counts(rows):
+    return count_candidates(rows.labels)
+
+
 def _at_norm(path, plan):
-    """Return the plan of a path at the released norm, with the cost that was charged.
+    """Return the plan of a path at the released bounds, with the cost that was charged.
 
     Raises
     ------
@@ -131,6 +155,6 @@ def _at_norm(path, plan):
     if not fit.is_nothing and not (path.cost.is_gaussian and path.cost.mu <= fit.mu):
         raise RuntimeError(
             "the sampler's cost at the released norm does not have the planned form: set data_norm to a "
-            "number. The budget is spent."
+            "number, and bounds of responses. The budget is spent."
         )
     return path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)

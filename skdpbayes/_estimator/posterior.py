@@ -18,7 +18,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import RANDOM_STATE, Interval, planned_size
+from .._checks import RANDOM_STATE, Interval, callers_level, planned_size
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
@@ -31,7 +31,7 @@ from ..samplers import Plan, resolve_sampler
 from ..samplers._protocol import AUTO, carry_out, given
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
-from .norm import plan_with_norm
+from .norm import plan_with_bounds
 
 POSTERIOR_CONSTRAINTS = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
@@ -52,6 +52,8 @@ class PrivatePosteriorMixin(VoucherHolder):
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
     _releases_norm, _norm_room = True, 1.0
+    # Which bounds of responses are released first: "low", "high".
+    _released_sides: tuple[str, ...] = ()
 
     data_norm_: float
     feature_names_in_: np.ndarray
@@ -105,6 +107,10 @@ class PrivatePosteriorMixin(VoucherHolder):
             )
         return int(self.public_size)
 
+    def _origin(self):
+        """Return what is added to the draws of a sampler."""
+        return 0.0
+
     def _sampler(self):
         """Return the sampler object that makes plans."""
         return resolve_sampler(self.sampler)
@@ -114,10 +120,12 @@ class PrivatePosteriorMixin(VoucherHolder):
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         for text in too_large_delta(budget, n_samples):
-            warnings.warn(text, PrivacyWarning, stacklevel=4)
+            warnings.warn(text, PrivacyWarning, stacklevel=callers_level())
         make_plan = self._plan_of_budget(bounds, n_samples)
-        if self.data_norm == "auto" and self._releases_norm:
-            make_plan = partial(plan_with_norm, make_plan, n_samples)
+        norm = self.data_norm == "auto" and self._releases_norm
+        if norm or self._released_sides:
+            wanted = {"norm": norm, "sides": self._released_sides}
+            make_plan = partial(plan_with_bounds, make_plan, n_samples, **wanted)
         if self.max_rows_per_group is None:
             return make_plan(budget)
         return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
@@ -146,12 +154,12 @@ class PrivatePosteriorMixin(VoucherHolder):
         """
         told = plan.warnings
         for text in told:
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+            warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
         released = carry_out(target, plan, self.random_state, self.verbose, self)
         plan = released.plan
         for text in plan.warnings:  # The plan may have been completed during the run.
             if text not in told:
-                warnings.warn(text, ConvergenceWarning, stacklevel=3)
+                warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
         keep_spent(self, plan)
         self.temperature_ = plan.temperature
         self.n_iter_ = released.other.get("n_iter", plan.n_updates)
@@ -185,11 +193,11 @@ class PrivatePosteriorMixin(VoucherHolder):
         """
         check_is_fitted(self)
         if n_draws is not None:
-            generator = _generator(random_state)
+            generator = generator_of(random_state)
             wanted = check_number_of_draws(n_draws)
             fresh = self.plan_.sampler.redraw(self.released_, wanted, generator)
             if fresh is not None:
-                return fresh
+                return fresh + self._origin()
         draws = self.posterior_samples_
         return draws[choose_draws(draws.shape[0], n_draws, random_state)]
 
@@ -259,10 +267,10 @@ def choose_draws(kept, n_draws, random_state):
             f"would spend more budget: fit with n_draws={n_draws}."
         )
     # Post-processing.
-    return np.sort(_generator(random_state).choice(kept, size=n_draws, replace=False))
+    return np.sort(generator_of(random_state).choice(kept, size=n_draws, replace=False))
 
 
-def _generator(random_state):
+def generator_of(random_state):
     """Return what `numpy.random` has for a seed, or the generator that is given."""
     given = isinstance(random_state, np.random.Generator)
     return random_state if given else check_random_state(random_state)

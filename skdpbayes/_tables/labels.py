@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._checks import callers_level
 from .._inputs import unless_harmless, unquoted
 
 _OF_SEVERAL_KINDS = (
@@ -70,12 +71,11 @@ def encode_labels(y, classes):
         if looks_like_numbers(labels):
             warnings.warn(
                 f"y has {labels.size} different labels, most of them consecutive whole numbers, as counts "
-                "have: a classifier learns each one by itself, and knows no order. To predict a number, "
-                "split its range into a few classes by public limits, e.g. y > 10 or "
-                "np.digitize(y, [5, 10, 20]), or use another package, as this one has no regression. If "
-                "these are labels, list them in classes.",
+                "have: a classifier learns each one by itself, and knows no order. To predict a count, take "
+                "DPBayesianPoissonRegressor; to predict a number, DPBayesianRidge. If these are labels, list "
+                "them in classes.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=callers_level(),
             )
         return labels, codes
     labels = label_set(classes)

@@ -10,12 +10,14 @@ back.
 from contextlib import contextmanager
 from functools import partial
 
+from sklearn.base import is_regressor
+
 from .._inputs import plain
 from .._silence import silently
 from .collections import is_collection
 from .labels import encode_labels
 from .persons import check_groups, choose_rows
-from .rows import UNLABELLED, Rows, Table, encoded, weighing
+from .rows import UNLABELLED, Rows, Table, prepared
 from .validation import validate_table
 
 
@@ -28,6 +30,7 @@ def read_table(
     groups=None,
     client=None,
     validate=validate_table,
+    exposure=None,
     **options,
 ):
     """Validate a table, and hand it out within a context that hides what its numbers do.
@@ -35,9 +38,9 @@ def read_table(
     Parameters
     ----------
     estimator : estimator instance
-        Its feature names and number of features are set; ``classes``, ``class_weight``,
-        ``max_sample_weight`` and ``max_rows_per_group`` are read if there are labels.
-    X, y, sample_weight, groups
+        Its feature names and number of features are set; ``max_sample_weight`` and ``max_rows_per_group``
+        are read if there are labels, and ``classes`` and ``class_weight`` unless it is a regressor.
+    X, y, sample_weight, groups, exposure
         As for `fit`.
     client : distributed.Client or None, default=None
         For Dask collections.
@@ -55,18 +58,18 @@ def read_table(
     ValueError, TypeError
         If the table is invalid.
     """
-    columns = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    columns = {"y": y, "sample_weight": sample_weight, "exposure": exposure, "groups": groups}
     columns = [plain(values, name) for name, values in columns.items()]
     validate = partial(validate, **options)
     with silently(), _read(estimator, plain(X, "X"), *columns, client, validate) as table:
         yield table
 
 
-def _read(estimator, X, y, sample_weight, groups, client, validate):
+def _read(estimator, X, y, sample_weight, exposure, groups, client, validate):
     if is_collection(X):
         from .dask.read import read_collection
 
-        return read_collection(estimator, X, y, sample_weight, groups, client, validate)
+        return read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate)
     if client is not None:
         raise ValueError(
             f"client is for collections of Dask, but X is of type {type(X).__name__}: leave client=None, or "
@@ -76,8 +79,10 @@ def _read(estimator, X, y, sample_weight, groups, client, validate):
         rows, classes = Rows(validate(estimator, X, reset=True)), None
     else:
         X, y = validate(estimator, X, y, reset=True)
-        classes = encode_labels(y, estimator.classes)[0]
-        rows = encoded(Rows(X, y, sample_weight), classes, *weighing(estimator, sample_weight))
+        rows, classes = Rows(X, y, sample_weight, exposure), None
+        if not is_regressor(estimator):
+            classes = encode_labels(y, estimator.classes)[0]
+        rows = prepared(estimator, classes, sample_weight)(rows)
     n_samples = None
     persons = check_groups(groups, getattr(estimator, "max_rows_per_group", None), rows.X.shape[0])
     if persons is not None:

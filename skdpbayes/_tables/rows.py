@@ -1,13 +1,16 @@
 """Validated rows of a table, in this process, and what a fit does with them.
 
-rows -> labels in numbers, weights of records -> a target
+rows -> labels or responses in numbers, weights and offsets of records -> a target
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.utils import get_tags
 
+from ..targets._rows import real_numbers
 from .labels import encode_labels
 from .weights import record_weights
 
@@ -22,12 +25,16 @@ class Rows(NamedTuple):
     ----------
     X : ndarray or CSR matrix of shape (n_samples, n_features)
     labels : ndarray of shape (n_samples,) or None
+        Classes as numbers, or the responses of a regressor.
     weights : ndarray of shape (n_samples,) or None
+    offsets : ndarray of shape (n_samples,) or None
+        Logarithms of exposures, which are added to logits.
     """
 
     X: np.ndarray | csr_array
     labels: np.ndarray | None = None
     weights: np.ndarray | None = None
+    offsets: np.ndarray | None = None
 
 
 class Table:
@@ -66,10 +73,23 @@ class Table:
         return make(self.rows)
 
 
-def weighing(estimator, sample_weight):
-    """Return (weights of classes, public maximum of records' own weights or None)."""
+def prepared(estimator, classes, sample_weight):
+    """Return a function, with public arguments only, that makes of validated `Rows` what targets are made of.
+
+    Parameters
+    ----------
+    estimator : estimator
+    classes : ndarray of shape (n_classes,) or None
+        None for regressors.
+    sample_weight : object or None
+        Whether records have weights of their own.
+    """
     largest = None if sample_weight is None else float(estimator.max_sample_weight)
-    return getattr(estimator, "class_weight", None), largest
+    if classes is None:
+        positive = get_tags(estimator).target_tags.positive_only
+        return partial(numbered, least=0.0 if positive else -np.inf, largest=largest)
+    weights = getattr(estimator, "class_weight", None)
+    return partial(encoded, classes=classes, class_weight=weights, largest=largest)
 
 
 def encoded(rows, classes, class_weight, largest):
@@ -77,3 +97,20 @@ def encoded(rows, classes, class_weight, largest):
     labels = encode_labels(rows.labels, classes)[1]
     weights = record_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
     return Rows(rows.X, labels, weights)
+
+
+def numbered(rows, least, largest):
+    """Return `Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
+    count = rows.X.shape[0]
+    responses = real_numbers(rows.labels, count, least, name="y")
+    weights = record_weights(None, (), None, rows.weights, largest, rows.X)
+    return Rows(rows.X, responses, weights, _logarithms(rows.offsets, count))
+
+
+def _logarithms(exposure, n_rows):
+    if exposure is None:
+        return None
+    exposure = real_numbers(exposure, n_rows, 0.0, name="exposure")
+    if not np.all(exposure > 0):
+        raise ValueError("exposure must be positive: leave out rows that were not exposed.")
+    return np.log(exposure)

@@ -1,6 +1,12 @@
 """Private scores: numbers that know their confidence interval and their cost."""
 
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
+from ._numbers import (
+    dp_mean_absolute_error,
+    dp_mean_poisson_deviance,
+    dp_mean_squared_error,
+    dp_r2_score,
+)
 from ._plan import ScorePlan
 from ._ranking import dp_roc_auc_score
 from ._result import PrivateArray, PrivateCurve, PrivateScore
@@ -18,7 +24,11 @@ __all__ = [
     "dp_calibration_curve",
     "dp_confusion_matrix",
     "dp_log_loss",
+    "dp_mean_absolute_error",
+    "dp_mean_poisson_deviance",
     "dp_mean_score",
+    "dp_mean_squared_error",
+    "dp_r2_score",
     "dp_roc_auc_score",
     "make_private_scorer",
 ]

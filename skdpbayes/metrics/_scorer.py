@@ -13,8 +13,14 @@ from sklearn.utils import check_random_state
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
-from ._inputs import is_positive, label_column, label_numbers, public_labels
+from ._inputs import is_positive, label_column, label_numbers, number_column, public_labels
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
+from ._numbers import (
+    dp_mean_absolute_error,
+    dp_mean_poisson_deviance,
+    dp_mean_squared_error,
+    dp_r2_score,
+)
 from ._plan import called_by, plan_score
 from ._ranking import dp_roc_auc_score
 
@@ -24,7 +30,17 @@ NAMED: dict[str, tuple[Callable, str | tuple[str, ...], bool]] = {
     "neg_log_loss": (dp_log_loss, "predict_proba", False),
     "neg_brier_score": (dp_brier_score, "predict_proba", False),
     "roc_auc": (dp_roc_auc_score, ("decision_function", "predict_proba"), True),
+    "r2": (dp_r2_score, "predict", True),
+    "neg_mean_squared_error": (dp_mean_squared_error, "predict", False),
+    "neg_mean_absolute_error": (dp_mean_absolute_error, "predict", False),
+    "neg_mean_poisson_deviance": (dp_mean_poisson_deviance, "predict", False),
 }
+_OF_NUMBERS = (
+    dp_r2_score,
+    dp_mean_squared_error,
+    dp_mean_absolute_error,
+    dp_mean_poisson_deviance,
+)
 _SCORES = (dp_mean_score, *(score for score, *_ in NAMED.values()))
 
 
@@ -97,7 +113,7 @@ class PrivateScorer:
         score : float
         """
         takes = inspect.signature(self.score_func).parameters
-        options = self._completed(getattr(estimator, "classes_", None), takes)
+        options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
         response = self._response(estimator, X, options.get("pos_label"))
         given = {"epsilon": self.epsilon, "delta": self.delta, **options}
         with called_by(self):
@@ -115,7 +131,10 @@ class PrivateScorer:
             return
         if y_true is None:
             raise ValueError(f"{name} compares predictions with labels, but y is None: pass y.")
-        options = self._completed(classes, takes)
+        if self.score_func in _OF_NUMBERS:
+            number_column(y_true, "y_true")
+            return
+        options = self._completed(classes, takes, estimator)
         if "pos_label" in takes and classes is not None and len(classes) > 2:
             raise ValueError(
                 f"{name} is for two classes, and there are {len(classes)}: choose another score, such as "
@@ -133,9 +152,11 @@ class PrivateScorer:
         else:
             label_column(y_true, "y_true")
 
-    def _completed(self, classes, takes):
-        """Return the options, with the labels that an estimator has."""
+    def _completed(self, classes, takes, estimator):
+        """Return the options, with the labels or the bounds of responses that an estimator has."""
         options = dict(self.options)
+        if "target_bounds" in takes and "target_bounds" not in options:
+            options["target_bounds"] = _bounds_of(estimator)
         if classes is not None and "labels" in takes:
             options.setdefault("labels", classes)
         if classes is not None and "pos_label" in takes and len(classes) == 2:
@@ -179,6 +200,18 @@ class PrivateScorer:
         )
 
 
+def _bounds_of(estimator):
+    """Return the public bounds of responses of a fitted regressor, or of a pipeline's last step."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    if (bounds := getattr(estimator, "target_bounds_", None)) is None:
+        raise ValueError(
+            f"{type(estimator).__name__} has no bounds of responses: give public ones to the scorer, "
+            "target_bounds=(low, high)."
+        )
+    return bounds
+
+
 def make_private_scorer(
     score_func: Callable | str,
     *,
@@ -198,8 +231,8 @@ def make_private_scorer(
     score_func : callable or str
         A function of `skdpbayes.metrics`, called as ``score_func(y_true, y_pred, epsilon=..., delta=...,
         **options)``, or ``score_func(values, ...)`` for `dp_mean_score`. Or a name, which also sets
-        ``response_method`` and ``greater_is_better``: "accuracy", "neg_log_loss", "neg_brier_score" or
-        "roc_auc".
+        ``response_method`` and ``greater_is_better``: "accuracy", "neg_log_loss", "neg_brier_score",
+        "roc_auc", "r2", "neg_mean_squared_error", "neg_mean_absolute_error" or "neg_mean_poisson_deviance".
     epsilon : float
         What each call may spend.
     delta : float, default=None
@@ -212,7 +245,8 @@ def make_private_scorer(
         Whether the score is to be maximised; if not, it is negated.
     **options
         Passed to ``score_func``, such as ``labels``, ``pos_label``, ``neighboring_relation`` or
-        ``random_state``. Labels default to the estimator's ``classes_``. An integer ``random_state`` starts
+        ``random_state``. Labels default to the estimator's ``classes_``, and ``target_bounds`` to its
+        ``target_bounds_``. An integer ``random_state`` starts
         one stream of noise for all calls.
 
     Returns

@@ -38,7 +38,7 @@ from ..random import announce_seed, has_seeds, private_generator
 from ._best import BestEstimatorMixin
 from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
 from ._plan import SelectionPlan, plan_selection
-from ._total import fit_cost, spending_step
+from ._total import final_step, fit_cost, spending_step
 
 
 class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -67,8 +67,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         Shape of the distribution of their number: 1 is geometric; 0 is logarithmic, which is slightly cheaper
         but often gives a single candidate; ``inf`` is Poisson, which stays close to the mean and costs most.
     scoring : str, PrivateScorer or None, default=None
-        "accuracy" (the meaning of None), "neg_log_loss", "neg_brier_score", "roc_auc", or a scorer made by
-        `make_private_scorer`, whose epsilon is replaced.
+        A name that `make_private_scorer` knows, or a scorer made by it, whose epsilon is replaced. None is
+        "accuracy" for classifiers, "r2" for numbers, and "neg_mean_poisson_deviance" for counts.
     test_size : float, default=0.25
         Share of the rows that are held out for scoring.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -331,7 +331,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         """Return the scorer before the search has set its epsilon."""
         relation = self.neighboring_relation
         if not isinstance(self.scoring, PrivateScorer):
-            name = self.scoring or "accuracy"
+            name = self.scoring or getattr(final_step(self.estimator), "_search_score", "accuracy")
             return make_private_scorer(name, epsilon=1.0, neighboring_relation=relation)
         if self.scoring.neighboring_relation != relation:
             raise ValueError("scoring and the search differ in neighboring_relation: change one.")

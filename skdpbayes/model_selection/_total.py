@@ -109,7 +109,7 @@ def _of_search(search):
     refit = fit_cost(best)
     _refuse_persons(refit)
     dealt_out = _is_dealt_out(search.cv, best)
-    final = _final(best)
+    final = final_step(best)
     n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
     shape = (best if is_private(best) else final).n_features_in_, n_classes
     # Only the plans of fits know whether weights were passed.
@@ -214,7 +214,7 @@ def _spends(step):
     return own or any(_spends(one) for _, one in children(step) or ())
 
 
-def _final(estimator):
+def final_step(estimator):
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
@@ -238,7 +238,7 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
 
 def spending_step(candidate):
     """Return a candidate's last step, or raise if other steps spend or may leak."""
-    final = _final(candidate)
+    final = final_step(candidate)
     others = [step for _, step in candidate.steps[:-1]] if isinstance(candidate, Pipeline) else []
     if not hasattr(final, "privacy_plan") or any(map(_spends, others)):
         raise ValueError(

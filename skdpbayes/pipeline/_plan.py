@@ -32,6 +32,8 @@ _DELTA_SHARE = 0.1
 _CLOSE = 1e-3
 # Numbers of columns that represent all others if that of the last step is not known beforehand.
 _WIDTHS = (1, 8, 64, 256, 1024)
+# Parameters whose "auto" releases bounds before a fit.
+_LEARNT_BOUNDS = ("data_norm", "target_bounds", "max_count")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,14 +250,14 @@ def _remainder(final, budget, spent, n_samples, width):
     def gaussian(epsilon):
         return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
 
-    def learnt_norm(epsilon):
+    def learnt_bounds(epsilon):
         return _cost(final, epsilon, budget.delta, n_samples, width or 1)
 
-    if getattr(final, "data_norm", None) == "auto":
-        # The release of the norm and the mu of the fit depend only on the budget and the size.
-        exact = learnt_norm(budget.epsilon)
+    if any(_is_auto(final, name) for name in _LEARNT_BOUNDS):
+        # The release of bounds and the mu of the fit depend only on the budget and the size.
+        exact = learnt_bounds(budget.epsilon)
         if len(exact.bits) == 1 and not exact.pure:
-            epsilon, cost = _largest(learnt_norm, budget, spent)
+            epsilon, cost = _largest(learnt_bounds, budget, spent)
             # There may be too few rows to release a norm with the rest of the budget, and the form of the
             # cost may then depend on the number of columns.
             if cost.bits:
@@ -271,6 +273,10 @@ def _remainder(final, budget, spent, n_samples, width):
 
     epsilon, cost = _largest(any_mechanism, budget, spent)
     return (epsilon, cost.failure), cost
+
+
+def _is_auto(final, name):
+    return isinstance(value := getattr(final, name, None), str) and value == "auto"
 
 
 def _largest(charged, budget, spent):

@@ -23,24 +23,27 @@ LARGEST_TEMPERATURE = 1e30
 
 
 class NormRelease(NamedTuple):
-    """A private choice of the norm to which rows are clipped, before all else.
+    """A private choice of the norm to which rows are clipped, or of bounds of responses, before all else.
 
     Attributes
     ----------
     asked : Budget
         Of the choice and of what follows.
     log_odds_range : float
-        Of the choice.
-    quantile : float
-        Of the rows' norms.
+        Of the choice of each quantile.
+    quantile : float or None
+        Of the rows' norms, None if their bound is given.
     cost_of_fit : PrivacyCost
         What is charged for what follows.
+    of_responses : tuple of float, default=()
+        Quantiles of the responses.
     """
 
     asked: Budget
     log_odds_range: float
-    quantile: float
+    quantile: float | None
     cost_of_fit: PrivacyCost
+    of_responses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +73,8 @@ class Plan(PlannedRelease):
     persons : Persons or None, default=None
         The persons whom ``cost`` protects; None if it protects rows.
     norm : NormRelease or None, default=None
-        The private choice of a norm that precedes the run, if any; ``bounds`` are nominal until then.
+        The private choice of a norm or of bounds of responses that precedes the run, if any; ``bounds`` are
+        nominal until then.
     is_made : bool
         Set by the plan itself, which `dataclasses.replace` cannot change.
     """
@@ -189,7 +193,12 @@ class Plan(PlannedRelease):
         norm = {}
         if self.norm is not None:
             choice = f"by a choice of range {self.norm.log_odds_range:.4g}"
-            norm["norm of rows"] = f"their {self.norm.quantile:.3g} quantile, {choice}"
+            if self.norm.quantile is not None:
+                norm["norm of rows"] = f"their {self.norm.quantile:.3g} quantile, {choice}"
+            if self.norm.of_responses:
+                levels = " and ".join(f"{level:.3g}" for level in self.norm.of_responses)
+                each = "each " if len(self.norm.of_responses) > 1 else ""
+                norm["responses"] = f"bounds by their {levels} quantile, {each}{choice}"
         batch = "the full table" if self.sampling_rate == 1 else f"{size:.6g} records expected"
         return {
             "sampler": self.name,

@@ -86,8 +86,10 @@ class Sampler(BaseEstimator):
     name : str
         What plans print and, of the package's own, estimators take.
     targets : frozenset of str
-        Which of the package's targets it samples: "linear", "mixture", "network". For "mixture" it takes a
-        `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart.
+        Which of the package's targets it samples: "linear", "mixture", "network", "normal". For "mixture" it
+        takes a `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart; for
+        "normal", linear models whose noise is not known, it releases ``noise_scale``, one number for each
+        draw, as well.
     mechanism : {"steps", "statistics"}
         What it releases: steps of a chain, or statistics, given which it draws.
     wants_equal_precisions : bool
@@ -158,6 +160,12 @@ class Sampler(BaseEstimator):
                 f"sampler={self.name!r}, with these options, does not support sample weights or class "
                 f"weights: use one of {names_where(lambda own: own.takes_weights)}, which do with their "
                 "defaults; or omit them."
+            )
+        family = getattr(bounds, "family", None)
+        if getattr(family, "has_unknown_noise", False) and "normal" not in self.targets:
+            raise ValueError(
+                f"sampler={self.name!r} takes the noise of numbers as given, and does not learn it: take one "
+                f"of {names_where(lambda own: 'normal' in own.targets)}, or a family with a deviation."
             )
         # Of a copy: an option that is a sampler itself may get other options later, too.
         options = tuple(clone(self).get_params(deep=False).items())

@@ -14,7 +14,8 @@ tempered, so that there is nothing to gain, where batches would be hotter in whi
 usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
 Fisher scoring takes the fewest steps.
 
-Mixtures have the noise-aware posterior, and Gibbs sampling without privacy.
+Mixtures have the noise-aware posterior, and Gibbs sampling without privacy. So do numbers whose noise is not
+known.
 """
 
 import math
@@ -63,7 +64,7 @@ class Auto(TemperedSampler):
     """
 
     name = "auto"
-    targets = frozenset({"linear", "mixture", "network"})
+    targets = frozenset({"linear", "mixture", "network", "normal"})
     wants_equal_precisions = False
     takes_weights = True
     _parameter_constraints = {
@@ -86,6 +87,8 @@ class Auto(TemperedSampler):
         own = self.get_params(deep=False)
         if not self._for_chains() and budget.is_private and is_for(bounds):
             return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
+        if getattr(bounds.family, "has_unknown_noise", False):
+            return self._of_unknown_noise().plan(bounds, n_samples, budget, n_draws=n_draws)
         plain = SGHMC(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
@@ -101,6 +104,15 @@ class Auto(TemperedSampler):
         average = n_samples * bounds.row_norm**2 / bounds.block_length
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
+
+    def _of_unknown_noise(self):
+        """Return what draws numbers whose noise is not known, without privacy."""
+        if self._for_chains():
+            raise ValueError(
+                f"{', '.join(self._for_chains())}: sampler='auto' has no such options for numbers whose "
+                "noise is not known: leave them out, or without privacy set those of sampler='gibbs'."
+            )
+        return Gibbs()
 
     def for_mixture(self, budget: Any) -> Any:
         """Return `NoiseAware`, or `Gibbs` without privacy."""

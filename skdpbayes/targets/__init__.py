@@ -20,7 +20,7 @@ from ._interface import (
     shared_parameters,
 )
 from .linear.blocks import MOMENT_ROWS
-from .linear.families import Logistic, Softmax
+from .linear.families import Logistic, Normal, Poisson, Softmax
 from .linear.model import LinearModel
 from .linear.moments import second_moment
 from .linear.weighted import record_weights
@@ -32,6 +32,8 @@ __all__ = [
     "LinearModel",
     "Logistic",
     "MixtureModel",
+    "Normal",
+    "Poisson",
     "Softmax",
     "TargetBounds",
     "add_gradient",

@@ -12,6 +12,7 @@ import pytest
 from skdpbayes._mechanisms.discrete_laplace import discrete_laplace, laplace_scale
 from skdpbayes.metrics import (
     _means,
+    _numbers,
     _ranking,
     _tables,
     dp_accuracy_score,
@@ -19,7 +20,11 @@ from skdpbayes.metrics import (
     dp_calibration_curve,
     dp_confusion_matrix,
     dp_log_loss,
+    dp_mean_absolute_error,
+    dp_mean_poisson_deviance,
     dp_mean_score,
+    dp_mean_squared_error,
+    dp_r2_score,
     dp_roc_auc_score,
 )
 from skdpbayes.random import private_generator
@@ -34,6 +39,15 @@ SCORES = {
     "brier": (dp_brier_score, PROBABILITIES, {}),
     "calibration": (dp_calibration_curve, PROBABILITIES, {"n_bins": 2}),
     "auc": (dp_roc_auc_score, PROBABILITIES, {}),
+    "squared error": (dp_mean_squared_error, PROBABILITIES, {"target_bounds": (0.0, 1.0)}),
+    "squared error, reduced": (
+        dp_mean_squared_error,
+        PROBABILITIES,
+        {"target_bounds": (-1.0, 3.0), "largest_error": 0.4},
+    ),
+    "absolute error": (dp_mean_absolute_error, PROBABILITIES, {"target_bounds": (0.0, 1.0)}),
+    "deviance": (dp_mean_poisson_deviance, PROBABILITIES, {"largest_deviance": 1.0}),
+    "r2": (dp_r2_score, PROBABILITIES, {"target_bounds": (0.0, 1.0)}),
     "mean": (lambda y, v, **kw: dp_mean_score(v, **kw), PROBABILITIES, {"bounds": (0.0, 0.5)}),
 }
 
@@ -47,7 +61,7 @@ def released(monkeypatch):
         caught.append(np.ravel(np.asarray(integers, dtype=float)) / float(scale))
         return np.asarray(integers)
 
-    for module in (_means, _tables, _ranking):
+    for module in (_means, _numbers, _tables, _ranking):
         monkeypatch.setattr(module, "with_noise", catch)
 
     def release(score, rows, **options):

@@ -3,15 +3,33 @@
 import numpy as np
 import pytest
 
-from skdpbayes.targets import LinearModel, Logistic, Softmax, potential_gradient
+from skdpbayes.targets import (
+    LinearModel,
+    Logistic,
+    Normal,
+    Poisson,
+    Softmax,
+    potential_gradient,
+)
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.target import LinearTarget
 
-FAMILIES = [Logistic(), Softmax(3), Softmax(5), Softmax(3).identified]
+CLASSES = [Logistic(), Softmax(3), Softmax(5), Softmax(3).identified]
+NUMBERS = [
+    Normal(-1.0, 3.0),
+    Normal(-1.0, 3.0, deviation=0.5, clip=0.7),
+    Poisson(6.0),
+    Poisson(6.0, clip=2.0),
+]
+FAMILIES = CLASSES + NUMBERS
 
 
 def some_logits(family, rng, n=50):
-    return rng.normal(size=(family.n_blocks, n)), rng.integers(family.n_classes, size=n)
+    logits = rng.normal(size=(family.n_blocks, n))
+    if family in CLASSES:
+        return logits, rng.integers(family.n_classes, size=n)
+    # No mean is as large as to be clipped.
+    return 0.8 * logits, family.checked_responses(rng.integers(7, size=n), n)
 
 
 def by_differences(function, logits, step=1e-6):
@@ -42,7 +60,7 @@ def test_residuals_and_slopes_are_derivatives_of_losses(family, rng):
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_no_slope_is_larger_than_its_bounds_and_one_is_as_large(family, rng):
     logits = 3.0 * rng.normal(size=(family.n_blocks, 4000))
-    logits[:, 0] = 0.0
+    logits[:, 0] = 0.0 if family in CLASSES else 40.0
     if family.n_blocks > 1:  # Two classes that are equally likely, and no other.
         pair = np.where(np.arange(family.n_classes) < 2, 40.0, 0.0)
         logits[:, 0] = np.linalg.lstsq(family.contrasts, pair - pair.mean(), rcond=None)[0]

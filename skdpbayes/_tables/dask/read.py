@@ -7,14 +7,14 @@ import secrets
 from contextlib import suppress
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import check_consistent_length
 
 from ..._inputs import unless_harmless, unquoted
 from ...samplers._machinery.shards import PartsHere
 from ..collections import example_of, is_collection
 from ..labels import encode_labels, label_set
-from ..rows import UNLABELLED, Rows, Table, encoded, weighing
+from ..rows import UNLABELLED, Rows, Table, prepared
 from .marks import mark_of
 from .shards import DaskParts, Failed, MarkedPart, do_one, raised, says_why
 
@@ -57,7 +57,7 @@ class RemoteTable(Table):
         return remote(made.address, self.n_samples)
 
 
-def read_collection(estimator, X, y, sample_weight, groups, client, validate):
+def read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate):
     """Return the `RemoteTable` of a collection; parameters are those of `read_table`."""
     _check(estimator, y, groups)
     # Sets names and the number of features, and refuses columns of text.
@@ -68,17 +68,25 @@ def read_collection(estimator, X, y, sample_weight, groups, client, validate):
     blocks = blocks_of(X)
     beside = [
         [None] * len(blocks) if part is None else _aligned(part, X, len(blocks), name)
-        for name, part in (("y", y if labelled else None), ("sample_weight", sample_weight))
+        for name, part in (
+            ("y", y if labelled else None),
+            ("sample_weight", sample_weight),
+            ("exposure", exposure),
+        )
     ]
     parts = _load(zip(blocks, *beside, strict=True), client, labelled, validate, columns)
     classes = None
     if labelled:
-        if estimator.classes is None:
-            classes = encode_labels(np.concatenate(parts.each(_labels)), None)[0]
-        else:
-            classes = label_set(estimator.classes)
-        parts = parts.kept(_encoded, classes, *weighing(estimator, sample_weight))
+        classes = None if is_regressor(estimator) else _classes(estimator, parts)
+        parts = parts.kept(_prepared, prepared(estimator, classes, sample_weight))
     return RemoteTable(parts, n_features, classes)
+
+
+def _classes(estimator, parts):
+    """Return the labels that are declared, or those that occur."""
+    if estimator.classes is None:
+        return encode_labels(np.concatenate(parts.each(_labels)), None)[0]
+    return label_set(estimator.classes)
 
 
 def _check(estimator, y, groups):
@@ -89,7 +97,7 @@ def _check(estimator, y, groups):
         )
     if y is None:
         raise ValueError(
-            "y is None, but a classifier needs labels: pass a column of the collection."
+            "y is None, but a fit needs labels or responses: pass a column of the collection."
         )
     if groups is not None or getattr(estimator, "max_rows_per_group", None) is not None:
         raise ValueError(
@@ -173,16 +181,16 @@ def _read_part(block, key, number, how):
 @says_why
 def _read(block, labelled, validate, columns):
     """Return the validated `Rows` of a partition, whose columns must be those the collection declares."""
-    X, y, weights = block
-    check_consistent_length(X, y, weights)
+    X, y, *beside = block
+    check_consistent_length(X, y, *beside)
     if X.shape[0] == 0:
-        return Rows(X, y, weights)
+        return Rows(X, y, *beside)
     own = BaseEstimator()
     vars(own).update(columns)
     if not labelled:
         return Rows(validate(own, X, reset=False))
     X, y = validate(own, X, y, reset=False)
-    return Rows(X, y, weights)
+    return Rows(X, y, *beside)
 
 
 def _size_and_mark(part):
@@ -194,5 +202,5 @@ def _labels(rows):
 
 
 @says_why
-def _encoded(rows, *args):
-    return encoded(rows, *args)
+def _prepared(rows, prepare):
+    return prepare(rows)

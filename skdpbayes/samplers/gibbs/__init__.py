@@ -1,4 +1,4 @@
-"""Mixtures without privacy: allocations given parameters, and parameters given allocations."""
+"""Mixtures and normal linear models without privacy: some parameters given others, in turn."""
 
 from .sampler import Gibbs
 

@@ -35,15 +35,20 @@ class Block(NamedTuple):
     scale : ndarray of shape (n,)
     constant : float
         Of the last column of ``z``, which is left out if this is 0.
+    offsets : ndarray of shape (n,) or None
+        Of the logits.
     """
 
     rows: np.ndarray | sp.csr_array
     scale: np.ndarray
     constant: float
+    offsets: np.ndarray | None
 
     def logits(self, theta):
-        """Return ``theta z``, of shape (n_blocks, n)."""
+        """Return ``theta z`` and the offsets, of shape (n_blocks, n)."""
         logits = (self.rows @ theta[:, : self.rows.shape[1]].T).T * self.scale
+        if self.offsets is not None:
+            logits += self.offsets
         return logits + self.constant * theta[:, -1:] if self.constant else logits
 
     def summed(self, factors):
@@ -118,5 +123,6 @@ def _table(target):
 
 
 def _block(target, table, part):
-    rows = table[part]
-    return Block(rows.astype(np.float64, copy=False), target.scale[part], target.constant)
+    rows = table[part].astype(np.float64, copy=False)
+    offsets = getattr(target, "offsets", ())
+    return Block(rows, target.scale[part], target.constant, offsets[part] if len(offsets) else None)

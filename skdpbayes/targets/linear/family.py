@@ -21,10 +21,20 @@ class Family(ABC):
         No residual is longer, whatever the logits and the response.
     slope_bound : float
         No eigenvalue of a slope is larger.
+    logit_scale, intercept_scale : float
+        By default, prior deviations of the logit of a row at the norm bound, and of an intercept.
+    has_offsets : bool
+        Whether a record may have a known number that is added to its logit.
+    has_unknown_noise : bool
+        Whether responses have a noise deviation that is not given, so that it has to be learnt.
     """
 
     residual_bound: float
     slope_bound: float
+    logit_scale: float = 2.5
+    intercept_scale: float = 1.25
+    has_offsets = False
+    has_unknown_noise = False
 
     @property
     @abstractmethod
@@ -43,7 +53,7 @@ class Family(ABC):
 
     @property
     def target_fields(self) -> tuple:
-        """What targets have in addition to their rows, responses and public numbers."""
+        """Public numbers that targets have in addition to those of all families."""
         return ()
 
     @abstractmethod
@@ -86,3 +96,31 @@ class Family(ABC):
     @abstractmethod
     def largest_slope(self) -> np.ndarray:
         """A matrix of shape (n_blocks, n_blocks) that is nowhere smaller than a slope."""
+
+
+class NumberFamily(Family):
+    """A law of responses that are numbers, with one logit.
+
+    Attributes
+    ----------
+    whole_numbers : bool
+        Whether responses are whole numbers, from 0 on.
+    centre : float
+        What is subtracted from responses. The methods below take logits to which it was added again.
+    """
+
+    n_blocks = 1  # type: ignore[assignment]  # No property.
+    whole_numbers = False
+    centre = 0.0
+
+    @abstractmethod
+    def prediction(self, logits: np.ndarray) -> np.ndarray:
+        """Return means of responses, whatever their bounds."""
+
+    @abstractmethod
+    def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
+        """Return probabilities of responses up to ``values``; ``noise`` is their deviation, if any."""
+
+    @abstractmethod
+    def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
+        """Return responses drawn at random, one for each logit."""

@@ -2,9 +2,9 @@
 
     p(theta | data) ~ prod_i p(y_i | x_i . beta + b)^w_i  N(beta; 0, s^2 I)  N(b; 0, s_0^2),    |x_i| <= R
 
-By default ``s`` is such that logits of rows of norm ``R`` have a prior deviation of 2.5, where a sampler
-cannot learn it from what it releases. The coordinate ``b / c`` of the intercept has the precision of the
-others, unless the constant ``c`` would exceed ``R``.
+By default ``s`` is such that logits of rows of norm ``R`` have the prior deviation that the family says, 2.5
+for classes, where a sampler cannot learn it from what it releases. The coordinate ``b / c`` of the intercept
+has the precision of the others, unless the constant ``c`` would exceed ``R``.
 """
 
 from dataclasses import dataclass, replace
@@ -17,10 +17,6 @@ from ..._typing import MatrixLike
 from .._bounds import TargetBounds
 from .family import Family
 from .target import linear_bounds, linear_prior_precision, make_linear, remote_linear
-
-# Prior standard deviation of the logit of a row at the norm bound, and of the intercept.
-LOGIT_SCALE = 2.5
-INTERCEPT_SCALE = 1.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +31,11 @@ class LinearModel:
     norm : float
         ``R``, to which rows are clipped.
     prior_scale : float or None, default=None
-        ``s``; None is ``2.5 / norm``, around which samplers that can learn it do so.
+        ``s``; None is the family's ``logit_scale`` over ``norm``, around which samplers that can learn it do
+        so.
     intercept_prior_scale : float or None, default=None
-        ``s_0``; None is ``s``, or 1.25 if that is not given either, around which it is learnt likewise.
+        ``s_0``; None is ``s``, or the family's ``intercept_scale`` if that is not given either, around which
+        it is learnt likewise.
     constant : float or {"short", "equal"}, default="short"
         ``c``, the constant column; 0 is no intercept. "equal" gives all coordinates one precision, and
         "short" as well where it is no longer than ``norm``.
@@ -70,14 +68,16 @@ class LinearModel:
     @property
     def scale(self) -> float:
         """Prior deviation of a coefficient."""
-        return LOGIT_SCALE / self.norm if self.prior_scale is None else float(self.prior_scale)
+        if self.prior_scale is None:
+            return self.family.logit_scale / self.norm
+        return float(self.prior_scale)
 
     @property
     def intercept_scale(self) -> float:
         """Prior deviation of an intercept."""
         if self.intercept_prior_scale is not None:
             return float(self.intercept_prior_scale)
-        return INTERCEPT_SCALE if self.prior_scale is None else self.scale
+        return self.family.intercept_scale if self.prior_scale is None else self.scale
 
     @property
     def column(self) -> float:
@@ -112,7 +112,13 @@ class LinearModel:
             (is_default, is_default and self.intercept_prior_scale is None),
         )
 
-    def target(self, X: MatrixLike, y: ArrayLike, weights: np.ndarray | None = None) -> Any:
+    def target(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        weights: np.ndarray | None = None,
+        offsets: np.ndarray | None = None,
+    ) -> Any:
         """Return the target of a table, to which samplers can be applied.
 
         Parameters
@@ -123,11 +129,13 @@ class LinearModel:
             As the family has them; for classifiers class numbers, from 0.
         weights : ndarray of shape (n_samples,) or None, default=None
             From 0 to ``max_weight``; None is 1.
+        offsets : ndarray of shape (n_samples,) or None, default=None
+            Numbers that are added to the logits, for families that have them; None is 0.
 
         Raises
         ------
         ValueError
-            If a response or a weight is out of range, or a bound is not positive and finite.
+            If a response, a weight or an offset is out of range, or a bound is not positive and finite.
         """
         return make_linear(
             X,
@@ -138,11 +146,12 @@ class LinearModel:
             self.prior_precision,
             weights,
             self.max_weight,
+            offsets,
         )
 
     def target_of(self, rows: Any) -> Any:
         """Return the target of validated rows of a table."""
-        return self.target(rows.X, rows.labels, rows.weights)
+        return self.target(*rows)
 
     def remote(self, address: int, count: int) -> Any:
         """Return what stands for targets of rows elsewhere."""

@@ -1,14 +1,16 @@
 """Sums over records of families with one logit, in blocks of rows that stay in the cache.
 
-    grad ell_i = w_i (mean(x_i . theta) - y_i) x_i
+    grad ell_i = w_i (mean(x_i . theta + o_i) - y_i) x_i
 
-A family says how logits become residuals, and differences of losses.
+A family says how logits become residuals, and differences of losses. Offsets ``o`` are 0 but for families
+that have them.
 """
 
 from typing import Any
 
 import numpy as np
 
+from ..._compiled import compiled_for
 from .._interface import (
     BLOCK,
     add_gradient,
@@ -31,6 +33,24 @@ def write_loss_differences(
 ) -> None:
     """Write losses at ``logits`` minus those at ``others`` to ``logits`` (generic, compiled)."""
     raise NotImplementedError("write_loss_differences is a generic of compiled code.")
+
+
+def add_offsets(target: Any, selection: Any, logits: np.ndarray) -> None:
+    """Add the offsets of the selected records to ``logits``, if there are any (generic, compiled)."""
+    raise NotImplementedError("add_offsets is a generic of compiled code.")
+
+
+@compiled_for(add_offsets)
+def _add_offsets(target, selection, logits):
+    if "offsets" not in target.fields:
+        return lambda target, selection, logits: None
+
+    def add(target, selection, logits):
+        if target.offsets.size:
+            for i in range(logits.size):
+                logits[i] += target.offsets[record(selection, i)]
+
+    return add
 
 
 def has_one_block(target_class):
@@ -62,6 +82,7 @@ def _add_gradient(target, theta, selection, count, out):
         for i in range(size):
             residuals[i] += offset
             y[i] = target.responses[record(block, i)]
+        add_offsets(target, block, residuals)
         write_residuals(target, residuals, y[:size])
         for i in range(size):
             residuals[i] *= target.weights[record(block, i)]
@@ -91,4 +112,6 @@ def _loss_differences(target, theta, proposal, selection, count, out):
                 z[i] += target.constant * theta[last]
                 w[i] += target.constant * proposal[last]
             y[i] = target.responses[record(block, i)]
+        add_offsets(target, block, z)
+        add_offsets(target, block, w[:size])
         write_loss_differences(target, z, w[:size], y[:size])

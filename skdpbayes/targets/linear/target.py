@@ -18,11 +18,12 @@ from ..._silence import silently
 from ..._typing import MatrixLike
 from .._bounds import TargetBounds
 from .._clipping import NORMS, clip_rows
-from .._rows import SparseRows, make_rows, read_only
+from .._rows import SparseRows, make_rows, read_only, real_numbers
 from .family import Family
 
 _PUBLIC = ("constant", "prior_precision", "gradient_bound", "row_norm", "max_weight")
-# Fields of targets of all families: dense rows, sparse rows, and rows elsewhere.
+# Fields of targets of all families: dense rows, sparse rows, and rows elsewhere. Those with rows may have
+# ``offsets`` after these, of length 0 for none; a family's own numbers come last.
 DENSE = ("values", "scale", "responses", "weights", *_PUBLIC)
 SPARSE = ("values", "columns", "starts", "scale", "responses", "weights", *_PUBLIC)
 REMOTE = ("address", "count", *_PUBLIC)
@@ -140,6 +141,7 @@ def make_linear(
     prior_precision: np.ndarray,
     weights: np.ndarray | None = None,
     max_weight: float | None = None,
+    offsets: np.ndarray | None = None,
 ) -> Any:
     """Build the target of a table, clipping its rows.
 
@@ -159,6 +161,8 @@ def make_linear(
         Weights of the records; None means 1.
     max_weight : float or None, default=None
         Public maximum of ``weights``.
+    offsets : ndarray of shape (n_samples,) or None, default=None
+        Numbers that are added to the logits, for families that have them; None means 0.
 
     Returns
     -------
@@ -168,7 +172,7 @@ def make_linear(
     Raises
     ------
     ValueError
-        If a response or a weight is out of range, or a bound is not positive and finite.
+        If a response, a weight or an offset is out of range, or a bound is not positive and finite.
     """
     responses = family.checked_responses(responses, X.shape[0])
     rows = make_rows(*clip_rows(X, data_norm))
@@ -178,6 +182,7 @@ def make_linear(
         read_only(responses),
         read_only(_checked(weights, responses, max_weight)),
         *_public_numbers(family, data_norm, constant, prior_precision, max_weight),
+        *_checked_offsets(offsets, family, responses.size),
         *family.target_fields,
     )
 
@@ -193,6 +198,15 @@ def _public_numbers(family, data_norm, constant, prior_precision, max_weight):
     bounds = linear_bounds(family, norm, prior_precision, max_weight=max_weight)
     largest = 1.0 if max_weight is None else float(max_weight)
     return float(constant), prior_precision, bounds.gradient_bound, norm, largest
+
+
+def _checked_offsets(offsets, family, n_rows):
+    if not family.has_offsets:
+        if offsets is not None:
+            raise ValueError(f"{family} has no offsets: leave them out.")
+        return ()
+    offsets = np.zeros(0) if offsets is None else real_numbers(offsets, n_rows, name="offsets")
+    return (read_only(offsets),)
 
 
 def _checked(weights, responses, max_weight):

@@ -2,9 +2,11 @@
 
 from ..family import Family
 from .logistic import Logistic
+from .normal import Normal
+from .poisson import Poisson
 from .softmax import Softmax
 
-__all__ = ["Family", "Logistic", "Softmax", "classifier"]
+__all__ = ["Family", "Logistic", "Normal", "Poisson", "Softmax", "classifier"]
 
 
 def classifier(n_classes: int) -> Family:

@@ -15,16 +15,16 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from ._estimator.classifier import PrivateClassifierMixin
-from ._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
-from ._estimator.predictive import log_probabilities
-from ._tables.blockwise import by_blocks
-from ._tables.validation import validate_table
-from ._tables.weights import largest_weight
-from ._typing import MatrixLike, RandomStateLike, Relation
-from .samplers import Sampler
-from .targets._clipping import clip_rows
-from .targets.linear.families import classifier
+from .._estimator.classifier import PrivateClassifierMixin
+from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
+from .._estimator.predictive import log_probabilities
+from .._tables.blockwise import by_blocks
+from .._tables.validation import validate_table
+from .._tables.weights import largest_weight
+from .._typing import MatrixLike, RandomStateLike, Relation
+from ..samplers import Sampler
+from ..targets._clipping import clip_rows
+from ..targets.linear.families import classifier
 
 
 class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, BaseEstimator):

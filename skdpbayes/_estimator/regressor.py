@@ -1,0 +1,274 @@
+"""What the private regressors share: plans without data, predictions, and intervals of predictions.
+
+    E[y | x, data] = mean over draws of E[y | x, theta],    P(y <= t | x, data) = that of P(y <= t | x, theta)
+
+Everything here but the plan is post-processing of what was released.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from .._checks import check_level, check_sizes
+from .._inputs import plain, unless_harmless, unquoted
+from .._silence import silently
+from .._tables.blockwise import by_blocks, in_memory
+from .._tables.validation import validate_table
+from .._tables.weights import own_weights
+from .._typing import MatrixLike, RandomStateLike
+from ..samplers import Plan
+from ..targets._clipping import clip_rows, scale_rows
+from .intervals import warn_unless_calibrated
+from .posterior import PrivatePosteriorMixin, check_number_of_draws, generator_of
+
+# Numbers of logits in memory at once, and halvings of a bracket of a quantile.
+_CHUNK_ENTRIES = 2**18
+_HALVINGS = 64
+
+
+class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
+    """For estimators with ``_plan(n_samples, n_features)`` and draws of one block of coefficients.
+
+    ``_score(y_true, y_pred, sample_weight=...)`` is scikit-learn's score of predictions.
+    """
+
+    _score: Callable[..., float]
+    fit_intercept: bool
+    posterior_samples_: np.ndarray
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Under a finite budget, little can be learnt from the tiny tables of scikit-learn's checks.
+        tags.regressor_tags.poor_score = self.epsilon != np.inf
+        return tags
+
+    def privacy_plan(self, n_samples: int, n_features: int) -> Plan:
+        """Return what a fit would do and cost, without any data.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows; of persons, with ``max_rows_per_group``. Under
+            ``neighboring_relation="add_or_remove_one"`` the plan uses ``public_size`` instead.
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        plan : Plan
+            Its attributes are public numbers; printing it gives a readable summary.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is invalid, or if the options contradict each other.
+
+        Examples
+        --------
+        >>> from skdpbayes import DPBayesianPoissonRegressor
+        >>> plan = DPBayesianPoissonRegressor(max_count=20, epsilon=1.0).privacy_plan(50_000, 8)
+        >>> 0.5 < plan.epsilon <= 1.0
+        True
+        """
+        self._validate_params()
+        check_sizes(n_samples=n_samples, n_features=n_features)
+        return self._plan(int(n_samples), int(n_features))
+
+    @property
+    def _law(self) -> Any:
+        """The `NumberFamily` of a response, with the bounds that were given or released."""
+        return self.plan_.bounds.family
+
+    def _noise(self) -> Any:
+        """Return the noise deviations of the draws, of shape (n_draws,), or None."""
+        return None
+
+    def _origin(self) -> Any:
+        """Return what is added to the draws of a sampler: responses were centred."""
+        if not self.fit_intercept or not self._law.centre:
+            return 0.0
+        shift = np.zeros(self.n_features_in_ + 1)
+        shift[-1] = self._law.centre
+        return shift
+
+    def _largest_weight(self, max_sample_weight):
+        return max_sample_weight
+
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
+    @silently()
+    def _over_rows(self, X, function):
+        """Return what a function makes of logits of shape (n_rows, n_draws), for all rows."""
+        check_is_fitted(self)
+        X, scale = clip_rows(validate_table(self, X, reset=False), self.data_norm_)
+        draws, d = self.posterior_samples_[:, 0], X.shape[1]
+        parts = gen_batches(X.shape[0], max(1, _CHUNK_ENTRIES // len(draws)))
+        found = []
+        for part in parts:
+            logits = scale_rows(X[part], scale[part]) @ draws[:, :d].T
+            found.append(function(logits + draws[:, d:].sum(axis=1)))
+        return np.concatenate(found)
+
+    @by_blocks
+    def _mean(self, X):
+        return self._over_rows(X, lambda logits: self._law.prediction(logits).mean(axis=1))
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Mean of the response, averaged over the draws (the posterior predictive mean).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than ``data_norm`` are clipped, as in `fit`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        """
+        return self._mean(X)
+
+    def posterior_predictive(
+        self, X: MatrixLike, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> np.ndarray:
+        """Draw responses of new rows; this spends no budget and may be repeated.
+
+        Each draw is of one parameter's law: rows of the result have the uncertainty about the parameter in
+        common.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        n_draws : int or None, default=None
+            None is the number of posterior draws; others choose among these, with replacement.
+        random_state : None, int, RandomState or Generator, default=None
+            It need not be kept private.
+
+        Returns
+        -------
+        responses : ndarray of shape (n_draws, n_samples)
+        """
+        check_is_fitted(self)
+        generator, kept = generator_of(random_state), len(self.posterior_samples_)
+        chosen = np.arange(kept)
+        if n_draws is not None:
+            # Post-processing.
+            chosen = generator.choice(kept, size=check_number_of_draws(n_draws))
+        noise = self._noise()
+        noise = None if noise is None else noise[chosen]
+
+        def simulated(logits):
+            return self._law.simulated(logits[:, chosen], noise, generator)
+
+        return self._over_rows(X, simulated).T
+
+    def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
+        """Equal-tailed intervals of the responses of new rows; they spend no budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.9
+            Posterior predictive probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends, which are whole numbers for counts.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as with chains under privacy.
+        """
+        check_level(level)
+        warn_unless_calibrated(self)
+        law, noise = self._law, self._noise()
+
+        def ends(logits):
+            tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
+            return np.column_stack([mixture_quantile(law, q, logits, noise) for q in tails])
+
+        return self._over_rows(X, ends)
+
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of the deviance that predictions explain, without noise: R^2 of a ridge, D^2 of counts.
+
+        If the rows are private, use `skdpbayes.metrics`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Responses.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            At most 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table, the responses or the weights are invalid.
+        """
+        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
+        return self._scored(y, predicted, sample_weight)
+
+    def _scored(self, y, predicted, sample_weight):
+        if sample_weight is not None:
+            sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
+        told = unless_harmless("y must be a column of numbers, one for each row.")
+        y = plain(y, "y")
+        return unquoted(self._score, y, predicted, sample_weight=sample_weight, told=told)
+
+
+def mixture_quantile(law, probability, logits, noise):
+    """Return quantiles of mixtures of a law over draws, by bisection.
+
+    Parameters
+    ----------
+    law : NumberFamily
+    probability : float
+        In (0, 1).
+    logits : ndarray of shape (n_rows, n_draws)
+    noise : ndarray of shape (n_draws,) or None
+
+    Returns
+    -------
+    quantiles : ndarray of shape (n_rows,)
+    """
+
+    def excess(values):
+        return law.cdf(values[:, None], logits, noise).mean(axis=1) - probability
+
+    means = law.prediction(logits)
+    width = np.sqrt(means.max(axis=1)) + 1.0 if noise is None else np.max(noise)
+    low, high = means.min(axis=1) - width, means.max(axis=1) + width
+    for _ in range(_HALVINGS):  # Brackets.
+        if (excess(low) < 0).all() and (excess(high) >= 0).all():
+            break
+        width = 2.0 * width
+        low = np.where(excess(low) < 0, low, low - width)
+        high = np.where(excess(high) >= 0, high, high + width)
+    if law.whole_numbers:
+        low, high = np.floor(np.maximum(low, -1.0)), np.ceil(high)
+    smallest = 1.0 if law.whole_numbers else 0.0
+    for _ in range(_HALVINGS):
+        if np.all(high - low <= np.maximum(smallest, 1e-9 * width)):
+            break
+        middle = np.floor(0.5 * (low + high)) if law.whole_numbers else 0.5 * (low + high)
+        above = excess(middle) >= 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return high

@@ -1,0 +1,292 @@
+"""Private Bayesian Poisson regression: counts, and rates where exposures differ.
+
+p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b))^(1/tau) p(theta),
+E[y | x, e, data] = e times the mean over draws of exp(x . beta + b)
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.metrics import d2_tweedie_score
+from sklearn.utils._param_validation import StrOptions
+
+from .._checks import Interval
+from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
+from .._estimator.regressor import PrivateRegressorMixin
+from .._tables.blockwise import in_memory
+from .._typing import MatrixLike, RandomStateLike, Relation
+from ..samplers import Sampler
+from ..targets._rows import real_numbers
+from ..targets.linear.families import Poisson
+
+# With max_count="auto": of the plan until a count is released; relative to the quantile, and at least.
+_NOMINAL, _ROOM, _LEAST = 20.0, 2.0, 3.0
+
+
+def _explained_deviance(y_true, y_pred, sample_weight=None):
+    return d2_tweedie_score(y_true, y_pred, sample_weight=sample_weight, power=1)
+
+
+class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
+    """Differentially private Bayesian Poisson regression, for counts and rates.
+
+    A fit releases draws from the posterior of a generalized linear model with Poisson counts and a
+    logarithmic link, under differential privacy. The budget is fixed before the data are read. Predictions
+    average over the draws.
+
+    Parameters
+    ----------
+    max_count : float or "auto", default="auto"
+        Public number to which larger counts are reduced. It bounds what a row can do: noise grows with it.
+        "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes twice that,
+        but at least 3.
+    epsilon : float, default=1.0
+        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        privacy and samples the exact posterior.
+    delta : float or None, default=None
+        Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
+    sampler : str or Sampler, default="auto"
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name, as for
+        `DPBayesianLogisticRegression`. ``sampler__name`` sets an option.
+    data_norm : float, "auto" or None, default=None
+        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
+        unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
+    prior_scale : float or None, default=None
+        Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
+        given. None is ``2.5 / data_norm``.
+    intercept_prior_scale : float or None, default=None
+        Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. Without
+        ``prior_scale`` it is half of ``log(1 + max_count)``, but at least 1.25: choose a unit of exposure in
+        which rates are of the order of 1, or set it.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scaling : float or None, default=None
+        As for `DPBayesianLogisticRegression`.
+    max_sample_weight : float, default=1.0
+        Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
+        it.
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
+    public_size : int or None, default=None
+        Under "add_or_remove_one", the public number that plans use as the size of the table.
+    max_rows_per_group : int or None, default=None
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
+        each person, chosen at random.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None uses cryptographic randomness from the operating system. A known or repeated seed voids the
+        guarantee.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Posterior means of the coefficients: logarithms of ratios of rates.
+    intercept_ : float
+        Posterior mean of the intercept; 0 without one.
+    posterior_samples_ : ndarray of shape (n_draws, 1, n_features + fit_intercept)
+        The draws, the intercept last.
+    max_count_ : float
+        The largest count that was told apart.
+    target_bounds_ : tuple of (float, float)
+        0 and that count.
+    data_norm_ : float
+        Norm to which rows are clipped.
+    spent_epsilon_, spent_delta_ : float
+        Cost of the fit, as planned: at most ``epsilon`` at ``delta``.
+    privacy_cost_ : PrivacyCost
+        The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
+    plan_ : Plan
+        What the fit did; printing it gives a readable summary.
+    temperature_ : float
+        Temperature of the draws.
+    released_ : Bunch
+        What the sampler released besides the draws.
+    n_iter_ : int
+        Number of updates.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if ``X`` had any.
+
+    See Also
+    --------
+    DPBayesianLogisticRegression : For classes.
+    skdpbayes.targets.Poisson : The law, with its bounds.
+
+    Notes
+    -----
+    A row's residual is at most ``max_count``, because larger ones are clipped: only those of means that are
+    larger than the count by more than ``max_count`` are. The posterior is that of Poisson regression wherever
+    means are at most ``max_count``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.linear_model import DPBayesianPoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(5000, 3))
+    >>> y = rng.poisson(np.exp(0.5 + X @ [0.8, -0.5, 0.0]))
+    >>> model = DPBayesianPoissonRegressor(max_count=15, epsilon=1.0, random_state=0).fit(X, y)
+    >>> model.predict(X[:2]).shape, model.spent_epsilon_ <= 1.0
+    ((2,), True)
+    """
+
+    _parameter_constraints = {
+        "max_count": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        **LINEAR_CONSTRAINTS,
+    }
+    _search_score = "neg_mean_poisson_deviance"
+    _score: Callable[..., float] = staticmethod(_explained_deviance)
+
+    def __init__(
+        self,
+        max_count: float | Literal["auto"] = "auto",
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        sampler: str | Sampler = "auto",
+        data_norm: float | Literal["auto"] | None = None,
+        prior_scale: float | None = None,
+        intercept_prior_scale: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        max_sample_weight: float = 1.0,
+        n_draws: int | Literal["auto"] = "auto",
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        max_rows_per_group: int | None = None,
+        random_state: RandomStateLike = None,
+        verbose: int = 0,
+    ):
+        self.max_count = max_count
+        self.epsilon = epsilon
+        self.delta = delta
+        self.sampler = sampler
+        self.data_norm = data_norm
+        self.prior_scale = prior_scale
+        self.intercept_prior_scale = intercept_prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.max_sample_weight = max_sample_weight
+        self.n_draws = n_draws
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.max_rows_per_group = max_rows_per_group
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    @property
+    def _released_sides(self):
+        return ("high",) if self.max_count == "auto" else ()
+
+    def _family(self):
+        return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
+
+    def _with_responses(self, model, quantiles):
+        return replace(model, family=Poisson(max(_LEAST, _ROOM * quantiles[0])))
+
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        client: Any = None,
+    ) -> Self:
+        """Draw from the posterior, within the budget.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups, client
+            As for `DPBayesianLogisticRegression.fit`; ``y`` holds counts, none negative.
+        exposure : array-like of shape (n_samples,), default=None
+            How long, or how many, each row was exposed: its expected count is proportional to it. Positive,
+            and as private as the rows; None is 1. Counts stay counts: do not divide them by it.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the table is invalid, or if the options contradict each other. Nothing
+            is spent.
+        BudgetExceededError
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
+        """
+        self._fit(X, y, sample_weight, groups, client, exposure=exposure)
+        self.max_count_ = self._law.max_count
+        self.target_bounds_ = 0.0, self.max_count_
+        return self
+
+    def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
+        """Expected counts, averaged over the draws (the posterior predictive mean).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than ``data_norm`` are clipped, as in `fit`.
+        exposure : array-like of shape (n_samples,), default=None
+            None is 1: rates.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        """
+        rates = super().predict(X)
+        if exposure is None:
+            return rates
+        rates, exposure = in_memory(rates, exposure)
+        return rates * real_numbers(exposure, len(rates), 0.0, "exposure")
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> float:
+        """D^2, the share of the Poisson deviance that is explained, without noise.
+
+        If the rows are private, use `skdpbayes.metrics`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        exposure : array-like of shape (n_samples,), default=None
+            As for `predict`.
+
+        Returns
+        -------
+        score : float
+            At most 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table, the counts or the weights are invalid.
+        """
+        predicted, y, sample_weight = in_memory(self.predict(X, exposure), y, sample_weight)
+        return self._scored(y, predicted, sample_weight)

@@ -1,0 +1,271 @@
+"""Private Bayesian linear regression: numbers within public bounds, with normal noise that is learnt.
+
+p(theta, s | data) ~ prod_i N(y_i; x_i . beta + b, s^2) p(theta) p(s),
+E[y | x, data] = the mean over draws of x . beta + b
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.metrics import r2_score
+from sklearn.utils._param_validation import StrOptions
+
+from .._checks import is_number
+from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
+from .._estimator.regressor import PrivateRegressorMixin
+from .._tables.blockwise import by_blocks
+from .._typing import MatrixLike, RandomStateLike, Relation
+from ..samplers import Sampler
+from ..targets.linear.families import Normal
+
+# With target_bounds="auto": room beyond the quantiles on either side, in units of their distance.
+_ROOM = 0.5
+
+
+class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
+    """Differentially private Bayesian linear regression.
+
+    A fit releases draws from the posterior of a linear model with normal noise, whose deviation and prior
+    scale are learnt, under differential privacy. The budget is fixed before the data are read.
+
+    Parameters
+    ----------
+    target_bounds : (float, float) or "auto", default="auto"
+        Public bounds of the responses, the lower first; those outside are moved to the nearer bound. "auto"
+        spends 4% of the budget (of ``mu^2``) on a low and a high quantile of the responses, and takes bounds
+        that are twice as far apart. Without an intercept the model's bounds are made symmetric.
+    epsilon : float, default=1.0
+        Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
+        privacy and samples the exact posterior.
+    delta : float or None, default=None
+        Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
+    sampler : str or Sampler, default="auto"
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults. It has
+        to learn the noise. Without privacy it is `Gibbs`.
+    data_norm : float, "auto" or None, default=None
+        Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
+        unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
+    prior_scale : float or None, default=None
+        Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
+        given. None learns that of the coefficients, and is half the distance of the bounds for the intercept.
+    intercept_prior_scale : float or None, default=None
+        Prior standard deviation of the intercept around the middle of the bounds, if it is to differ.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    intercept_scaling : float or None, default=None
+        As for `DPBayesianLogisticRegression`.
+    max_sample_weight : float, default=1.0
+        Public maximum of ``sample_weight``. Larger weights are reduced to it. The noise is proportional to
+        it.
+    n_draws : int or "auto", default="auto"
+        Number of draws to keep.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Which tables the guarantee compares: tables of the same public size that differ in the content of one
+        row, or tables that differ in the presence of one row.
+    public_size : int or None, default=None
+        Under "add_or_remove_one", the public number that plans use as the size of the table.
+    max_rows_per_group : int or None, default=None
+        With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
+        each person, chosen at random.
+    random_state : None, int, RandomState instance or Generator, default=None
+        None uses cryptographic randomness from the operating system. A known or repeated seed voids the
+        guarantee.
+    verbose : int, default=0
+        Show progress if positive.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Posterior means of the coefficients.
+    intercept_ : float
+        Posterior mean of the intercept; 0 without one.
+    sigma_ : ndarray of shape (n_features, n_features)
+        Posterior covariance of the coefficients.
+    alpha_ : float
+        Posterior mean of the noise's precision, one over its variance.
+    lambda_ : float
+        Posterior mean of the precision of the coefficients' prior, or that of ``prior_scale``.
+    posterior_samples_ : ndarray of shape (n_draws, 1, n_features + fit_intercept)
+        The draws, the intercept last.
+    noise_samples_ : ndarray of shape (n_draws,)
+        Deviations of the noise that belong to them.
+    target_bounds_ : tuple of (float, float)
+        The bounds of responses that were used.
+    data_norm_ : float
+        Norm to which rows are clipped.
+    spent_epsilon_, spent_delta_ : float
+        Cost of the fit, as planned: at most ``epsilon`` at ``delta``.
+    privacy_cost_ : PrivacyCost
+        The cost itself; it converts to any (epsilon, delta) and composes with ``+``.
+    plan_ : Plan
+        What the fit did; printing it gives a readable summary.
+    temperature_ : float
+        Temperature of the draws, which is 1.
+    released_ : Bunch
+        What the sampler released besides the draws.
+    n_iter_ : int
+        Number of updates.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, if ``X`` had any.
+
+    See Also
+    --------
+    DPBayesianPoissonRegressor : For counts.
+    skdpbayes.targets.Normal : The law, with its bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.linear_model import DPBayesianRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(5000, 3))
+    >>> y = X @ [1.0, -0.5, 0.0] + 0.3 * rng.normal(size=5000)
+    >>> model = DPBayesianRidge((-4.0, 4.0), epsilon=np.inf, random_state=0).fit(X, y)
+    >>> mean, deviation = model.predict(X[:2], return_std=True)
+    >>> bool((abs(deviation - 0.3) < 0.02).all())
+    True
+    """
+
+    _parameter_constraints = {
+        "target_bounds": [StrOptions({"auto"}), tuple, list],
+        **LINEAR_CONSTRAINTS,
+    }
+    _search_score = "r2"
+    _score: Callable[..., float] = staticmethod(r2_score)
+
+    def __init__(
+        self,
+        target_bounds: tuple[float, float] | Literal["auto"] = "auto",
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        sampler: str | Sampler = "auto",
+        data_norm: float | Literal["auto"] | None = None,
+        prior_scale: float | None = None,
+        intercept_prior_scale: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float | None = None,
+        max_sample_weight: float = 1.0,
+        n_draws: int | Literal["auto"] = "auto",
+        neighboring_relation: Relation = "replace_one",
+        public_size: int | None = None,
+        max_rows_per_group: int | None = None,
+        random_state: RandomStateLike = None,
+        verbose: int = 0,
+    ):
+        self.target_bounds = target_bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.sampler = sampler
+        self.data_norm = data_norm
+        self.prior_scale = prior_scale
+        self.intercept_prior_scale = intercept_prior_scale
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.max_sample_weight = max_sample_weight
+        self.n_draws = n_draws
+        self.neighboring_relation = neighboring_relation
+        self.public_size = public_size
+        self.max_rows_per_group = max_rows_per_group
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _released_sides(self):
+        return ("low", "high") if isinstance(self.target_bounds, str) else ()
+
+    def _family(self):
+        if isinstance(self.target_bounds, str):  # Until they are released.
+            return Normal(-1.0, 1.0)
+        bounds = self.target_bounds
+        if len(bounds) != 2 or not all(map(is_number, bounds)) or not bounds[0] < bounds[1]:
+            raise ValueError(
+                f"target_bounds must be two numbers, the lower first, or 'auto', got {bounds!r}."
+            )
+        return self._within(*map(float, bounds))
+
+    def _within(self, low, high):
+        if not self.fit_intercept:
+            # Responses are centred at the middle, which has to be 0 without an intercept.
+            high = max(abs(low), abs(high))
+            low = -high
+        return Normal(low, high)
+
+    def _with_responses(self, model, quantiles):
+        low, high = sorted(quantiles)
+        # Bounds that coincide are of responses that are all the same, as far as a release can tell.
+        room = _ROOM * (high - low) or 1e-6 * max(abs(high), 1.0)
+        return replace(model, family=self._within(low - room, high + room))
+
+    def _noise(self) -> Any:
+        return self.noise_samples_
+
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        client: Any = None,
+    ) -> Self:
+        """Draw from the posterior, within the budget.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups, client
+            As for `DPBayesianLogisticRegression.fit`; ``y`` holds numbers.
+
+        Returns
+        -------
+        self : estimator
+            Fitted.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the table is invalid, or if the options contradict each other. Nothing
+            is spent.
+        BudgetExceededError
+            If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
+        """
+        self._fit(X, y, sample_weight, groups, client)
+        self.noise_samples_ = self.released_["noise_scale"]
+        self.target_bounds_ = self._law.low, self._law.high
+        coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
+        self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))
+        self.alpha_ = float(np.mean(self.noise_samples_**-2.0))
+        scales = np.asarray(self.released_.get("prior_scale", self.prior_scale), dtype=float)
+        self.lambda_ = float(np.mean(scales**-2.0))
+        return self
+
+    @by_blocks
+    def _deviation(self, X):
+        noise = self.noise_samples_**2
+        return self._over_rows(X, lambda means: np.sqrt(means.var(axis=1) + noise.mean()))
+
+    def predict(self, X: MatrixLike, return_std: bool = False) -> Any:
+        """Mean of the response, averaged over the draws (the posterior predictive mean).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than ``data_norm`` are clipped, as in `fit`.
+        return_std : bool, default=False
+            Whether to return the deviation of new responses as well: that of the noise, and of what is not
+            known of the mean.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+        deviation : ndarray of shape (n_samples,)
+            If ``return_std``.
+        """
+        mean = super().predict(X)
+        return (mean, self._deviation(X)) if return_std else mean

@@ -1,0 +1,342 @@
+"""Private regressors: numbers and counts, exposures, predictions and their intervals, learnt bounds."""
+
+import pickle
+import warnings
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+from sklearn.base import clone
+from sklearn.linear_model import PoissonRegressor
+
+from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
+from skdpbayes._estimator.regressor import mixture_quantile
+from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
+from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
+from skdpbayes.samplers import SGHMC, Gibbs
+from skdpbayes.targets import Normal, Poisson
+
+SHORT = SGHMC(n_steps=50)
+
+
+def counts(n=2000, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, d))
+    exposure = rng.uniform(0.2, 2.0, size=n)
+    return X, rng.poisson(exposure * np.exp(0.5 + X @ [0.8, -0.5, 0.0])), exposure
+
+
+def poisson(**options):
+    options = {"max_count": 15, "sampler": SHORT, "n_draws": 20, "random_state": 0, **options}
+    return DPBayesianPoissonRegressor(**options)
+
+
+def ridge(**options):
+    options = {"target_bounds": (-4.0, 8.0), "epsilon": np.inf, "random_state": 0, **options}
+    return DPBayesianRidge(**options)
+
+
+def numbers(n=400, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, 3))
+    return X, 2.0 + X @ [1.0, -0.5, 0.0] + noise * rng.normal(size=n)
+
+
+def test_without_privacy_counts_are_explained_as_well_as_by_maximum_likelihood():
+    X, y, exposure = counts()
+    model = poisson(epsilon=np.inf, sampler="auto", n_draws="auto", prior_scale=10.0)
+    model.fit(X, y, exposure=exposure)
+    reference = PoissonRegressor(alpha=0.0, tol=1e-9, max_iter=1000)
+    reference.fit(X, y / exposure, sample_weight=exposure)
+    deviations = model.posterior_samples_[:, 0].std(axis=0)
+    assert (np.abs(model.coef_ - reference.coef_) < 0.2 * deviations[:3]).all()
+    assert abs(model.intercept_ - reference.intercept_) < 0.2 * deviations[3]
+    information = (np.c_[X, np.ones(len(X))].T * model.predict(X, exposure)) @ np.c_[
+        X, np.ones(len(X))
+    ]
+    expected = np.sqrt(np.diag(np.linalg.inv(information)))
+    np.testing.assert_allclose(deviations, expected, rtol=0.1)
+    assert model.predict(X) == pytest.approx(reference.predict(X), rel=0.01)
+    assert model.predict(X, exposure) == pytest.approx(exposure * model.predict(X))
+    assert model.score(X, y, exposure=exposure) > model.score(X, y)
+
+
+def test_the_unit_of_exposure_moves_the_intercept_alone():
+    X, y, exposure = counts()
+    options = {"epsilon": np.inf, "sampler": "sgfs", "n_draws": 200, "prior_scale": 50.0}
+    a = poisson(**options).fit(X, y, exposure=exposure)
+    b = poisson(**options).fit(X, y, exposure=12.0 * exposure)
+    assert a.coef_ == pytest.approx(b.coef_, abs=0.02)
+    assert a.intercept_ == pytest.approx(b.intercept_ + np.log(12.0), abs=0.02)
+
+
+def quadrature(X, y, half, scale, intercept_scale, learns):
+    """Means and covariance of a normal model's coefficients, noise and prior scale integrated on a grid."""
+    Z, d = np.c_[X, np.ones(len(X))], X.shape[1]
+    found = []
+    for log_noise in np.linspace(np.log(0.2), np.log(1.2), 60):
+        for log_tau in np.linspace(-5.0, 5.0, 61) if learns else [0.0]:
+            noise, tau = np.exp(log_noise), np.exp(log_tau)
+            prior = np.r_[np.full(d, scale * tau), intercept_scale] ** 2
+            law = stats.multivariate_normal(
+                np.zeros(len(y)), (Z * prior) @ Z.T + noise**2 * np.eye(len(y))
+            )
+            # Half-Cauchy in the scales, times the derivative of their logarithms.
+            weight = law.logpdf(y) + log_noise - np.log1p((noise / half) ** 2)
+            weight += log_tau - np.log1p(tau**2) if learns else 0.0
+            precision = Z.T @ Z / noise**2 + np.diag(1.0 / prior)
+            mean = np.linalg.solve(precision, Z.T @ y / noise**2)
+            found.append((weight, noise, scale * tau, mean, np.linalg.inv(precision)))
+    weights = np.array([one[0] for one in found])
+    weights = np.exp(weights - weights.max())
+    weights /= weights.sum()
+    means = np.array([one[3] for one in found])
+    mean = weights @ means
+    covariance = np.einsum("i,ijk", weights, np.array([one[4] for one in found]))
+    covariance += (means - mean).T @ (weights[:, None] * (means - mean))
+    return (
+        mean,
+        covariance,
+        weights @ [one[1] for one in found],
+        weights @ np.log([one[2] for one in found]),
+    )
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_gibbs_sampling_draws_from_the_posterior_by_quadrature(learns):
+    X, y = numbers(40)
+    prior = {} if learns else {"prior_scale": 0.7, "intercept_prior_scale": 3.0}
+    model = ridge(sampler=Gibbs(n_steps=14_000), n_draws=10_000, **prior).fit(X, y)
+    # By default the prior scale of coefficients is around half the bounds over the norm.
+    scales = (6.0 / np.sqrt(3.0), 6.0) if learns else (0.7, 3.0)
+    mean, covariance, noise, log_scale = quadrature(X, y - 2.0, 6.0, *scales, learns)
+    mean[-1] += 2.0
+    draws, deviations = model.posterior_samples_[:, 0], np.sqrt(np.diag(covariance))
+    assert (np.abs(draws.mean(axis=0) - mean) < 0.06 * deviations).all()
+    scaled = (np.cov(draws.T) - covariance) / np.outer(deviations, deviations)
+    assert np.abs(scaled).max() < 0.08
+    assert model.noise_samples_.mean() == pytest.approx(noise, rel=0.02)
+    if learns:
+        found = np.log(model.released_["prior_scale"]).mean()
+        assert found == pytest.approx(log_scale, abs=0.06)
+    else:
+        assert model.lambda_ == pytest.approx(0.7**-2)
+
+
+def test_a_ridge_has_the_attributes_of_scikit_learns():
+    X, y = numbers()
+    model = ridge().fit(X, y)
+    assert model.coef_.shape == (3,) and isinstance(model.intercept_, float)
+    assert model.sigma_.shape == (3, 3) and model.target_bounds_ == (-4.0, 8.0)
+    assert model.alpha_ == pytest.approx(4.0, rel=0.15)
+    mean, deviation = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, X @ model.coef_ + model.intercept_, rtol=1e-10)
+    assert (deviation > 0.45).all() and (deviation < 0.56).all()
+    assert 0.4 < model.score(X, y) < 0.9
+
+
+def test_without_an_intercept_predictions_pass_through_zero():
+    X, y = numbers()
+    model = ridge(fit_intercept=False).fit(X, y)
+    assert model.intercept_ == 0.0 and model.posterior_samples_.shape[2] == 3
+    assert model.predict(np.zeros((1, 3))) == 0.0
+    assert model.target_bounds_ == (-8.0, 8.0)
+
+
+def test_responses_beyond_the_bounds_count_as_the_bounds():
+    X, y = numbers()
+    far = np.where(y > 2.5, 1e6, y)
+    a, b = (ridge(target_bounds=(0.0, 2.5)).fit(X, one) for one in (far, np.minimum(y, 2.5)))
+    assert np.array_equal(a.posterior_samples_, b.posterior_samples_)
+    X, y, _ = counts()
+    a, b = (poisson(max_count=3).fit(X, one) for one in (np.where(y > 3, 900, y), np.minimum(y, 3)))
+    assert np.array_equal(a.posterior_samples_, b.posterior_samples_)
+
+
+def test_prediction_intervals_hold_new_responses_as_often_as_they_say():
+    X, y, _ = counts(4000)
+    model = poisson(epsilon=np.inf, sampler="sgfs", n_draws=100).fit(
+        X[:2000], np.minimum(y, 15)[:2000]
+    )
+    new, _ = counts(4000, seed=5)[:2]
+    fresh = np.random.default_rng(1).poisson(np.exp(0.5 + new @ [0.8, -0.5, 0.0]))
+    low, high = model.prediction_interval(new, 0.8).T
+    assert np.array_equal(low, np.floor(low)) and np.array_equal(high, np.floor(high))
+    # Counts have no interval of exactly this probability.
+    assert 0.8 <= np.mean((low <= fresh) & (fresh <= high)) < 0.95
+    X, y = numbers(6000)
+    model = ridge(n_draws=200).fit(X[:2000], y[:2000])
+    low, high = model.prediction_interval(X[2000:], 0.8).T
+    assert np.mean((low < y[2000:]) & (y[2000:] < high)) == pytest.approx(0.8, abs=0.03)
+    drawn = model.posterior_predictive(X[:5], 4000, random_state=0)
+    assert drawn.shape == (4000, 5)
+    mean, deviation = model.predict(X[:5], return_std=True)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * 0.5 / np.sqrt(4000))
+    np.testing.assert_allclose(drawn.std(axis=0), deviation, rtol=0.08)
+
+
+@pytest.mark.parametrize("probability", [0.05, 0.5, 0.999])
+def test_quantiles_of_mixtures_are_exact(probability, rng):
+    logits, noise = rng.normal(size=(20, 30)) * 3.0, rng.uniform(0.1, 2.0, size=30)
+    found = mixture_quantile(Normal(-1.0, 1.0), probability, logits, noise)
+    at = stats.norm.cdf(found[:, None], logits, noise).mean(axis=1)
+    np.testing.assert_allclose(at, probability, atol=1e-6)
+    found = mixture_quantile(Poisson(9.0), probability, logits, None)
+    up_to = stats.poisson.cdf(found[:, None], np.exp(logits)).mean(axis=1)
+    below = stats.poisson.cdf(found[:, None] - 1, np.exp(logits)).mean(axis=1)
+    assert (found >= 0).all() and (up_to >= probability).all() and (below < probability).all()
+
+
+@pytest.mark.parametrize("make", [poisson, ridge], ids=["poisson", "ridge"])
+def test_tables_of_all_kinds_give_the_same_draws(make):
+    X, y, _ = counts(600)
+    y, weights = y.astype(float), np.linspace(0.0, 1.0, 600)
+    model = make()
+    expected = clone(model).fit(X, y, weights)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    tables = {
+        "frame": (frame, pd.Series(y), pd.Series(weights)),
+        "sparse": (sp.csr_array(X), y, weights),
+        "dask": tuple(da.from_array(one, chunks=200) for one in (X, y, weights)),
+    }
+    tables["dask"] = (tables["dask"][0].rechunk((200, 3)), *tables["dask"][1:])
+    for name, table in tables.items():
+        found = clone(model).fit(*table)
+        np.testing.assert_allclose(
+            found.posterior_samples_, expected.posterior_samples_, rtol=1e-6, err_msg=name
+        )
+        np.testing.assert_allclose(found.predict(table[0]), expected.predict(X), rtol=1e-6)
+    single = clone(model).fit(X.astype(np.float32), y, weights)
+    np.testing.assert_allclose(single.coef_, expected.coef_, atol=1e-3)
+    assert not np.array_equal(clone(model).fit(X, y).coef_, expected.coef_)
+    assert pickle.loads(pickle.dumps(expected)).coef_ == pytest.approx(expected.coef_)
+
+
+def test_exposures_may_be_in_parts_and_weigh_nothing_if_equal():
+    X, y, exposure = counts(600)
+    expected = poisson().fit(X, y, exposure=exposure)
+    parts = [da.from_array(one, chunks=200) for one in (y, exposure)]
+    found = poisson().fit(da.from_array(X, chunks=(200, 3)), parts[0], exposure=parts[1])
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
+    ones, none = poisson().fit(X, y, exposure=np.ones(600)), poisson().fit(X, y)
+    assert np.array_equal(ones.posterior_samples_, none.posterior_samples_)
+    assert not np.array_equal(expected.coef_, none.coef_)
+
+
+def test_summaries_and_intervals_name_columns():
+    X, y, _ = counts()
+    frame = pd.DataFrame(X, columns=["age", "sex", "dose"])
+    model = poisson(epsilon=np.inf).fit(frame, y)
+    assert list(model.summary().index) == ["age", "sex", "dose", "intercept"]
+    interval = model.posterior_interval(0.9)
+    assert interval.shape == (1, 4, 2) and (interval[..., 0] < interval[..., 1]).all()
+    assert model.sample_posterior(5).shape == (5, 1, 4)
+    with pytest.warns(UserWarning, match="not a calibrated posterior"):
+        poisson(epsilon=1.0).fit(frame, y).prediction_interval(frame)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("data_norm", [None, "auto"])
+def test_learnt_bounds_and_the_fit_use_up_the_budget_and_no_more(relation, data_norm):
+    size = 3000 if relation == "add_or_remove_one" else None
+    common = {"neighboring_relation": relation, "public_size": size, "data_norm": data_norm}
+    model = poisson(max_count="auto", epsilon=1.0, sampler="sgfs", **common)
+    plan = model.privacy_plan(3000, 5)
+    assert 0.999 < plan.epsilon <= 1.0
+    bits = AcceptBits(plan.norm.log_odds_range, 1 + (data_norm == "auto"))
+    assert plan.cost == PrivacyCost(relation, bits=(bits,)) + plan.norm.cost_of_fit
+    assert len(plan.norm.of_responses) == 1 and "responses" in str(plan)
+    assert ("norm of rows" in str(plan)) == (data_norm == "auto")
+
+
+def test_learnt_bounds_hold_most_responses_and_spend_what_was_planned():
+    X, y, _ = counts(5000)
+    model = poisson(max_count="auto", sampler="sgfs").fit(X, y)
+    assert np.quantile(y, 0.99) < model.max_count_ < 3.0 * y.max()
+    assert model.privacy_cost_ == model.privacy_plan(5000, 3).cost
+    X, y = numbers(3000)
+    model = ridge(target_bounds="auto").fit(X, y)
+    low, high = model.target_bounds_
+    assert low < y.min() and y.max() < high and high - low < 3.0 * np.ptp(y)
+    with pytest.raises(ValueError, match="too few to learn bounds"):
+        poisson(max_count="auto", epsilon=0.1).privacy_plan(50, 3)
+
+
+def test_a_ledger_that_does_not_allow_a_fit_spends_nothing():
+    X, y, _ = counts()
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    with ledger, pytest.raises(BudgetExceededError):
+        poisson(epsilon=1.0, random_state=None).fit(X, y)
+    assert ledger.spent_epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    "y, named",
+    [
+        ([1.0, np.nan] * 50, "NaN"),
+        ([1.0, np.inf] * 50, "infinity"),
+        (["77", "one"] * 50, "y"),
+        (np.full((100, 2), 77.0), "1d array|column"),
+        (np.full(99, 77.0), "inconsistent"),
+        (np.full(100, -77.0), "none below 0"),
+        (np.full(100, 77j), "complex"),
+        (None, "requires y"),
+    ],
+)
+@pytest.mark.parametrize("make", [poisson, ridge], ids=["poisson", "ridge"])
+def test_errors_of_responses_quote_none(make, y, named):
+    if make is ridge and named.startswith("none"):
+        pytest.skip("a ridge takes negative numbers")
+    with pytest.raises((ValueError, TypeError), match=named) as error:
+        make().fit(np.ones((100, 2)), y)
+    assert "77" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "exposure, named",
+    [
+        (np.full(100, -77.0), "none below 0"),
+        (np.zeros(100), "positive"),
+        (np.full(100, np.nan), "finite"),
+        (np.full(99, 77.0), "one for each row"),
+        (["77"] * 100, "finite numbers"),
+    ],
+)
+def test_errors_of_exposures_quote_none(exposure, named):
+    with pytest.raises(ValueError, match=named) as error:
+        poisson().fit(np.ones((100, 2)), np.ones(100), exposure=exposure)
+    assert "77" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1.0, 1.0), (2.0, 1.0), (0.0,), ("a", "b"), (0.0, np.nan), (0, np.inf)]
+)
+def test_bounds_that_are_none_are_refused(bounds):
+    with pytest.raises(ValueError, match="bounds"):
+        ridge(target_bounds=bounds).privacy_plan(100, 2)
+
+
+def test_a_sampler_that_does_not_learn_the_noise_is_refused():
+    with pytest.raises(ValueError, match="does not learn it"):
+        ridge(sampler="sghmc").privacy_plan(1000, 3)
+
+
+def test_persons_and_pipelines_take_regressors():
+    X, y, _ = counts(4000)
+    private = {"neighboring_relation": "add_or_remove_one", "public_size": 4000}
+    model = poisson(max_rows_per_group=2, **private).fit(X, y, groups=np.arange(4000) // 4)
+    assert model.plan_.persons is not None and model.spent_epsilon_ <= 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for scaler in (BoundedScaler(-1, 1), DPQuantileScaler(random_state=0)):
+            for max_count in (15, "auto"):
+                pipeline = make_private_pipeline(
+                    scaler, poisson(max_count=max_count, sampler="sgfs")
+                )
+                pipeline.fit(X, y)
+                assert pipeline.spent_epsilon_ <= 1.0 and pipeline.predict(X).shape == (4000,)
