@@ -106,6 +106,51 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
     return _sums(target, family, None, theta, transform, residuals, curvature)
 
 
+@silently()
+def weighted_moment(target: Any, transform: np.ndarray) -> np.ndarray:
+    """Return ``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
+
+    def of_block(part, block):
+        moved = block.moved(transform) * np.sqrt(target.weights[part, None])
+        return (moved.T @ moved,)
+
+    return sum_of_blocks(target, of_block)[0]
+
+
+@silently()
+def clipped_sums(
+    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True
+) -> tuple[np.ndarray, float]:
+    """Return sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
+
+        sum_i w_i psi_i x_i,    sum_i w_i psi_i^2,    psi_i = min(max(y_i - m(theta x_i), -clip), clip)
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target whose family has one logit.
+    theta : ndarray of shape (length,)
+    clip : float
+    is_weighted : bool, default=True
+        Whether squares are weighted, too.
+
+    Returns
+    -------
+    sums : ndarray of shape (length,)
+        In the coordinates of the rows.
+    square : float
+    """
+
+    def of_block(part, block):
+        means = target.family.inverse_link(block.logits(theta[None]))
+        residuals = np.clip(target.responses[part] - means, -clip, clip)
+        weighted = target.weights[part] * residuals
+        squares = np.vdot(residuals, weighted if is_weighted else residuals)
+        return block.summed(weighted)[0], float(squares)
+
+    return sum_of_blocks(target, of_block)
+
+
 def _sums(target, family, weights, theta, transform, residuals, curvature):
     weights = target.weights if weights is None else weights
 
