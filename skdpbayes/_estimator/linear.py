@@ -19,7 +19,8 @@ from .._typing import MatrixLike
 from ..samplers import Plan
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
-from .diagnostics import narrowness, shortness, unscaled
+from .diagnostics import shortness
+from .doubts import doubts
 from .norm import released_norm
 from .posterior import POSTERIOR_CONSTRAINTS
 
@@ -133,10 +134,8 @@ class PrivateLinearMixin(CoefficientsMixin):
                 )
         mean = draws.mean(axis=0)
         coefficients = mean[:, : model.n_features]
-        told = shortness(draws, self.plan_)
-        if not plan.bounds.learns_scales[0]:
-            told += narrowness(coefficients, model.scale, self.plan_)
-        for text in told + unscaled(self.released_):
+        told = shortness(draws, self.plan_) + doubts(draws, model, self.plan_, self.released_)
+        for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         if table.classes is not None:
             self.classes_ = table.classes

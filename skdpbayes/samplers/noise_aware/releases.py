@@ -24,6 +24,7 @@ from .design import (
     estimate_design,
     number_of_records,
     share_of_a_direction,
+    share_of_norm,
     with_constant,
 )
 from .draws import settle
@@ -50,8 +51,8 @@ def run_noise_aware(plan, target, generator, verbose):
     draws = posterior.draw(plan.n_draws, generator)
     other = {
         "second_moment": released.moment,
-        "share_of_a_direction": released.share_of_a_direction,
         "posterior": posterior,
+        **released.shares,
     }
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
@@ -122,7 +123,10 @@ class Releases:
             n_records *= 0.5 * self.largest
         is_exact = not self.is_weighted and plan.budget.neighboring_relation == "replace_one"
         known = self.moment, self.moment_noise, constant
-        self.share_of_a_direction = share_of_a_direction(*known, norm, n_records, is_exact)
+        self.shares = {
+            share.__name__: share(*known, norm, n_records, is_exact)
+            for share in (share_of_a_direction, share_of_norm)
+        }
         if not is_exact:
             n_records = number_of_records(*known, n_records)
         design = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
