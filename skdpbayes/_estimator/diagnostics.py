@@ -11,17 +11,12 @@ a fit is therefore presented as two halves, of which ArviZ compares the quarters
 import math
 
 import numpy as np
-from scipy.stats import chi2
 
 # ArviZ has no diagnostics for shorter chains.
 LEAST_DRAWS = 4
 # Wanted effective size without privacy: means are then typically within a twentieth of a deviation.
 _WANTED_SIZE = 400
 _COLUMNS = 64
-# Largest probability of a warning if the prior is right.
-_SURPRISE = 0.01
-# Share of the largest possible second moment that lies along one direction.
-_DOMINATED = 0.94
 
 
 def effective_size(draws):
@@ -69,51 +64,6 @@ def shortness(draws, plan):
         f"in the coordinate that mixes slowest, the {n_draws} draws are worth about {size:.0f} independent "
         f"ones, fewer than {wanted}: take sampler={kind}(n_steps={longer}) or more steps instead of "
         f"{plan.n_steps:,}{other}.",
-    )
-
-
-def narrowness(coefficients, prior_scale, plan):
-    """Return a tuple with a warning if coefficients are far wider than their prior, else an empty one.
-
-    Under the prior ``||coef||^2 / prior_scale^2`` is chi-squared, and smaller for posterior means. The check
-    uses only what was released.
-
-    Parameters
-    ----------
-    coefficients : ndarray
-        Means of the draws, without intercepts.
-    prior_scale : float
-    plan : Plan
-    """
-    scales = np.linalg.norm(coefficients) / prior_scale
-    if not plan.is_calibrated or scales**2 <= chi2.isf(_SURPRISE, coefficients.size):
-        return ()
-    return (
-        f"coefficients are {scales / math.sqrt(coefficients.size):.1f} prior deviations from zero (root mean "
-        f"square): prior_scale={prior_scale:.3g} shrinks them, and intervals may be far too narrow. Leave "
-        "prior_scale out, so that it is learnt, or set a larger one; fitting again spends budget again.",
-    )
-
-
-def unscaled(released):
-    """Return a tuple with a warning if all rows lie along a single direction, else an empty one.
-
-    The check uses only what was released. Rows that are scaled to ``data_norm`` on purpose differ in their
-    directions; those of columns that are not scaled, which are clipped to it, hardly do.
-
-    Parameters
-    ----------
-    released : mapping
-        What the sampler released besides the draws.
-    """
-    share = released.get("share_of_a_direction", 0.0)
-    if share < _DOMINATED:
-        return ()
-    return (
-        f"by the released second moment, {share:.0%} of what rows within data_norm can be lies along a "
-        "single direction, so the model hardly sees what else they hold: columns are probably not "
-        "scaled. Scale them by BoundedScaler with public bounds, or by DPQuantileScaler, which learns bounds "
-        "privately; if all are of one unit, data_norm='auto' will do. Fitting again spends budget again.",
     )
 
 

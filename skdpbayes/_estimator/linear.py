@@ -19,7 +19,8 @@ from .._typing import MatrixLike
 from ..samplers import Plan
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
-from .diagnostics import narrowness, shortness, unscaled
+from .diagnostics import shortness
+from .doubts import doubts
 from .norm import released_bounds
 from .posterior import POSTERIOR_CONSTRAINTS
 
@@ -135,15 +136,13 @@ class PrivateLinearMixin(CoefficientsMixin):
                 draws = self._draw(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )
+        told = shortness(draws, self.plan_) + doubts(draws, model, self.plan_, self.released_)
         self.data_norm_ = model.norm
         self.posterior_samples_ = draws = draws + self._origin()
         mean = draws.mean(axis=0)
         coefficients = mean[:, : model.n_features].copy()
         intercept = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
-        told = shortness(draws, self.plan_)
-        if not plan.bounds.learns_scales[0]:
-            told += narrowness(coefficients, model.scale, self.plan_)
-        for text in told + unscaled(self.released_):
+        for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
         if table.classes is None:
             coefficients, intercept = coefficients[0], float(intercept[0])

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.diagnostics import _DOMINATED, unscaled
+from skdpbayes._estimator.doubts import _DOMINATED, unscaled
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.samplers.fisher.plan import moment_noise
 from skdpbayes.samplers.noise_aware.design import share_of_a_direction

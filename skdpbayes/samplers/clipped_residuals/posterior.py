@@ -43,6 +43,10 @@ class Posterior:
         points = draw(self.surrogate, n_draws, int(seed))
         return points[:, :-1] @ self.transform.T, np.exp(points[:, -1])
 
+    def surprises(self):
+        """Return 1: responses whose deviation is not known say nothing against a prior but by the draws."""
+        return 1.0
+
     def deviations_without_privacy(self):
         """Return the deviations that coefficients would have without noise, as far as that is known."""
         given = self.surrogate

@@ -55,8 +55,8 @@ def run_clipped_residuals(plan, target, generator, verbose):
     draws, deviations = posterior.draw_all(plan.n_draws, generator)
     other = {
         "second_moment": released.moment,
-        "share_of_a_direction": released.share_of_a_direction,
         "posterior": posterior,
+        **released.shares,
         "noise_deviations": deviations,
     }
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
@@ -93,7 +93,7 @@ class Releases:
         plan, bounds = self.plan, self.plan.bounds
         of_rows = release_design(plan, self.table, self.generator)
         self.advance()
-        self.moment, self.moment_noise, design, self.n_records, self.share_of_a_direction = of_rows
+        self.moment, self.moment_noise, design, self.n_records, self.shares = of_rows
         # A prior is worth rows of these errors.
         precision = min(bounds.prior_precision[0] * self.usual**2, self.moment_noise)
         bounds = bounds._replace(prior_precision=(precision, precision))

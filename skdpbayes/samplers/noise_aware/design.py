@@ -22,6 +22,8 @@ from scipy.stats import gamma
 _LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 1e-4
 # Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
 _LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
+# Deviations of noise that a binary column may be off, and by which its sum differs from 0.
+_FAR, _CLEAR = 2.5, 8.0
 # Shapes of the law of variances; 1 is exponential.
 _SHAPES, _N_VARIANCES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
 
@@ -118,9 +120,7 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
     share : float
         In [0, 1].
     """
-    if not is_exact:
-        deviation = min(n_samples / 2.0, noise_scale / constant**2)
-        n_samples = number_of_records(moment, noise_scale, constant, n_samples) + 2.0 * deviation
+    n_samples = _at_most(moment, noise_scale, constant, n_samples, is_exact)
     length, whole = len(moment) - 1, n_samples * data_norm**2
     if noise_scale * (2.0 + math.sqrt(2.0 * length)) > whole / 2.0:
         return 0.0  # The largest eigenvalue may be that of the noise.
@@ -132,6 +132,41 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
         added = 0.5 * length * (noise_scale / whole) ** 2 / (largest / whole)
         share = (largest - 2.0 * noise_scale) / whole - added
     return min(max(share, 0.0), 1.0)
+
+
+def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
+    """Return how much of ``n data_norm^2`` the trace is, from below: 1 where all rows have this norm.
+
+    Two deviations of the noise are taken off. It is 0 if a column is binary, since a row that is cut has no
+    entry of 1: the squares of such a column are its values, or 1, as far as noise can tell.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm, n_samples, is_exact
+        As for `share_of_a_direction`.
+
+    Returns
+    -------
+    share : float
+        In [0, 1].
+    """
+    n_samples = _at_most(moment, noise_scale, constant, n_samples, is_exact)
+    squares, sums = np.diag(moment)[:-1], moment[-1, :-1] / constant
+    n_seen, of_sums = moment[-1, -1] / constant**2, noise_scale * math.sqrt(0.5) / constant
+    of_ones = np.abs(squares - n_seen) < _FAR * noise_scale * math.hypot(1.0, 1.0 / constant**2)
+    of_values = np.abs(squares - sums) < _FAR * math.hypot(noise_scale, of_sums)
+    if np.any(of_ones | (of_values & (sums > _CLEAR * of_sums))):
+        return 0.0
+    noise = 2.0 * noise_scale * math.sqrt(squares.size)
+    return min(max((float(squares.sum()) - noise) / (n_samples * data_norm**2), 0.0), 1.0)
+
+
+def _at_most(moment, noise_scale, constant, public_size, is_exact):
+    """Return how many records a table has, from above."""
+    if is_exact:
+        return public_size
+    deviation = min(public_size / 2.0, noise_scale / constant**2)
+    return number_of_records(moment, noise_scale, constant, public_size) + 2.0 * deviation
 
 
 def with_constant(design, constant):

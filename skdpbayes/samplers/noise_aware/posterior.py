@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .draws import draw
+from .predictive import surprises
 from .surrogate import Surrogate
 
 
@@ -56,6 +57,13 @@ class Posterior:
         common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
         blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
         return blocks.reshape(n_draws, -1)
+
+    def surprises(self):
+        """Return how probable labels are that say as much against a narrow prior.
+
+        Of coefficients and, if there is one, of the intercept: an array of shape (1 or 2,).
+        """
+        return surprises(self.surrogate, self.transform)
 
     def deviations_without_privacy(self):
         """Return the deviations that parameters would have without noise, as far as that is known."""

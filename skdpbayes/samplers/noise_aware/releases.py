@@ -25,6 +25,7 @@ from .design import (
     estimate_design,
     number_of_records,
     share_of_a_direction,
+    share_of_norm,
     with_constant,
 )
 from .draws import settle
@@ -53,8 +54,8 @@ def run_noise_aware(plan, target, generator, verbose):
     draws = posterior.draw(plan.n_draws, generator)
     other = {
         "second_moment": released.moment,
-        "share_of_a_direction": released.share_of_a_direction,
         "posterior": posterior,
+        **released.shares,
     }
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
@@ -112,7 +113,7 @@ class Releases:
         plan, bounds = self.plan, self.plan.bounds
         of_rows = release_design(plan, self.target, self.generator)
         self.advance()
-        self.moment, self.moment_noise, design, n_records, self.share_of_a_direction = of_rows
+        self.moment, self.moment_noise, design, n_records, self.shares = of_rows
         self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         precisions = self.target.prior_precision[: len(transform)]
@@ -246,14 +247,15 @@ class ReleasedDesign(NamedTuple):
         Of rows as they are.
     n_records : float
         How many records there are, or what they count.
-    share_of_a_direction : float
+    shares : dict of {str: float}
+        Of what second moments can be at most: along a direction, and of the trace.
     """
 
     moment: np.ndarray
     noise: float
     design: Design
     n_records: float
-    share_of_a_direction: float
+    shares: dict[str, float]
 
 
 def release_design(plan, target, generator):
@@ -282,13 +284,17 @@ def release_design(plan, target, generator):
     if is_weighted:  # Records are as many as they count.
         n_records *= 0.5 * largest
     is_exact = not is_weighted and plan.budget.neighboring_relation == "replace_one"
-    share = share_of_a_direction(moment, noise, constant, norm, n_records, is_exact)
+    known = moment, noise, constant
+    shares = {
+        share.__name__: share(*known, norm, n_records, is_exact)
+        for share in (share_of_a_direction, share_of_norm)
+    }
     if not is_exact:
-        n_records = number_of_records(moment, noise, constant, n_records)
-    design = estimate_design(moment, noise, constant, norm, n_records)
+        n_records = number_of_records(*known, n_records)
+    design = estimate_design(*known, norm, n_records)
     if bounds.constant:
         design = with_constant(design, constant)
-    return ReleasedDesign(moment, noise, design, n_records, share)
+    return ReleasedDesign(moment, noise, design, n_records, shares)
 
 
 def _moment(target, constant, is_weighted):

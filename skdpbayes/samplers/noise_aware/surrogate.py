@@ -172,13 +172,31 @@ class Surrogate:
         groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
         return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
 
+    def mean(self, u):
+        """Return expected labels for points of shape (n_points, n)."""
+        f = self.population.change(u)
+        return f + f @ self.misfit.mean.T
+
+    def predict(self, u, generator):
+        """Return labels as they might be released for points of shape (n_points, n)."""
+        probabilities = self.population.probabilities(u)
+        f, variances = self._law(probabilities)
+        # Post-processing.
+        errors = np.sqrt(variances) * generator.standard_normal(u.shape)
+        return f + f @ self.misfit.mean.T + errors @ self.basis.T
+
+    def _law(self, probabilities):
+        """Return ``f``, and the variances of labels in ``basis``."""
+        fading = self.population.mean_variance(probabilities)[:, None] / self.slope
+        f = self.population.score(probabilities) - self.origin
+        of_score = self.misfit.variances(f) @ self.basis**2
+        return f, self.noise**2 + fading * self.sampling + of_score
+
     def _likelihood(self, u):
         population, misfit = self.population, self.misfit
         probabilities = population.probabilities(u)
-        fading = population.mean_variance(probabilities)[:, None] / self.slope
-        f = population.score(probabilities) - self.origin
+        f, variances = self._law(probabilities)
         residual = (f + f @ misfit.mean.T - self.target) @ self.basis
-        variances = self.noise**2 + fading * self.sampling + misfit.variances(f) @ self.basis**2
         solved = residual / variances
         energy = 0.5 * (np.sum(residual * solved, axis=1) + np.log(variances).sum(axis=1))
         own = 1.0 / variances - solved**2
@@ -219,13 +237,9 @@ class Surrogate:
         """Return the curvature of the potential at one point, taking variances to be fixed."""
         population, misfit, size = self.population, self.misfit, u.size
         probabilities = population.probabilities(u[None])
-        fading = population.mean_variance(probabilities)[0] / self.slope
-        f = (population.score(probabilities) - self.origin)[0]
+        variances = self._law(probabilities)[1][0]
         slopes = population.slope_times(
             np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
-        )
-        variances = (
-            self.noise**2 + fading * self.sampling + misfit.variances(f[None])[0] @ self.basis**2
         )
         turned = (slopes + slopes @ misfit.mean.T) @ self.basis
         return (turned / variances) @ turned.T + self.prior.precision(self.scales)

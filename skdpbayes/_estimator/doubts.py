@@ -1,0 +1,150 @@
+"""Doubts about a fit, from what it released: a prior that was set wrongly, rows that are cut or not scaled.
+
+    p = E[P(chi-squared(k) >= Q)],      Q = sum_j theta_j^2 / s^2
+
+over draws is below ``a`` with a probability of at most ``2 a`` if the prior is right (Meng, "Posterior
+predictive p-values", Annals of Statistics 1994). Released labels are compared with what the prior predicts,
+too (`samplers.noise_aware.predictive`): draws say more where labels do, and labels where draws follow the
+prior. How far their length does is told by ``d E[log |theta|] / d log s = Cov[log |theta|, Q]`` (Kallioinen,
+Paananen, Bürkner and Vehtari, "Detecting and diagnosing prior and likelihood sensitivity with
+power-scaling", Statistics and Computing 2024).
+
+All of it is computed from draws and from what was released besides: no record is read, and nothing is spent.
+"""
+
+import math
+
+import numpy as np
+from scipy.stats import chi2
+
+from ..targets.linear.family import NumberFamily
+from ..targets.linear.model import LOGIT_SCALE
+
+# Of what is called a conflict, over all priors that were set.
+_SURPRISE = 0.02
+# A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
+# it, as far as so many draws tell.
+_WIDE, _FOLLOWED, _ENOUGH_DRAWS = 4.0, 0.6, 50
+# Shares of the largest possible second moment: that along one direction, and all of it.
+_DOMINATED, _FULL = 0.94, 0.9
+
+
+def doubts(draws, model, plan, released):
+    """Return warnings about a fit of a linear model, each with its cause: a tuple of str.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
+    model : LinearModel
+    plan : Plan
+    released : mapping
+        What the sampler released besides the draws.
+    """
+    of_rows = unscaled(released) or clipped(released, model, plan)
+    if of_rows or not plan.is_calibrated:
+        return of_rows  # What rows lose makes coefficients larger, too.
+    groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
+    if draws.shape[2] > model.n_features:
+        name = "prior_scale" if model.intercept_prior_scale is None else "intercept_prior_scale"
+        scale = model.intercept_scale
+        groups.append(("intercepts", name, scale, draws[:, :, model.n_features :]))
+    is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
+    if not any(is_known):
+        return ()
+    surprises = [surprise(group[3], group[2]) for group in groups]
+    if "posterior" in released:
+        surprises = np.minimum(surprises, released["posterior"].surprises())
+    told = ()
+    for group, p, known in zip(groups, surprises, is_known, strict=True):
+        told += held_back(*group) if known and p < _SURPRISE / sum(is_known) else ()
+    # A size of what is usual is known for logits alone.
+    if is_known[0] and not told and not isinstance(model.family, NumberFamily):
+        told = let_loose(groups[0][3], model.scale, model.norm)
+    return told
+
+
+def surprise(draws, scale):
+    """Return how probable a prior scale makes numbers as large as draws, at most by half too small.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, ...)
+    scale : float
+        Prior deviation of every number.
+    """
+    squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
+    return float(chi2.sf(squares, draws[0].size).mean())
+
+
+def held_back(subject, name, scale, draws):
+    """Return a tuple with a warning that a prior scale that was set is too narrow."""
+    size = math.sqrt(np.mean(draws**2)) / scale
+    if subject == "coefficients":
+        cause = "shrinks them, and intervals"
+    else:
+        cause = "pulls them back, and intervals, those of coefficients too,"
+    return (
+        f"{subject} are {size:.1f} prior deviations from zero (root mean square): {name}={scale:.3g} "
+        f"{cause} may be far too narrow. Leave {name} out, so that it is learnt, or set a larger one by what "
+        "is known of the subject; fitting again spends budget again.",
+    )
+
+
+def let_loose(draws, scale, norm):
+    """Return a tuple with a warning if a wide prior decides how large coefficients are, else an empty one.
+
+    A normal law of many coefficients is sure of their length: ten with a deviation of 10 are about 32 long,
+    and nearly never 10. Where noise hides the difference of large ones from larger ones, the prior decides.
+    """
+    if scale * norm <= _WIDE * LOGIT_SCALE or len(draws) < _ENOUGH_DRAWS:
+        return ()
+    squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
+    followed = float(np.cov(0.5 * np.log(np.maximum(squares, 1e-300)), squares)[0, 1])
+    if not followed > _FOLLOWED:
+        return ()
+    return (
+        f"how large coefficients are follows from prior_scale={scale:.3g} rather than from what was "
+        "released, which hardly tells large ones from larger ones: a wide prior is sure that they are large, "
+        "and intervals leave out smaller ones. Leave prior_scale out, so that it is learnt, or set one by "
+        "what is known of the subject; fitting again spends budget again.",
+    )
+
+
+def clipped(released, model, plan):
+    """Return a tuple with a warning if rows are about as long as the norm allows, else an empty one.
+
+    Rows that have this norm on purpose cannot be told from rows that are cut to it, unless a column is
+    binary. Nothing is said of a norm that was chosen privately.
+    """
+    share = released.get("share_of_norm", 0.0)
+    if plan.norm is not None or share < _FULL:
+        return ()
+    return (
+        f"by the released second moment, squares of lengths of rows are at least {share:.0%} of those that "
+        f"data_norm={model.norm:.3g} allows, on average: unless rows were scaled to this length on "
+        "purpose, most are clipped, coefficients are larger than those of the rows as they were, and "
+        "intervals miss these. Set data_norm to a public bound that most rows keep, or data_norm='auto'; "
+        "fitting again spends budget again.",
+    )
+
+
+def unscaled(released):
+    """Return a tuple with a warning if all rows lie along a single direction, else an empty one.
+
+    Rows that are scaled to ``data_norm`` on purpose differ in their directions; those of columns that are
+    not scaled, which are clipped to it, hardly do.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    """
+    share = released.get("share_of_a_direction", 0.0)
+    if share < _DOMINATED:
+        return ()
+    return (
+        f"by the released second moment, {share:.0%} of what rows within data_norm can be lies along a "
+        "single direction, so the model hardly sees what else they hold: columns are probably not "
+        "scaled. Scale them by BoundedScaler with public bounds, or by DPQuantileScaler, which learns bounds "
+        "privately; if all are of one unit, data_norm='auto' will do. Fitting again spends budget again.",
+    )

@@ -1,0 +1,252 @@
+"""Wrong priors and cut rows are told by their cause, from releases alone, and hardly ever without cause."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._estimator.doubts import doubts, let_loose, surprise
+from skdpbayes.samplers.noise_aware.design import share_of_norm
+
+CAUSES = {
+    "coefficients are": "narrow",
+    "intercepts are": "rare",
+    "how large coefficients": "wide",
+    "by the released second moment, squares": "cut",
+    "by the released second moment, 9": "direction",
+}
+
+
+def told(clf, X, y, *args):
+    """Causes of warnings of a fit, each of which has a remedy and says what it costs."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(X, y, *args)
+    found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    assert all("fitting again spends budget again" in text.lower() for text in found)
+    return [
+        next(cause for part, cause in CAUSES.items() if text.startswith(part)) for text in found
+    ]
+
+
+def a_fit(seed, deviation=1.0, intercept=0.0, n=4000, d=6, n_classes=2, **options):
+    """Causes of warnings of a fit to columns in [-1, 1]."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, size=(n, d))
+    if n_classes == 2:
+        theta = deviation * rng.normal(size=d)
+        labels = (rng.random(n) < expit(rows @ theta + intercept)).astype(int)
+    else:
+        theta = deviation * rng.normal(size=(n_classes, d))
+        labels = (rows @ theta.T + rng.gumbel(size=(n, n_classes))).argmax(axis=1)
+    clf = DPBayesianLogisticRegression(
+        options.pop("epsilon", 1.0), 1e-5, classes=range(n_classes), random_state=seed, **options
+    )
+    return told(clf, rows, labels)
+
+
+# Each cause has its warning
+
+
+CASES = {
+    "a prior that is too narrow": (dict(deviation=4.0, prior_scale=1.0), ["narrow"]),
+    "of three classes": (dict(deviation=4.0, prior_scale=1.0, n_classes=3), ["narrow"]),
+    "not private": (
+        dict(deviation=4.0, prior_scale=1.0, epsilon=math.inf),
+        ["narrow"],
+    ),
+    "rare classes": (
+        dict(intercept=-6.0, prior_scale=1.0, intercept_prior_scale=1.0, epsilon=3.0),
+        ["rare"],
+    ),
+    "rare classes, one prior": (dict(intercept=-6.0, prior_scale=1.2, epsilon=3.0), ["rare"]),
+    "rare classes, one prior that is learnt": (
+        dict(intercept=-6.0, intercept_prior_scale=1.0, epsilon=3.0),
+        ["rare"],
+    ),
+    "a wide prior": (dict(deviation=4.0, prior_scale=15.0, epsilon=0.2), ["wide"]),
+    "rows that are cut": (dict(data_norm=0.7), ["cut"]),
+    "and a prior that is right for them as they were": (
+        dict(data_norm=0.7, prior_scale=1.0),
+        ["cut"],
+    ),
+}
+
+
+@pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_wrong_assumption_is_told_by_its_cause(seed, options, causes):
+    assert a_fit(seed, **options) == causes
+
+
+RIGHT = {
+    "learnt": dict(),
+    "large effects, learnt": dict(deviation=4.0),
+    "rare classes, learnt": dict(intercept=-6.0, epsilon=3.0),
+    "a right prior": dict(prior_scale=1.0),
+    "of large effects": dict(deviation=3.0, prior_scale=3.0, fit_intercept=False),
+    "at a small budget": dict(prior_scale=1.0, epsilon=0.1),
+    "at a large one": dict(prior_scale=1.0, epsilon=10.0),
+    "a wide prior that rows overrule": dict(prior_scale=15.0, epsilon=10.0, fit_intercept=False),
+    "three classes": dict(n_classes=3, prior_scale=1.0),
+    "a norm that is right": dict(data_norm=1.9),
+    "a norm that is chosen privately": dict(data_norm="auto", epsilon=3.0),
+}
+
+
+@pytest.mark.parametrize("options", RIGHT.values(), ids=RIGHT)
+def test_nothing_is_told_where_all_is_right(options):
+    assert a_fit(3, **options) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("scale", [0.3, 1.25, 4.0])
+def test_false_alarms_are_rare(scale, epsilon):
+    """At most 2% of fits whose prior is right, and the room of two deviations for 120 of them."""
+    alarms = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        rows, theta = rng.uniform(-1.0, 1.0, size=(1500, 4)), scale * rng.normal(size=5)
+        labels = (rng.random(1500) < expit(rows @ theta[:4] + theta[4])).astype(int)
+        clf = DPBayesianLogisticRegression(
+            epsilon, 1e-5, prior_scale=scale, classes=[0, 1], random_state=seed
+        )
+        alarms += bool(told(clf, rows, labels))
+    assert alarms / 120 <= 0.02 + 2.0 * math.sqrt(0.02 * 0.98 / 120)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
+def test_a_wide_prior_covers_or_is_told(epsilon):
+    """Uniform columns, coefficients of deviation 3 and a prior of 10."""
+    shares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows, theta = rng.uniform(-1.0, 1.0, size=(5000, 8)), 3.0 * rng.normal(size=8)
+        labels = (rng.random(5000) < expit(rows @ theta)).astype(int)
+        clf = DPBayesianLogisticRegression(
+            epsilon, 1e-5, prior_scale=10.0, fit_intercept=False, random_state=seed
+        )
+        if not told(clf, rows, labels):
+            low, high = clf.posterior_interval(0.9)[0].T
+            shares.append(np.mean((low < theta) & (theta < high)))
+    assert len(shares) < 5 or np.mean(shares) > 0.8
+    assert len(shares) > 15 or epsilon < 10.0
+
+
+# How they are told
+
+
+@pytest.mark.parametrize("size", [1, 4, 20])
+@pytest.mark.parametrize("noise", [0.03, 1.0])
+def test_draws_under_a_right_prior_are_surprising_as_rarely_as_is_said(rng, size, noise):
+    """Normal vectors seen through noise, with exact draws of their posterior."""
+    truth = 2.0 * rng.normal(size=(3000, 1, size))
+    share = 1.0 / (1.0 + noise**2)
+    seen = truth + 2.0 * noise * rng.normal(size=truth.shape)
+    draws = share * seen + 2.0 * noise * math.sqrt(share) * rng.normal(size=(3000, 200, size))
+    found = np.array([surprise(one, 2.0) for one in draws])
+    for level in (0.01, 0.05):
+        assert np.mean(found < level) < 2.0 * level
+        assert noise > 0.1 or np.mean(found < level) > 0.6 * level
+    assert noise > 0.1 or np.mean([surprise(one, 0.6) < 0.01 for one in draws]) > 0.35
+
+
+def surprises_of(seed, times, epsilon=1.0):
+    """Those of coefficients and intercepts, whose deviations are ``times`` their prior's."""
+    rng = np.random.default_rng(seed)
+    rows, theta = rng.uniform(-1.0, 1.0, size=(1000, 4)), rng.normal(size=5) * times
+    labels = (rng.random(1000) < expit(rows @ theta[:4] + theta[4])).astype(int)
+    clf = DPBayesianLogisticRegression(
+        epsilon, 1e-5, prior_scale=1.0, classes=[0, 1], random_state=seed, n_draws=4
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return clf.fit(rows, labels).released_["posterior"].surprises()
+
+
+def test_labels_of_a_right_prior_are_as_surprising_as_others():
+    """Twenty fits of two uniform numbers; a prior that predicts too little or too much would shift them."""
+    found = np.array([surprises_of(seed, 1.0) for seed in range(20)])
+    assert found.shape == (20, 2)
+    assert 0.35 < np.median(found) < 0.7
+    assert 0.1 < np.mean(found < 0.25) < 0.45
+    assert np.mean(found < 0.02) <= 0.075
+
+
+def test_labels_say_whose_scale_is_too_narrow():
+    coefficients = [surprises_of(seed, [5.0] * 4 + [1.0]) for seed in range(6)]
+    intercepts = [surprises_of(seed, [0.7] * 4 + [6.0]) for seed in range(20, 26)]
+    assert np.median(coefficients, axis=0)[0] < 0.02 < np.median(coefficients, axis=0)[1]
+    assert np.median(intercepts, axis=0)[1] < 0.06 < np.median(intercepts, axis=0)[0]
+
+
+def test_draws_that_follow_a_wide_prior_are_told_from_those_that_do_not(rng):
+    prior, known = 5.0 * rng.normal(size=(2, 400, 1, 8))
+    known = 10.0 + 0.1 * known
+    assert let_loose(prior, 5.0, 3.0)
+    assert not let_loose(known, 5.0, 3.0)
+    assert not let_loose(prior, 5.0, 1.9)  # A deviation of logits of at most 10 is not wide.
+    assert not let_loose(prior[:10], 5.0, 3.0)
+
+
+def test_doubts_follow_from_what_is_released_and_spend_nothing():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1.0, 1.0, size=(3000, 4))
+    labels = (rng.random(3000) < expit(5.0 * rows[:, 0] - 5.0 * rows[:, 1])).astype(int)
+    clf = DPBayesianLogisticRegression(1.0, prior_scale=0.5, random_state=0)
+    assert told(clf, rows, labels) == ["narrow"]
+    again = doubts(clf.posterior_samples_, clf._model(4, 2), clf.plan_, clf.released_)
+    assert len(again) == 1 and "prior_scale=0.5" in again[0]
+    plain = DPBayesianLogisticRegression(1.0, random_state=0).privacy_plan(3000, 4)
+    assert clf.spent_epsilon_ == plain.epsilon
+
+
+# The length of rows
+
+
+def moment_of(rows, constant, noise, rng):
+    rows = np.column_stack([rows, np.full(len(rows), constant)])
+    errors = noise * rng.normal(size=(rows.shape[1],) * 2)
+    return rows.T @ rows + (errors + errors.T) / 2.0
+
+
+def test_the_share_of_a_norm_is_that_of_the_mean_square(rng):
+    rows = rng.uniform(-1.0, 1.0, size=(1000, 5))
+    found = share_of_norm(moment_of(rows, 1.0, 1e-9, rng), 1e-9, 1.0, 3.0, 1000)
+    assert found == pytest.approx(np.mean(np.sum(rows**2, axis=1)) / 9.0)
+    sphere = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert share_of_norm(moment_of(sphere, 1.0, 1e-9, rng), 1e-9, 1.0, 1.0, 1000) > 1.0 - 1e-9
+
+
+@pytest.mark.parametrize("noise", [1e-6, 5.0, 20.0])
+def test_it_is_from_below(rng, noise):
+    rows = rng.normal(size=(1000, 5))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows *= rng.uniform(0.7, 1.0, size=(1000, 1))
+    share = np.mean(np.sum(rows**2, axis=1))
+    found = [
+        share_of_norm(moment_of(rows, 0.5, noise, rng), noise, 0.5, 1.0, 1000) for _ in range(300)
+    ]
+    assert np.mean(np.array(found) > share) < 0.05
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_rows_of_binary_columns_may_have_one_norm(rng, exact):
+    """They are not cut: of a row that is, no entry is 1."""
+    levels = np.eye(4)[rng.integers(4, size=2000)]
+    signs = rng.choice([-1.0, 1.0], size=(2000, 3))
+    for rows in (np.hstack([levels, levels[::-1]]), signs, np.hstack([levels, signs])):
+        norm = np.linalg.norm(rows[0])
+        moments = moment_of(rows, 1.0, 5.0, rng), moment_of(rows / 2.0, 1.0, 5.0, rng)
+        whole, cut = (
+            share_of_norm(moment, 5.0, 1.0, size, 2000, exact)
+            for moment, size in zip(moments, (norm, norm / 2.0), strict=True)
+        )
+        assert whole == 0.0
+        assert cut > (0.9 if exact else 0.7)
