@@ -17,8 +17,6 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-from ..targets.linear.family import NumberFamily
-from ..targets.linear.model import LOGIT_SCALE
 
 # Of what is called a conflict, over all priors that were set.
 _SURPRISE = 0.02
@@ -57,9 +55,8 @@ def doubts(draws, model, plan, released):
     told = ()
     for group, p, known in zip(groups, surprises, is_known, strict=True):
         told += held_back(*group) if known and p < _SURPRISE / sum(is_known) else ()
-    # A size of what is usual is known for logits alone.
-    if is_known[0] and not told and not isinstance(model.family, NumberFamily):
-        told = let_loose(groups[0][3], model.scale, model.norm)
+    if is_known[0] and not told:
+        told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
     return told
 
 
@@ -90,13 +87,13 @@ def held_back(subject, name, scale, draws):
     )
 
 
-def let_loose(draws, scale, norm):
+def let_loose(draws, scale, usual):
     """Return a tuple with a warning if a wide prior decides how large coefficients are, else an empty one.
 
     A normal law of many coefficients is sure of their length: ten with a deviation of 10 are about 32 long,
     and nearly never 10. Where noise hides the difference of large ones from larger ones, the prior decides.
     """
-    if scale * norm <= _WIDE * LOGIT_SCALE or len(draws) < _ENOUGH_DRAWS:
+    if scale <= _WIDE * usual or len(draws) < _ENOUGH_DRAWS:
         return ()
     squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
     followed = float(np.cov(0.5 * np.log(np.maximum(squares, 1e-300)), squares)[0, 1])
