@@ -236,7 +236,7 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         self._fit(X, y, sample_weight, groups, client)
-        self.noise_samples_ = self.released_["noise_scale"]
+        self.noise_samples_ = self.released_["noise_deviations"]
         self.target_bounds_ = self._law.low, self._law.high
         coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))

@@ -5,6 +5,7 @@ from ._plan import Plan
 from ._protocol import Released, Sampler, sample
 from ._registry import resolve_sampler
 from .auto import Auto
+from .clipped_residuals import ClippedResiduals
 from .fisher import SGFS
 from .gibbs import Gibbs
 from .langevin import OPS, SGHMC, SGLD, SGNHT
@@ -21,6 +22,7 @@ __all__ = [
     "SGNHT",
     "Auto",
     "BayesByBackprop",
+    "ClippedResiduals",
     "DPFastMH",
     "DPFastMHGaussian",
     "Gibbs",

@@ -1,7 +1,8 @@
 """Choosing a sampler from public quantities.
 
-Logistic regression of a stated size has a noise-aware posterior, whose draws are calibrated, wherever the
-budget is finite and nothing is asked for that only chains have: a temperature, a number of steps, batches.
+Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors one from
+clipped residuals. Their draws are calibrated. They are chosen wherever the budget is finite and nothing is
+asked for that only chains have: a temperature, a number of steps, batches.
 
 Elsewhere it is a chain. Fisher scoring pays once the matrix that it releases says more than its noise: the
 second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about
@@ -14,21 +15,26 @@ tempered, so that there is nothing to gain, where batches would be hotter in whi
 usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
 Fisher scoring takes the fewest steps.
 
-Mixtures have the noise-aware posterior, and Gibbs sampling without privacy. So do numbers whose noise is not
-known.
+Mixtures have the noise-aware posterior. Without privacy they, and numbers whose noise is not known, have Gibbs
+sampling.
 """
 
 import math
 from typing import Any
 
 from ._protocol import CONSTRAINTS, TemperedSampler, options
+from .clipped_residuals import ClippedResiduals
+from .clipped_residuals import sampler as clipped_residuals
 from .fisher import SGFS
 from .gibbs import Gibbs
 from .langevin import SGHMC
 from .noise_aware import NoiseAware
-from .noise_aware.sampler import is_for
+from .noise_aware import sampler as noise_aware
 
 __all__ = ["Auto"]
+
+# Posteriors given statistics, and what says of bounds whether they are for them.
+_POSTERIORS = ((NoiseAware, noise_aware.is_for), (ClippedResiduals, clipped_residuals.is_for))
 
 # What it takes where a posterior given statistics is not for a target.
 CHAINS = (SGFS, SGHMC)
@@ -41,7 +47,9 @@ _LARGEST_MATRIX = 2000
 
 @options()
 class Auto(TemperedSampler):
-    """`NoiseAware` for logistic regression, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
+    """`NoiseAware` or `ClippedResiduals`, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
+
+    `NoiseAware` is for logistic regression, `ClippedResiduals` for regression with normal errors.
 
     Setting any option selects a chain, except a temperature of 1, which is that of the posterior itself.
     Mixtures have no such options: they are for `NoiseAware`, or `Gibbs` without privacy.
@@ -85,10 +93,12 @@ class Auto(TemperedSampler):
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         own = self.get_params(deep=False)
-        if not self._for_chains() and budget.is_private and is_for(bounds):
-            return NoiseAware().plan(bounds, n_samples, budget, n_draws=n_draws)
+        if not self._for_chains() and budget.is_private:
+            for posterior, is_for in _POSTERIORS:
+                if is_for(bounds):
+                    return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
         if getattr(bounds.family, "has_unknown_noise", False):
-            return self._of_unknown_noise().plan(bounds, n_samples, budget, n_draws=n_draws)
+            return self._of_unknown_noise(budget).plan(bounds, n_samples, budget, n_draws=n_draws)
         plain = SGHMC(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
@@ -105,14 +115,14 @@ class Auto(TemperedSampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def _of_unknown_noise(self):
-        """Return what draws numbers whose noise is not known, without privacy."""
+    def _of_unknown_noise(self, budget):
+        """Return what draws numbers whose noise is not known, and says for how many columns it can."""
         if self._for_chains():
             raise ValueError(
                 f"{', '.join(self._for_chains())}: sampler='auto' has no such options for numbers whose "
                 "noise is not known: leave them out, or without privacy set those of sampler='gibbs'."
             )
-        return Gibbs()
+        return ClippedResiduals() if budget.is_private else Gibbs()
 
     def for_mixture(self, budget: Any) -> Any:
         """Return `NoiseAware`, or `Gibbs` without privacy."""

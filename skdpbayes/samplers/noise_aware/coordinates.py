@@ -53,18 +53,21 @@ class Coordinates:
         Gradients are summed before they are transformed, and rows rounded when they are: relative to ``C`` by
         as much as ``W`` can enlarge a row, for every record.
         """
+        return self.inflation_within(plan, self.row_norm * float(np.linalg.norm(theta)))
+
+    def inflation_within(self, plan, reach):
+        """Return `inflation` where no logit exceeds ``reach`` times the bound on residuals."""
         length = len(self.transform)
         n = covered_records(plan.n_samples, plan.budget.neighboring_relation)
         growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
         chain = MOMENT_ROWS + n / MOMENT_ROWS
-        logits = self.row_norm * float(np.linalg.norm(theta))
-        operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + logits)
+        operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + reach)
         return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth * operations
 
 
-def whiten(design, noise_scale, bounds, n_samples, clipping):
+def whiten(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
     """Return the `Coordinates` for a `Design`, known through noise of a deviation."""
-    noise = max(_NOISE_FLOOR * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
+    noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
     values, vectors = np.linalg.eigh(design.second_moment)
     values = np.maximum(values, 0.0)
     floored = values + noise / n_samples

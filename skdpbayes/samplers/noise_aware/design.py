@@ -35,10 +35,16 @@ class Design:
     mean : ndarray of shape (length,)
     covariance : ndarray of shape (length, length)
         Zero for the constant column.
+    uncertainty : ndarray of shape (length, length)
+        Variances of the entries of the covariance given what was released, about.
+    mean_variance : float
+        Those of the mean.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
+    uncertainty: np.ndarray | float = 0.0
+    mean_variance: float = 0.0
 
     @property
     def second_moment(self):
@@ -85,7 +91,9 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     mean *= min(1.0, data_norm / max(float(np.linalg.norm(mean)), 1e-300))
     seen = moment[:-1, :-1] / n_samples - np.outer(mean, mean)
     unit = data_norm**2  # Squares of squares of any unit might not be doubles.
-    return Design(mean, unit * _shrunk(seen / unit, noise / unit))
+    covariance, uncertainty = _shrunk(seen / unit, noise / unit)
+    covariance, uncertainty = unit * covariance, unit**2 * uncertainty
+    return Design(mean, covariance, uncertainty, share * of_mean**2)
 
 
 def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
@@ -128,23 +136,28 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
 
 def with_constant(design, constant):
     """Return a `Design` with the constant column of an intercept at its end."""
-    return Design(np.append(design.mean, constant), np.pad(design.covariance, (0, 1)))
+    uncertainty = np.pad(np.broadcast_to(design.uncertainty, design.covariance.shape), (0, 1))
+    uncertainty[-1, :-1] = uncertainty[:-1, -1] = constant**2 * design.mean_variance
+    covariance = np.pad(design.covariance, (0, 1))
+    return Design(np.append(design.mean, constant), covariance, uncertainty, design.mean_variance)
 
 
 def _shrunk(seen, noise):
-    """Return the posterior mean of a covariance."""
+    """Return the posterior mean of a covariance, and about the variances of its entries."""
     variances = _positive(np.diag(seen), noise)
     product, half = np.outer(variances, variances), noise**2 / 2.0
     prior = _correlation(seen, product, half) * product
     covariance = seen * prior / (prior + half)
+    uncertainty = half * prior / (prior + half)
     np.fill_diagonal(covariance, variances)
+    np.fill_diagonal(uncertainty, (noise * variances) ** 2 / (noise**2 + variances**2))
     deviations = np.sqrt(variances)
     values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
     if values[0] < _LEAST_EIGENVALUE:
         correlation = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
         deviations = deviations / np.sqrt(np.diag(correlation))
         covariance = correlation * np.outer(deviations, deviations)
-    return covariance
+    return covariance, uncertainty
 
 
 def _positive(seen, noise):

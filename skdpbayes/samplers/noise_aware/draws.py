@@ -86,7 +86,7 @@ def draw(surrogate, n_draws, seed):
         if turn < BURN_IN:
             size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
         if surrogate.learns_scales:
-            state = _stretch(surrogate.energy, state, generator)
+            state = _stretch(surrogate.energy, state, surrogate.n_scaled, generator)
         if turn >= BURN_IN:
             kept.append(state[0])
     return np.concatenate(kept)[:n_draws]
@@ -106,13 +106,14 @@ def _leap(energy, state, step, scale, generator):
     return _chosen(state, (u, value, force), change, generator)
 
 
-def _stretch(energy, state, generator):
-    """Return states some of which are multiplied by numbers, as prior scales may be."""
+def _stretch(energy, state, n_scaled, generator):
+    """Return states whose first coordinates are multiplied by numbers in some, as prior scales may be."""
     c = _STRETCH * generator.standard_normal((N_CHAINS, 1))  # Post-processing.
-    u = np.exp(c) * state[0]
+    u = state[0].copy()
+    u[:, :n_scaled] *= np.exp(c)
     value, gradient = energy(u)
     # Volumes grow by e^(n c).
-    change = state[1] - value + u.shape[1] * c[:, 0]
+    change = state[1] - value + n_scaled * c[:, 0]
     return _chosen(state, (u, value, gradient), change, generator)[0]
 
 

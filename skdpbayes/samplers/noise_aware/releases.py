@@ -21,6 +21,7 @@ from ..fisher.plan import moment_noise
 from ..langevin.paid_noise import free_shift
 from .coordinates import whiten
 from .design import (
+    Design,
     estimate_design,
     number_of_records,
     share_of_a_direction,
@@ -107,27 +108,9 @@ class Releases:
     def _release_moment(self):
         """Release the second moment, and fix coordinates and a population by it."""
         plan, bounds = self.plan, self.plan.bounds
-        constant = bounds.constant or bounds.row_norm / 2.0
-        norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
-        grown = bounds._replace(
-            row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
-        )
-        self.moment_noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
-        self.moment_noise *= self.largest
-        moment = total(_moment, self.target, constant, self.is_weighted)
-        self.moment = release_moment(moment, self.moment_noise, self.generator)  # Proposition 32.
+        of_rows = release_design(plan, self.target, self.generator)
         self.advance()
-        n_records = plan.n_samples
-        if self.is_weighted:  # Records are as many as they count.
-            n_records *= 0.5 * self.largest
-        is_exact = not self.is_weighted and plan.budget.neighboring_relation == "replace_one"
-        known = self.moment, self.moment_noise, constant
-        self.share_of_a_direction = share_of_a_direction(*known, norm, n_records, is_exact)
-        if not is_exact:
-            n_records = number_of_records(*known, n_records)
-        design = estimate_design(self.moment, self.moment_noise, constant, norm, n_records)
-        if bounds.constant:
-            design = with_constant(design, constant)
+        self.moment, self.moment_noise, design, n_records, self.share_of_a_direction = of_rows
         self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         precisions = self.target.prior_precision[: len(transform)]
@@ -227,6 +210,64 @@ class Releases:
         settled = settle(self.surrogate(), 2 * _ROUNDS)
         shift = deviations_in_common(self.target, self.family, settled.scales)
         return Posterior(settled, *self._own, shift)
+
+
+class ReleasedDesign(NamedTuple):
+    """A released second moment, and what it says.
+
+    Attributes
+    ----------
+    moment : ndarray of shape (length, length)
+        With a constant, that of the intercept or one that was added, in its last row and column.
+    noise : float
+        Deviation of the noise on its diagonal.
+    design : Design
+        Of rows as they are.
+    n_records : float
+        How many records there are, or what they count.
+    share_of_a_direction : float
+    """
+
+    moment: np.ndarray
+    noise: float
+    design: Design
+    n_records: float
+    share_of_a_direction: float
+
+
+def release_design(plan, target, generator):
+    """Release the second moment of rows with a constant, and return the `ReleasedDesign`.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``moment_multiplier``.
+    target : NamedTuple
+        A linear model's target.
+    generator : Generator
+        Of the noise.
+    """
+    bounds = plan.bounds
+    largest, is_weighted = bounds.max_weight or 1.0, bounds.max_weight is not None
+    constant = bounds.constant or bounds.row_norm / 2.0
+    norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
+    grown = bounds._replace(
+        row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
+    )
+    noise = largest * moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
+    moment = total(_moment, target, constant, is_weighted)
+    moment = release_moment(moment, noise, generator)  # Proposition 32.
+    n_records = plan.n_samples
+    if is_weighted:  # Records are as many as they count.
+        n_records *= 0.5 * largest
+    is_exact = not is_weighted and plan.budget.neighboring_relation == "replace_one"
+    share = share_of_a_direction(moment, noise, constant, norm, n_records, is_exact)
+    if not is_exact:
+        n_records = number_of_records(moment, noise, constant, n_records)
+    design = estimate_design(moment, noise, constant, norm, n_records)
+    if bounds.constant:
+        design = with_constant(design, constant)
+    return ReleasedDesign(moment, noise, design, n_records, share)
 
 
 def _moment(target, constant, is_weighted):

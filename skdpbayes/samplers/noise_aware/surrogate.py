@@ -181,6 +181,11 @@ class Surrogate:
         """Whether a prior scale is learnt, so that draws move along with it."""
         return self.prior.is_learnt
 
+    @property
+    def n_scaled(self):
+        """How many coordinates, the first ones, prior scales multiply."""
+        return self.start.size
+
     def energy(self, u):
         """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
         energy, gradient = self.likelihood(u)

@@ -102,6 +102,51 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
     return _sums(target, family, None, theta, transform, residuals, curvature)
 
 
+@silently()
+def weighted_moment(target: Any, transform: np.ndarray) -> np.ndarray:
+    """Return ``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
+    moment = np.zeros(transform.shape)
+    for part, rows in _blocks(target):
+        moved = _moved(target, rows, transform) * np.sqrt(target.weights[part, None])
+        moment += moved.T @ moved
+    return moment
+
+
+@silently()
+def clipped_sums(
+    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True
+) -> tuple[np.ndarray, float]:
+    """Return sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
+
+        sum_i w_i psi_i x_i,    sum_i w_i psi_i^2,    psi_i = min(max(y_i - m(theta x_i), -clip), clip)
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target whose family has one logit.
+    theta : ndarray of shape (length,)
+    clip : float
+    is_weighted : bool, default=True
+        Whether squares are weighted, too.
+
+    Returns
+    -------
+    sums : ndarray of shape (length,)
+        In the coordinates of the rows.
+    square : float
+    """
+    sums, square = np.zeros(theta.size), 0.0
+    for part, rows, logits in _with_logits(target, theta[None]):
+        means = target.family.inverse_link(logits)[0]
+        residuals = np.clip(target.responses[part] - means, -clip, clip)
+        weighted = target.weights[part] * residuals
+        sums[: rows.shape[1]] += rows.T @ weighted
+        if target.constant:
+            sums[-1] += target.constant * weighted.sum()
+        square += residuals @ (weighted if is_weighted else residuals)
+    return sums, square
+
+
 def _sums(target, family, weights, theta, transform, residuals, curvature):
     constant = target.constant
     weights = target.weights if weights is None else weights

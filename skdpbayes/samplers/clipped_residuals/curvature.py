@@ -1,0 +1,111 @@
+"""What is believed of the rows' weighted second moment, given two releases of it.
+
+    F / n = G + X + noise,      X_ij ~ N(0, U_ij + k^2 g_i g_j / length),      G = diag(g) as the first has it
+
+in whitened coordinates. ``U`` is what the first leaves unknown: off the diagonal at most ``g_i g_j / (4
+length)``, or ``G + X`` would hardly be positive (Wigner), on it at most ``g_i^2``. ``k`` is learnt.
+Eigenvalues of the posterior mean are made positive, as means of normal laws that are cut at zero, and
+coordinates are turned into its eigenvectors.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from ..noise_aware.design import variance_component
+
+# Of ``k^2``: what is usual, how many entries that is worth, and limits.
+_USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
+# What the weights leave of the first, at least and at most.
+_LEFT = (0.4, 1.2)
+_LEAST_EIGENVALUE = 1e-3
+# Entries of ``G``, relative to their mean: those that are smaller are drowned in noise.
+_LEAST_SHARE = 0.2
+# ``U`` off the diagonal, at most.
+_POSITIVE = 0.25
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Coordinates and a curvature, diagonal in them; it is that of one record.
+
+    Attributes
+    ----------
+    transform : ndarray of shape (length, length)
+    values : ndarray of shape (length,)
+        Eigenvalues.
+    doubt : ndarray of shape (length,)
+        Entries have variances of products of these, and of twice that on the diagonal.
+    own_doubt : ndarray of shape (length,)
+        What those on the diagonal have besides.
+    mean : ndarray of shape (length,)
+        Of rows.
+    """
+
+    transform: np.ndarray
+    values: np.ndarray
+    doubt: np.ndarray
+    own_doubt: np.ndarray
+    mean: np.ndarray
+
+
+def combined(design, transform, matrix, noise_scale, n_samples):
+    """Return the `Curvature` given both releases.
+
+    Parameters
+    ----------
+    design : Design
+        What the first says, constant included.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    matrix : ndarray of shape (length, length)
+        The second, in coordinates ``W^T x``.
+    noise_scale : float
+        Deviation of the noise on its diagonal.
+    n_samples : float
+    """
+    length = len(matrix)
+    before = np.sum(transform * (design.second_moment @ transform), axis=0)
+    before = np.maximum(before, _LEAST_SHARE * before.mean())
+    squares = transform**2
+    unknown = squares.T @ design.uncertainty @ squares
+    noise = (noise_scale / n_samples) ** 2 * 0.5 * (1.0 + np.eye(length))
+    left = 1.0
+    if noise_scale * np.sqrt(length) < 0.3 * n_samples * before.sum():
+        left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_LEFT)
+    excess = matrix / n_samples - left * np.diag(before)
+    units = np.outer(before, before) / length
+    unknown = np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
+    size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
+    prior = unknown + size * units
+    share = prior / (prior + noise)
+    found, doubt = left * np.diag(before) + excess * share, noise * share
+    values, basis = np.linalg.eigh(found)
+    values = _cut(values, np.sqrt(np.diag(_turned(doubt, basis))))
+    values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
+    turned = np.ascontiguousarray(transform @ basis)
+    return Curvature(turned, values, *_apart(_turned(doubt, basis)), design.mean @ turned)
+
+
+def _apart(variances):
+    """Return ``p`` and ``h``: variances are about ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal."""
+    length, own = len(variances), np.diag(variances)
+    if length == 1:
+        return np.sqrt(0.5 * own), np.zeros(1)
+    rows = variances.sum(axis=0) - own
+    p = rows / np.sqrt(rows.sum() * (1.0 - 1.0 / length))
+    return p, np.maximum(own - 2.0 * p**2, 0.0)
+
+
+def _turned(variances, basis):
+    """Return the variances of a matrix's entries in another basis, entries being independent."""
+    squares = basis**2
+    return squares.T @ variances @ squares
+
+
+def _cut(values, deviations):
+    """Return means of normal laws that are cut at zero."""
+    z = values / deviations
+    density = np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2.0 * np.pi)
+    return values + deviations * density

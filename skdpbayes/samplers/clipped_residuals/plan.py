@@ -1,0 +1,160 @@
+"""What is released for a posterior from clipped residuals, and what it costs.
+
+    A   = sum_i (x_i, c) (x_i, c)^T + N
+    F   = sum_i v_i z_i z_i^T + N                                   z = W^T x,   v_i = min(1, C^2 / |z_i|^2)
+    q_j = sum_i psi_i^2 + N            at 0, to find the first clip
+    g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
+
+Each is a Gaussian mechanism; ``W``, ``C``, the points ``u_k`` and the clips ``tau_k`` follow from what was
+released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``,
+``sqrt(q) C^2``, ``tau^2`` and ``q C tau`` apart; see `sensitivity` for ``g_k`` and ``s_k`` together. Shares
+are found by `schedule`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...privacy.cost import PrivacyCost
+from .._plan import Plan
+from ..langevin.paid_noise import free_shift
+from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
+from .schedule import ERRORS, share_budget
+from .sensitivity import FREE, look_precision
+
+# How often the size of responses is released before the first look.
+N_SIZES = 2
+# Where squares are not free: what they cost, relative to sums.
+_OF_SQUARE = 0.05
+# An expected error, relative to the bound of responses, at which nothing is learnt.
+_NOTHING = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedResidualsPlan(Plan):
+    """A plan for a posterior from clipped residuals: the noise of every release, relative to a record's.
+
+    Attributes
+    ----------
+    moment_multiplier, curvature_multiplier : float
+        Noise multipliers of ``A`` and of ``F``.
+    size_multiplier : float
+        That of each ``q_j``.
+    look_multipliers, square_multipliers : tuple of float
+        Those of ``g_k`` and of ``s_k``.
+    expected_error : float
+        Of predictions, about, over the bound of responses, if errors are a twentieth of it.
+    """
+
+    moment_multiplier: float
+    curvature_multiplier: float
+    size_multiplier: float
+    look_multipliers: tuple[float, ...]
+    square_multipliers: tuple[float, ...]
+    expected_error: float
+
+    @property
+    def is_calibrated(self):
+        """Whether draws are a posterior that knows what privacy hides."""
+        return True
+
+    @property
+    def mu_of_replacing(self):
+        """``mu`` of another row in the place of one; second moments are positive."""
+        of_matrices = self.moment_multiplier**-2.0 + self.curvature_multiplier**-2.0
+        return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time, that for drawing included."""
+        entries = self.n_samples * self.n_parameters
+        reading = entries * (1.2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
+        return reading + 4e-6 * self.n_parameters * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
+
+    @property
+    def widening(self):
+        """How much wider privacy makes intervals, if errors are a twentieth of the bound of responses."""
+        sampling = ERRORS * math.sqrt(self.n_parameters / self.n_samples)
+        return math.hypot(1.0, self.expected_error / sampling)
+
+    @property
+    def warnings(self):
+        """Warnings that the user should read before the fit, a tuple of str."""
+        found = super().warnings
+        if self.expected_error > _NOTHING:
+            found += (
+                f"noise hides nearly all that {self.n_samples:,} rows say at "
+                f"epsilon={self.budget.epsilon:g}: draws are close to the prior. Raise epsilon, or "
+                "take more rows or fewer columns.",
+            )
+        return found
+
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        lines, mu = super().summary(), self.cost.mu
+        lines["temperature"] = "1: the posterior given what is released, noise included"
+        lines["steps"] = f"{self.n_steps} passes"
+        moment, curvature = (
+            (multiplier * mu) ** -2.0
+            for multiplier in (self.moment_multiplier, self.curvature_multiplier)
+        )
+        lines["spent on"] = (
+            f"second moments {moment:.0%} and {curvature:.0%} of mu^2, sizes of responses, and "
+            f"{len(self.look_multipliers)} looks at residuals"
+        )
+        lines["intervals"] = (
+            f"about {self.widening:.2g} times as wide as without privacy, if errors have a deviation of a "
+            "twentieth of the bound of responses"
+        )
+        return lines
+
+
+def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
+    """Share a budget among the releases.
+
+    Parameters
+    ----------
+    sampler : ClippedResiduals
+    bounds, n_samples, budget, n_draws
+        As for its `plan`.
+
+    Returns
+    -------
+    plan : ClippedResidualsPlan
+    """
+    length, replaces = bounds.n_parameters, budget.records_moved == 2
+    shares, error = share_budget(n_samples, length, budget.mu, budget.records_moved)
+
+    def multiplier(share):
+        return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
+
+    of_square = FREE * (1.0 - 1e-9) if replaces else _OF_SQUARE
+    of_sum = 1.0 if replaces else 1.0 / (1.0 + _OF_SQUARE)
+    looks = [(multiplier(of_sum * x), multiplier(of_sum * of_square * x)) for x in shares.looks]
+    of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
+    of_size = multiplier(shares.sizes / N_SIZES)
+    precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
+    precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks]
+    for precision in precisions:
+        free_shift(
+            precision**-0.5, (length + 1) ** 2
+        )  # Raises where rounding would take too much of it.
+    sums, squares = zip(*looks, strict=True)
+    return ClippedResidualsPlan(
+        sampler=sampler,
+        n_samples=n_samples,
+        bounds=bounds,
+        budget=budget,
+        cost=PrivacyCost(budget.neighboring_relation, mu=float(np.sqrt(np.sum(precisions)))),
+        temperature=1.0,
+        n_steps=3 + N_SIZES + len(looks),  # Weights are a pass of their own.
+        n_burn_in=0,
+        n_draws=n_draws or N_DRAWS,
+        moment_multiplier=of_matrices[0],
+        curvature_multiplier=of_matrices[1],
+        size_multiplier=of_size,
+        look_multipliers=sums,
+        square_multipliers=squares,
+        expected_error=error,
+    )

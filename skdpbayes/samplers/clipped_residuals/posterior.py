@@ -1,0 +1,53 @@
+"""Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
+
+theta = W u,    s = exp(log s)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..noise_aware.draws import draw
+from .surrogate import Surrogate
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A posterior given what was released.
+
+    Attributes
+    ----------
+    surrogate : Surrogate
+    transform : ndarray of shape (length, length)
+        ``W``.
+    """
+
+    surrogate: Surrogate
+    transform: np.ndarray
+
+    def draw(self, n_draws, random):
+        """Return draws of coefficients, of shape (n_draws, length).
+
+        Parameters
+        ----------
+        n_draws : int
+        random : Generator or RandomState
+            It need not be secret.
+        """
+        return self.draw_all(n_draws, random)[0]
+
+    def draw_all(self, n_draws, random):
+        """Return draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
+        # Post-processing.
+        seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
+        points = draw(self.surrogate, n_draws, int(seed))
+        return points[:, :-1] @ self.transform.T, np.exp(points[:, -1])
+
+    def deviations_without_privacy(self):
+        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        given = self.surrogate
+        precision = given.prior.precision(given.scales)[:-1, :-1]
+        variance = np.exp(2.0 * given.start[-1])
+        precision = precision + np.diag(given.n_samples * given.curvature / variance)
+        covariance = self.transform @ np.linalg.inv(precision) @ self.transform.T
+        return np.sqrt(np.diag(covariance))

@@ -1,0 +1,212 @@
+"""The releases, one after the other, and what is believed given them.
+
+    A  ->  W, C  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1  ->  ...
+
+Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
+"""
+
+import math
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ...targets.linear.weighted import clipped_sums, reweighted, weighted_moment
+from .._machinery.execution import progress_bar
+from .._machinery.lattice import release_moment, release_vector
+from .._machinery.shards import mapped, total
+from .._protocol import Released
+from ..langevin.paid_noise import free_shift
+from ..noise_aware.coordinates import whiten
+from ..noise_aware.draws import settle
+from ..noise_aware.releases import release_design
+from ..noise_aware.scales import Group, Prior, prior_of
+from .clipped_normal import clipped_normal
+from .curvature import combined
+from .plan import N_SIZES
+from .posterior import Posterior
+from .schedule import CLIPPING, best_clip
+from .sensitivity import look_precision
+from .surrogate import Look, Size, Surrogate
+
+# Deviations of the noise on an entry of ``A`` at which whitening stops.
+_NOISE_FLOOR = 1.5
+# Of looking for the likeliest prior scales, before each look.
+_ROUNDS = 3
+# Looks of which the posterior is; what was seen before says little beside.
+_USED = 4
+# A clip stays where the mean square is nearly its square: it says little of residuals then.
+_SATURATED = 0.8
+# Deviations in units of clips, and the mean squares that belong to them.
+_DEVIATIONS = np.geomspace(0.01, 10.0, 400)
+_SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
+# The errors' deviation a priori and the least clip, relative to the bound of responses.
+_USUAL, _LEAST_CLIP = 0.1, 1e-6
+# Deviations of the logarithm of the errors' deviation: a priori, if it is given, and added to a belief.
+_DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+def run_clipped_residuals(plan, target, generator, verbose):
+    """Carry out a `ClippedResidualsPlan`."""
+    with progress_bar(plan.n_steps, plan.name, verbose) as advance:
+        released = Releases(plan, target, generator, advance)
+        released.look_around()
+    posterior = released.posterior()
+    draws, deviations = posterior.draw_all(plan.n_draws, generator)
+    other = {
+        "second_moment": released.moment,
+        "share_of_a_direction": released.share_of_a_direction,
+        "posterior": posterior,
+        "noise_deviations": deviations,
+    }
+    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+
+
+class Releases:
+    """What has been released, and what is believed given it.
+
+    Parameters
+    ----------
+    plan : ClippedResidualsPlan
+    target : NamedTuple
+        A linear model's target with numbers as responses.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, target, generator, advance=lambda: None):
+        self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
+        family = plan.bounds.family
+        self.moved = plan.budget.records_moved
+        self.largest = plan.bounds.max_weight or 1.0
+        self.is_weighted = plan.bounds.max_weight is not None
+        self.bound = family.half_width
+        self.usual = _USUAL * self.bound if family.deviation is None else family.deviation
+        self.spread = _DOUBT if family.deviation is None else _GIVEN
+        self.looks, self.sizes = [], []
+        self._release_curvature()
+
+    def _release_curvature(self):
+        """Release both second moments, and fix coordinates and the prior by them."""
+        plan, bounds = self.plan, self.plan.bounds
+        of_rows = release_design(plan, self.table, self.generator)
+        self.advance()
+        self.moment, self.moment_noise, design, self.n_records, self.share_of_a_direction = of_rows
+        # A prior is worth rows of these errors.
+        precision = min(bounds.prior_precision[0] * self.usual**2, self.moment_noise)
+        bounds = bounds._replace(prior_precision=(precision, precision))
+        n_records = self.n_records
+        coordinates = whiten(
+            design, self.moment_noise, bounds, n_records, CLIPPING, noise_floor=_NOISE_FLOOR
+        )
+        transform = coordinates.transform
+        self.coordinates, self.norm = coordinates, coordinates.norm
+        self.target = mapped(reweighted, self.table, transform, self.norm)
+        self.advance()
+        bound = math.sqrt(self.moved) * self.norm**2 * self.largest
+        bound *= coordinates.inflation_within(plan, 0.0)
+        noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
+        matrix = total(weighted_moment, self.target, transform)
+        matrix = release_moment(matrix, noise, self.generator)  # Proposition 73.
+        self.advance()
+        self.released_curvature = matrix, noise
+        self.curvature = combined(design, transform, matrix, noise, n_records)
+        prior = prior_of(plan.bounds, 1, self.table.prior_precision, self.curvature.transform)
+        groups = [
+            Group(np.pad(group.precision, (0, 1)), group.rank, group.logs, group.weights)
+            for group in prior.groups
+        ]
+        self.prior = Prior(tuple(groups))
+        self.scales = self.prior.usual
+        self.start = np.append(np.zeros(len(transform)), math.log(self.usual))
+
+    def _sums(self, point, clip):
+        """Return sums of clipped residuals, and by what rounding may enlarge what a record moves."""
+        theta = self.curvature.transform @ point
+        sums, square = total(clipped_sums, self.target, theta, clip, is_weighted=False)
+        if self.is_weighted:  # What records count by themselves.
+            _, square = total(clipped_sums, self.table, theta, clip)
+        reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
+        return sums, square, self.coordinates.inflation_within(self.plan, reach)
+
+    def _note(self, point, clip, square, noise):
+        self.sizes.append(Size(point, clip, square / self.n_records, noise / self.n_records))
+        self.advance()
+
+    def release_size(self, clip):
+        """Release the size of clipped responses, and return the clip that follows from it."""
+        point = np.zeros(self.curvature.values.size)
+        _, square, room = self._sums(point, clip)
+        noise = self.largest * clip**2 * room / free_shift(self.plan.size_multiplier, 1)
+        # Proposition 73.
+        square = release_vector(np.array([square]), noise, self.generator)[0]
+        self._note(point, clip, square, noise)
+        size = self.sizes[-1]
+        value = max(size.value, 0.0)
+        upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
+        if upper > _SATURATED * clip**2:
+            return math.inf
+        return clip * _DEVIATIONS[np.searchsorted(_SQUARES, upper / clip**2)]
+
+    def release_look(self, point, clip, multiplier, square_multiplier):
+        """Release sums of clipped residuals at a point."""
+        size = point.size + 1
+        sums, square, room = self._sums(point, clip)
+        parts = multiplier**-2.0, square_multiplier**-2.0
+        paid = math.sqrt(look_precision(*parts, self.moved == 2))
+        factor = (paid + (room - 1.0) * math.sqrt(sum(parts))) / free_shift(1.0 / paid, size)
+        noise = self.largest * self.moved * self.norm * clip * multiplier * factor
+        of_square = self.largest * clip**2 * square_multiplier * factor
+        # Propositions 73 and 74.
+        value = release_vector(self.curvature.transform.T @ sums, noise, self.generator)
+        # Propositions 73 and 74.
+        square = release_vector(np.array([square]), of_square, self.generator)[0]
+        self.looks.append(Look(point, clip, value, noise))
+        self._note(point, clip, square, of_square)
+
+    def look_around(self):
+        """Release sizes, and looks at one mode after the other."""
+        plan, clip, believed = self.plan, self.bound, math.inf
+        for _ in range(N_SIZES):
+            believed = min(believed, self.release_size(clip))
+            clip = self._clip(clip, believed, plan.look_multipliers[0])
+        for pair in zip(plan.look_multipliers, plan.square_multipliers, strict=True):
+            clip = self._clip(clip, believed, pair[0])
+            self.release_look(self.start[:-1], clip, *pair)
+            settled = settle(self.surrogate(), _ROUNDS)
+            self.start, self.scales = settled.start, settled.scales
+            believed = self._believed(settled)
+
+    def _clip(self, clip, believed, multiplier):
+        """Return the clip for residuals of a deviation, never larger than the last."""
+        best, _ = best_clip(self.n_records, self.largest * self.moved * self.norm, 1.0 / multiplier)
+        return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
+
+    def _believed(self, settled):
+        """Return the deviation that residuals have at the mode, from above."""
+        variances = np.diag(np.linalg.inv(settled.information(settled.start)))
+        log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
+        return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.curvature)
+
+    def surrogate(self):
+        """Return what is believed given all that is released."""
+        return Surrogate(
+            n_samples=self.n_records,
+            curvature=self.curvature.values,
+            doubt=self.curvature.doubt,
+            own_doubt=self.curvature.own_doubt,
+            mean=self.curvature.mean,
+            prior=self.prior,
+            scales=self.scales,
+            usual=self.usual,
+            spread=self.spread,
+            looks=tuple(self.looks[-_USED:]),
+            sizes=tuple(self.sizes),
+            start=self.start,
+        )
+
+    def posterior(self):
+        """Return the `Posterior` that all releases amount to."""
+        return Posterior(settle(self.surrogate(), 2 * _ROUNDS), self.curvature.transform)

@@ -1,0 +1,361 @@
+"""The posterior given looks at clipped residuals: its law, its draws, and whether intervals cover."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import Auto, ClippedResiduals, sample
+from skdpbayes.samplers._protocol import carry_out
+from skdpbayes.samplers.clipped_residuals import releases
+from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal
+from skdpbayes.samplers.clipped_residuals.conditioned import conditioned, inverted
+from skdpbayes.samplers.clipped_residuals.releases import Releases
+from skdpbayes.samplers.clipped_residuals.surrogate import Look, Size, Surrogate
+from skdpbayes.samplers.noise_aware.draws import draw
+from skdpbayes.samplers.noise_aware.scales import Group, Prior
+from skdpbayes.targets import LinearModel, Logistic, Normal
+
+# Laws
+
+
+@pytest.mark.parametrize(
+    "mean, deviation, clip", [(0.0, 1.0, 1.5), (0.7, 0.4, 0.5), (-3.0, 2.0, 1.0)]
+)
+def test_moments_of_a_clipped_normal_number_are_integrals(mean, deviation, clip):
+    law = clipped_normal(mean, deviation, clip)
+
+    def expected(function):
+        ends = [-clip, clip, mean]
+        inner = lambda r: function(np.clip(r, -clip, clip)) * norm.pdf(r, mean, deviation)  # noqa: E731
+        return quad(inner, mean - 12 * deviation, mean + 12 * deviation, points=ends)[0]
+
+    assert law.mean == pytest.approx(expected(lambda x: x), abs=1e-7)
+    assert law.square == pytest.approx(expected(lambda x: x**2), abs=1e-7)
+    inside = norm.cdf(clip, mean, deviation) - norm.cdf(-clip, mean, deviation)
+    assert law.slope == pytest.approx(inside)
+    step = 1e-6
+    for by, (of_slope, of_mean, of_square) in (
+        ((step, 0.0), (law.slope_by_mean, law.slope, law.square_by_mean)),
+        ((0.0, step), (law.slope_by_deviation, law.mean_by_deviation, law.square_by_deviation)),
+    ):
+        ahead = clipped_normal(mean + by[0], deviation + by[1], clip)
+        behind = clipped_normal(mean - by[0], deviation - by[1], clip)
+        for found, name in ((of_slope, "slope"), (of_mean, "mean"), (of_square, "square")):
+            change = (getattr(ahead, name) - getattr(behind, name)) / (2 * step)
+            assert found == pytest.approx(change, abs=1e-7)
+
+
+def test_the_law_of_looks_is_that_of_a_symmetric_matrix_integrated_out(rng):
+    """Against the dense covariance of all looks, entry by entry of the matrix."""
+    n_looks, length = 3, 4
+    x, r = rng.normal(size=(2, 1, n_looks, length))
+    root = rng.normal(size=(length, n_looks, n_looks))
+    blocks = root @ root.swapaxes(1, 2) + 0.3 * np.eye(n_looks)
+    p, h = rng.uniform(0.2, 1.0, size=(2, length))
+    covariance = np.zeros((n_looks, length, n_looks, length))
+    for i in range(length):
+        covariance[:, i, :, i] = blocks[i]
+    for i in range(length):
+        for j in range(i + 1):
+            # What one entry, and its mirror image, adds to all looks.
+            unit = np.zeros((length, length))
+            unit[i, j] = unit[j, i] = math.sqrt(p[i] * p[j] if i != j else 2 * p[i] ** 2 + h[i])
+            added = (x[0] @ unit).ravel()
+            covariance += np.outer(added, added).reshape(covariance.shape)
+    covariance = covariance.reshape(n_looks * length, -1)
+    flat = r.ravel()
+    expected = 0.5 * flat @ np.linalg.solve(covariance, flat)
+    expected += 0.5 * np.linalg.slogdet(covariance)[1]
+    energy, alpha, _, _ = conditioned(r, blocks[None], x, p, h)
+    assert energy[0] == pytest.approx(expected)
+    np.testing.assert_allclose(alpha.ravel(), np.linalg.solve(covariance, flat), rtol=1e-9)
+
+
+def test_inverses_and_determinants_of_many_small_matrices(rng):
+    root = rng.normal(size=(3, 4, 5, 5))
+    matrices = root @ root.swapaxes(-1, -2) + 0.1 * np.eye(5)
+    inverse, log_det = inverted(matrices)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrices), rtol=1e-9)
+    np.testing.assert_allclose(log_det, np.linalg.slogdet(matrices)[1], rtol=1e-9)
+
+
+def a_surrogate(rng, length=5, **changed):
+    """A surrogate of looks from far off to close by."""
+    clips = (2.0, 1.0, 0.7, 0.5)
+    fields = dict(
+        n_samples=500.0,
+        curvature=rng.uniform(0.1, 1.0, length),
+        doubt=rng.uniform(0.01, 0.1, length),
+        own_doubt=rng.uniform(0.001, 0.01, length),
+        mean=0.1 * rng.normal(size=length),
+        prior=Prior((Group.learnt(np.pad(np.eye(length), (0, 1)), length),)),
+        scales=np.ones(1),
+        usual=0.5,
+        spread=1.5,
+        looks=tuple(
+            Look(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
+            for t in clips
+        ),
+        sizes=tuple(Size(0.3 * rng.normal(size=length), t, 0.3, 0.05) for t in clips),
+        start=np.zeros(length + 1),
+    )
+    return Surrogate(**{**fields, **changed})
+
+
+def test_gradients_are_derivatives(rng):
+    surrogate = a_surrogate(rng)
+    points = np.column_stack(
+        [0.4 * rng.normal(size=(3, 5)), np.log(0.4) + 0.2 * rng.normal(size=3)]
+    )
+    step = 1e-6
+    for of_point in (surrogate.energy, surrogate.potential):
+        _, gradient = of_point(points)
+        change = [
+            (of_point(points + step * unit)[0] - of_point(points - step * unit)[0]) / (2 * step)
+            for unit in np.eye(6)
+        ]
+        np.testing.assert_allclose(gradient, np.transpose(change), rtol=1e-5, atol=1e-5)
+
+
+def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, monkeypatch):
+    """Tables of normal rows and errors: what clips take is in the mean, what looks share is not noise."""
+    monkeypatch.setattr("skdpbayes.samplers.clipped_residuals.surrogate._OF_SHAPE", 0.0)
+    n, s, clips = 400, 0.5, (0.9, 0.6)
+    mean, deviations = np.array([0.4, 0.0, 0.3]), np.array([1.0, 0.6, 0.0])
+    truth, points = np.array([0.5, -0.3, 0.4]), np.array([[0.0, 0.3, 0.0], [0.3, -0.1, 0.5]])
+    curvature = np.diag(deviations**2) + np.outer(mean, mean)
+    values, basis = np.linalg.eigh(curvature)
+    values = np.maximum(values, 1e-9)
+    found = []
+    for _ in range(3000):
+        rows = mean + deviations * rng.normal(size=(n, 3))
+        errors = s * rng.normal(size=n)
+        looks = []
+        for point, clip in zip(points, clips, strict=True):
+            psi = np.clip(rows @ (truth - point) + errors, -clip, clip)
+            # The curvature of this very table is what a posterior knows.
+            own = (rows.T @ rows / n - curvature) @ (truth - point)
+            away = mean @ (truth - point)
+            spread = math.sqrt(s**2 + (truth - point) @ curvature @ (truth - point) - away**2)
+            looks.append(psi @ rows - n * clipped_normal(away, spread, clip).slope * own)
+        found.append(np.array(looks) @ basis)
+    found = np.array(found)
+    surrogate = a_surrogate(
+        rng,
+        length=3,
+        n_samples=float(n),
+        curvature=values,
+        doubt=np.zeros(3),
+        own_doubt=np.zeros(3),
+        mean=mean @ basis,
+        looks=tuple(
+            Look(point @ basis, clip, np.zeros(3), 1e-9)
+            for point, clip in zip(points, clips, strict=True)
+        ),
+        sizes=(Size(np.zeros(3), 1.0, 0.3, 0.05),),
+    )
+    means, covariance = implied(surrogate, np.append(truth @ basis, math.log(s)))
+    error = found.std(axis=0) / math.sqrt(len(found))
+    assert np.max(np.abs(found.mean(axis=0) - means) / error) < 4.5
+    seen = np.cov(found.reshape(len(found), -1).T)
+    # Coordinates of which rows say something.
+    for i in (1, 2):
+        own = seen[np.ix_([i, i + 3], [i, i + 3])]
+        np.testing.assert_allclose(own, covariance[i], rtol=0.25)
+
+
+def implied(surrogate, at):
+    """Return the mean of looks, by which the energy is least, and their covariances, from its curvature."""
+    n_looks, length = len(surrogate.looks), surrogate.mean.size
+
+    def energy(values):
+        looks = tuple(
+            look._replace(value=value) for look, value in zip(surrogate.looks, values, strict=True)
+        )
+        fields = {name: getattr(surrogate, name) for name in Surrogate.__dataclass_fields__}
+        return Surrogate(**{**fields, "looks": looks}).likelihood(at[None])[0][0]
+
+    zero, step = np.zeros((n_looks, length)), 1.0
+    means, covariance = np.zeros((n_looks, length)), np.zeros((length, n_looks, n_looks))
+    for i in range(length):
+        hessian, gradient = np.empty((n_looks, n_looks)), np.empty(n_looks)
+        units = []
+        for k in range(n_looks):
+            unit = zero.copy()
+            unit[k, i] = step
+            units.append(unit)
+            gradient[k] = (energy(unit) - energy(-unit)) / (2 * step)
+        for k, one in enumerate(units):
+            for m, other in enumerate(units):
+                hessian[k, m] = (
+                    energy(one + other) - energy(one) - energy(other) + energy(zero)
+                ) / step**2
+        covariance[i] = np.linalg.inv(hessian)
+        means[:, i] = -covariance[i] @ gradient
+    return means, covariance
+
+
+def test_draws_follow_the_density(rng):
+    """Of one coefficient and the errors' deviation, against a grid."""
+    surrogate = a_surrogate(rng, length=1)
+    u, log_s = np.meshgrid(np.linspace(-4, 4, 401), np.linspace(-3, 2, 301), indexing="ij")
+    energy, _ = surrogate.energy(np.column_stack([u.ravel(), log_s.ravel()]))
+    weights = np.exp(energy.min() - energy)
+    weights /= weights.sum()
+    draws = draw(surrogate, 20_000, 0)
+    for values, column in ((u, draws[:, 0]), (log_s, draws[:, 1])):
+        mean = weights @ values.ravel()
+        deviation = math.sqrt(weights @ (values.ravel() - mean) ** 2)
+        assert abs(column.mean() - mean) < 0.1 * deviation
+        assert column.std() == pytest.approx(deviation, rel=0.1)
+
+
+# Fits
+
+
+def a_table(seed, n, d, deviation=0.3, heavy=False):
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, size=(n, d))
+    theta, intercept = 0.5 * rng.normal(size=d), 0.5 * rng.normal()
+    errors = rng.standard_t(3, size=n) / math.sqrt(3) if heavy else rng.normal(size=n)
+    return rows, rows @ theta + intercept + deviation * errors, np.append(theta, intercept)
+
+
+def fitted(seed, n, d, epsilon, relation="replace_one", bound=4.0, weights=None, **options):
+    rows, responses, truth = a_table(seed, n, d, **options)
+    model = LinearModel(
+        family=Normal(-bound, bound),
+        n_features=d,
+        norm=math.sqrt(d),
+        max_weight=None if weights is None else weights.max(),
+    )
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-6, relation))
+    released = carry_out(model.target(rows, responses, weights), plan, seed, 0)
+    return model.in_blocks(released.draws)[:, 0], truth, released
+
+
+def test_with_much_budget_it_is_the_posterior_without_privacy():
+    """Least squares' covariance and mean: a wrong temperature, or a factor of two, would show."""
+    n, d = 20_000, 3
+    draws, _, released = fitted(0, n, d, 1000.0)
+    rows, responses, _ = a_table(0, n, d)
+    z = np.column_stack([rows, np.ones(n)])
+    least, rest, *_ = np.linalg.lstsq(z, responses, rcond=None)
+    deviations = np.sqrt(rest[0] / n * np.diag(np.linalg.inv(z.T @ z)))
+    assert np.all(np.abs(draws.mean(axis=0) - least) < 0.5 * deviations)
+    np.testing.assert_allclose(draws.std(axis=0), deviations, rtol=0.15)
+    assert np.mean(released.other["noise_deviations"]) == pytest.approx(0.3, rel=0.05)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_weights_of_two_are_two_records(relation):
+    draws, truth, released = fitted(1, 4000, 2, 3.0, relation, weights=np.full(4000, 2.0))
+    assert np.max(np.abs(draws.mean(axis=0) - truth)) < 6.0 * draws.std(axis=0).max()
+    assert np.mean(released.other["noise_deviations"]) == pytest.approx(0.3, rel=0.3)
+    assert released.plan.epsilon <= 3.0
+
+
+def test_a_loose_bound_costs_little():
+    """One that is ten times as wide: what sums of responses release would be as much worse."""
+    errors = [
+        np.mean(
+            [
+                np.linalg.norm(draws.mean(axis=0) - truth)
+                for draws, truth, _ in (fitted(seed, 5000, 3, 1.0, bound=b) for seed in range(4))
+            ]
+        )
+        for b in (4.0, 40.0)
+    ]
+    assert errors[1] < 2.5 * errors[0]
+
+
+@pytest.mark.parametrize(
+    "n, d, epsilon, heavy, repetitions",
+    [
+        (2000, 4, 1.0, False, 20),
+        pytest.param(2000, 4, 0.3, False, 60, marks=pytest.mark.nightly),
+        pytest.param(5000, 5, 0.1, False, 60, marks=pytest.mark.nightly),
+        pytest.param(2000, 4, 1.0, True, 60, marks=pytest.mark.nightly),
+        pytest.param(2000, 4, 10.0, False, 60, marks=pytest.mark.nightly),
+    ],
+)
+def test_intervals_cover_as_often_as_they_say(n, d, epsilon, heavy, repetitions):
+    shares = []
+    for seed in range(repetitions):
+        draws, truth, _ = fitted(seed, n, d, epsilon, heavy=heavy)
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        shares.append(np.mean((low < truth) & (truth < high)))
+    assert abs(np.mean(shares) - 0.9) < 0.07 * math.sqrt(40 / repetitions)
+
+
+def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
+    """The test above could fail."""
+    exact = releases.Look
+    monkeypatch.setattr(releases, "Look", lambda *fields: exact(*fields[:3], 0.1 * fields[3]))
+    shares = []
+    for seed in range(10):
+        draws, truth, _ = fitted(seed, 2000, 4, 0.3)
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        shares.append(np.mean((low < truth) & (truth < high)))
+    assert np.mean(shares) < 0.7
+
+
+def test_clips_follow_residuals_and_never_grow():
+    rows, responses, _ = a_table(0, 5000, 3)
+    model = LinearModel(family=Normal(-40.0, 40.0), n_features=3, norm=math.sqrt(3))
+    plan = ClippedResiduals().plan(model.bounds(), 5000, Budget(3.0, 1e-6))
+    released = Releases(plan, model.target(rows, responses), np.random.default_rng(0))
+    released.look_around()
+    clips = np.array([look.clip for look in released.looks])
+    assert np.all(np.diff(clips) <= 0) and clips[-1] < 0.8 * clips[0] < 40.0
+    # At most 2.5 deviations of the errors, and what is not known of them and of the mode.
+    assert 1.2 * 0.3 < clips[-1] < 2.8 * 0.3
+    assert len(released.looks) == len(plan.look_multipliers)
+
+
+# Public numbers
+
+
+def test_it_is_what_auto_takes_for_numbers_and_says_what_it_is_for():
+    bounds = LinearModel(family=Normal(-1.0, 1.0), n_features=3, norm=1.0).bounds()
+    budget = Budget(1.0, 1e-6)
+    assert Auto().plan(bounds, 1000, budget).name == "clipped_residuals"
+    of_classes = LinearModel(family=Logistic(), n_features=3, norm=1.0).bounds()
+    with pytest.raises(ValueError, match="responses that are numbers: take sampler='auto'"):
+        ClippedResiduals().plan(of_classes, 1000, budget)
+    wide = LinearModel(family=Normal(-1.0, 1.0), n_features=300, norm=1.0).bounds()
+    with pytest.raises(ValueError, match="up to 200 coefficients, and there are 301"):
+        ClippedResiduals().plan(wide, 1000, budget)
+    with pytest.raises(ValueError, match="finite epsilon"):
+        ClippedResiduals().plan(bounds, 1000, Budget(math.inf, 1e-6))
+
+
+def test_plans_tell_what_privacy_costs():
+    bounds = LinearModel(family=Normal(-1.0, 1.0), n_features=10, norm=1.0).bounds()
+    few, many = (ClippedResiduals().plan(bounds, n, Budget(0.1, 1e-6)) for n in (100, 10**6))
+    assert few.widening > many.widening > 1.0
+    assert any("noise hides nearly all" in text for text in few.warnings) and not many.warnings
+    assert "looks at residuals" in many.summary()["spent on"]
+
+
+def test_new_draws_are_free_and_of_the_same_posterior():
+    _, _, released = fitted(0, 2000, 2, 1.0)
+    given = {**released.parameters, **released.other}
+    draws = released.plan.sampler.redraw(given, 700, np.random.RandomState(0))
+    draws = draws.reshape(700, -1)
+    np.testing.assert_allclose(draws.mean(axis=0), released.draws.mean(axis=0), atol=0.05)
+    deviations = released.other["posterior"].deviations_without_privacy()
+    assert np.all(deviations < 1.2 * draws.std(axis=0))
+
+
+def test_the_same_seed_gives_the_same_draws():
+    rows, responses, _ = a_table(0, 500, 2)
+    model = LinearModel(family=Normal(-4.0, 4.0), n_features=2, norm=math.sqrt(2))
+    plan = ClippedResiduals().plan(model.bounds(), 500, Budget(1.0, 1e-6), n_draws=50)
+    one, other = (sample(model.target(rows, responses), plan, random_state=0) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+    assert one.shape == (50, 3)

@@ -1,0 +1,172 @@
+"""What one record can move, by brute force, and what all releases reveal, by an attack."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.samplers import ClippedResiduals
+from skdpbayes.samplers.clipped_residuals.releases import Releases
+from skdpbayes.samplers.clipped_residuals.sensitivity import FREE, look_precision
+from skdpbayes.targets import LinearModel, Normal, second_moment
+from skdpbayes.targets.linear.weighted import clipped_sums, reweighted, weighted_moment
+
+FAMILY = Normal(-2.0, 2.0)
+
+
+def table_of(rows, responses, weights=None, **options):
+    model = LinearModel(family=FAMILY, n_features=rows.shape[1], norm=1.0, **options)
+    return model, model.target(rows, responses, weights)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("constant", [0.0, 0.7])
+def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_sparse, constant):
+    """Single records of any length, weight and residual, in coordinates that stretch some directions."""
+    rows = rng.normal(size=(80, 3)) * rng.choice([1e-6, 0.1, 1.0], size=(80, 1))
+    weights, responses = 3.0 * rng.random(80), rng.uniform(-3, 3, size=80)
+    rows[:20] /= np.linalg.norm(rows[:20], axis=1)[:, None]
+    weights[:40] = 3.0
+    rows = np.ascontiguousarray(rows)
+    _, target = table_of(
+        sp.csr_matrix(rows) if is_sparse else rows,
+        responses,
+        weights,
+        constant=constant,
+        max_weight=3.0,
+    )
+    length, longest, steepest, apart = 3 + (constant > 0), 0.0, 0.0, 0.0
+    for _ in range(30):
+        transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
+        norm, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 1)
+        theta = rng.normal(size=length) * 10.0 ** rng.uniform(-2, 2)
+        own = reweighted(target, transform, norm)
+        sums, matrices = [], []
+        for i in range(80):
+            chosen = own._replace(weights=np.where(np.arange(80) == i, own.weights, 0.0))
+            of_record, _ = clipped_sums(chosen, theta, clip)
+            only = target._replace(weights=np.where(np.arange(80) == i, target.weights, 0.0))
+            _, square = clipped_sums(only, theta, clip)
+            assert 0.0 <= square <= 3.0 * clip**2 * (1 + 1e-9)
+            sums.append(of_record @ transform / (3.0 * norm * clip))
+            matrices.append(weighted_moment(chosen, transform) / (3.0 * norm**2))
+        longest = max(longest, np.linalg.norm(sums, axis=1).max())
+        steepest = max(steepest, max(np.linalg.norm(m) for m in matrices))
+        some = matrices[::8]
+        apart = max(apart, max(np.linalg.norm(m - other) for m in some for other in some))
+    assert 0.9 < longest <= 1 + 1e-9
+    assert 0.9 < steepest <= 1 + 1e-9
+    assert apart <= math.sqrt(2.0) * (1 + 1e-9)
+
+
+def test_sums_are_those_of_the_definition(rng):
+    rows = rng.uniform(-0.5, 0.5, size=(50, 3))
+    responses, weights = rng.uniform(-2, 2, size=50), rng.random(50)
+    _, target = table_of(rows, responses, weights, constant=0.5, max_weight=1.0)
+    z, theta = np.column_stack([rows, np.full(50, 0.5)]), rng.normal(size=4)
+    psi = np.clip(responses - z @ theta, -0.8, 0.8)
+    sums, square = clipped_sums(target, theta, 0.8)
+    np.testing.assert_allclose(sums, (weights * psi) @ z, rtol=1e-12)
+    assert square == pytest.approx((weights * psi) @ psi)
+    assert clipped_sums(target, theta, 0.8, is_weighted=False)[1] == pytest.approx(psi @ psi)
+    transform = rng.normal(size=(4, 4))
+    moved = z @ transform
+    expected = (moved * weights[:, None]).T @ moved
+    np.testing.assert_allclose(weighted_moment(target, transform), expected, atol=1e-12)
+
+
+def moved_squares(of_square):
+    """All that two records may move a look, squared, for residuals and weights on a grid."""
+    t, w = np.linspace(-1.0, 1.0, 81), np.array([0.0, 0.3, 0.7, 1.0])
+    t, w = (part.ravel() for part in np.meshgrid(t, w))
+    # Opposite rows of the largest norm: sums are as far apart as residuals have the same sign.
+    sums = 0.5 * np.abs((w * t)[:, None] + (w * t)[None])
+    squares = np.abs((w * t**2)[:, None] - (w * t**2)[None])
+    return np.max(sums**2 + of_square * squares**2)
+
+
+def test_squares_are_free_up_to_a_bound_and_not_beyond():
+    assert moved_squares(0.0) == pytest.approx(1.0)
+    assert moved_squares(FREE) <= 1.0 + 1e-12
+    assert moved_squares(1.01 * FREE) > 1.0
+    assert math.isclose(FREE, 0.6931356, abs_tol=1e-6)
+    for of_square in (0.2, FREE, 1.0, 5.0):
+        assert moved_squares(of_square) <= look_precision(1.0, of_square, True) + 1e-12
+    assert look_precision(1.0, 0.3, True) == 1.0
+    assert look_precision(1.0, 0.3, False) == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("n_features", [1, 8])
+def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
+    epsilon, relation, n_features
+):
+    model = LinearModel(family=FAMILY, n_features=n_features, norm=1.0)
+    plan = ClippedResiduals().plan(model.bounds(), 50_000, Budget(epsilon, 1e-6, relation))
+    looks = np.array(plan.look_multipliers) ** -2.0
+    squares = np.array(plan.square_multipliers) ** -2.0
+    replaces = relation == "replace_one"
+    of_looks = looks.sum() if replaces else looks.sum() + squares.sum()
+    if replaces:
+        assert np.all(squares <= FREE * looks)
+    of_matrices = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
+    total = of_matrices + 2 * plan.size_multiplier**-2.0 + of_looks
+    assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
+    assert plan.cost.neighboring_relation == relation
+    assert 0.999 * epsilon < plan.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(
+    "relation", ["replace_one", pytest.param("add_or_remove_one", marks=pytest.mark.nightly)]
+)
+def test_an_attack_on_all_releases_stays_within_the_claim(relation):
+    """The likelihood ratio of everything that is released, each given what came before.
+
+    Two rows are opposite and have the same residual, which moves every look by all that there is.
+    """
+    n = 30
+    angles = np.linspace(0.0, 2.0 * np.pi, n)
+    rows = 0.88 * np.column_stack([np.cos(angles), np.sin(angles)])
+    responses = 0.2 * np.sin(7.0 * angles)
+    rows[0], responses[0] = [0.0, 1.0], 2.0
+    other_rows, other_responses = rows.copy(), responses.copy()
+    other_rows[0] = [0.0, -1.0]
+    if relation == "add_or_remove_one":
+        other_rows, other_responses = rows[1:], responses[1:]
+    model, table = table_of(rows, responses, constant=0.0)
+    tables = [table, table_of(other_rows, other_responses, constant=0.0)[1]]
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(20.0, 1e-6, relation))
+    scores = []
+    for which, table in enumerate(tables):
+        found = []
+        for seed in range(60):
+            released = Releases(plan, table, np.random.default_rng(1000 * which + seed))
+            released.look_around()
+            found.append(log_ratio(released, tables))
+        scores.append(np.array(found))
+    audit = audit_separation(*scores)
+    assert audit.mu - 2.0 * audit.standard_error <= plan.cost.mu
+    assert audit.mu > 0.6 * plan.cost.mu
+
+
+def log_ratio(released, tables):
+    """Log likelihood ratio of everything that was released, of two tables."""
+    before = released.coordinates.transform
+    after, total = released.curvature.transform, 0.0
+    matrix, matrix_noise = released.released_curvature
+    constant, n_records = released.plan.bounds.row_norm / 2.0, released.n_records
+    for sign, table in zip((1, -1), tables, strict=True):
+        miss = released.moment - second_moment(table, constant)
+        total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
+        own = reweighted(table, before, released.norm)
+        total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
+        for point, clip, value, noise in released.looks:
+            found = clipped_sums(own, after @ point, clip)[0] @ after
+            total -= sign * np.sum((value - found) ** 2) / (2 * noise**2)
+        for point, clip, value, noise in released.sizes:
+            square = clipped_sums(table, after @ point, clip)[1] / n_records
+            total -= sign * (value - square) ** 2 / (2 * noise**2)
+    return total
