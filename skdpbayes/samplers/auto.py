@@ -15,8 +15,8 @@ tempered, so that there is nothing to gain, where batches would be hotter in whi
 usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
 Fisher scoring takes the fewest steps.
 
-Mixtures have the noise-aware posterior. Without privacy they, and numbers whose noise is not known, have Gibbs
-sampling.
+Mixtures have the noise-aware posterior. Without privacy there is Gibbs sampling for them, and for numbers
+whose noise is not known.
 """
 
 import math
