@@ -326,6 +326,25 @@ def test_a_sampler_that_does_not_learn_the_noise_is_refused():
         ridge(sampler="sghmc").privacy_plan(1000, 3)
 
 
+@pytest.mark.parametrize("target_bounds", [(-4.0, 8.0), "auto"])
+def test_a_private_ridge_is_near_the_truth_and_knows_how_near(target_bounds):
+    X, y = numbers(10_000)
+    truth, wide = np.array([1.0, -0.5, 0.0, 2.0]), []
+    for epsilon in (0.3, 3.0):
+        model = ridge(target_bounds=target_bounds, epsilon=epsilon).fit(X, y)
+        assert 0.999 * epsilon < model.spent_epsilon_ <= epsilon
+        assert model.plan_.is_calibrated and model.privacy_cost_ == model.plan_.cost
+        draws = model.posterior_samples_[:, 0]
+        assert (np.abs(draws.mean(axis=0) - truth) < 4.0 * draws.std(axis=0)).all()
+        assert model.noise_samples_.mean() == pytest.approx(0.5, abs=4 * model.noise_samples_.std())
+        wide.append(draws.std(axis=0).mean())
+    assert 0.9 * 0.5 / np.sqrt(10_000 / 3) < wide[1] < wide[0] < 0.1
+    fresh = model.sample_posterior(300, random_state=0)
+    assert fresh.shape == (300, 1, 4)
+    assert fresh[:, 0, -1].mean() == pytest.approx(2.0, abs=0.05)
+    assert model.summary()["share_of_privacy"].between(0.0, 1.0).all()
+
+
 def test_persons_and_pipelines_take_regressors():
     X, y, _ = counts(4000)
     private = {"neighboring_relation": "add_or_remove_one", "public_size": 4000}

@@ -17,7 +17,6 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-
 # Of what is called a conflict, over all priors that were set.
 _SURPRISE = 0.02
 # A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow

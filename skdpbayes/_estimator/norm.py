@@ -10,6 +10,8 @@ and Ramaswamy (2021).
 import math
 from contextlib import contextmanager
 
+from scipy.special import ndtri
+
 from .._mechanisms.quantiles import count_candidates, draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
 from ..privacy.reserve import reserve
@@ -24,8 +26,8 @@ from ..targets._clipping import NORMS, checked_norm, row_norms
 SHARE = 0.02
 # Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
 _SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
-# The highest of responses, of which larger ones are not shortened in proportion.
-_HIGHEST_RESPONSE = 0.99
+# The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
+_HIGHEST_RESPONSE, _LOWEST_RESPONSE = 0.99, 0.6
 _SHARPEST = 128.0
 _ROOM = 1.0 + 1e-8
 
@@ -57,7 +59,8 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     """
     level = 2.0 * math.sqrt(SHARE) * budget.mu if budget.is_private else _SHARPEST
     outside = _SAFE / (n_samples * level / 2.0) if level > 0 else math.inf
-    if budget.is_private and budget.delta > 0 and outside > 1.0 - _LOWEST:
+    least = _LOWEST_RESPONSE if sides else _LOWEST
+    if budget.is_private and budget.delta > 0 and outside > 1.0 - least:
         if sides:
             raise ValueError(
                 f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
@@ -100,7 +103,8 @@ def released_bounds(estimator, plan, table, model, at_norm):
     """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
 
     Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
-    ``_with_responses`` maps a model, and quantiles of responses, to another.
+    ``_with_responses`` maps a model, quantiles of responses, and how many deviations the upper one is above
+    the mean of a normal law, to another model.
     """
     if plan.norm is None:
         yield model, plan
@@ -116,7 +120,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
             counts, level = table.count(_response_counts), plan.norm.log_odds_range
             # Proposition 62.
             drawn = draw_quantiles(counts, plan.norm.of_responses, level, generator)
-            model = estimator._with_responses(model, drawn)
+            model = estimator._with_responses(model, drawn, ndtri(plan.norm.of_responses[-1]))
         with vouchers([(estimator, plan.cost)]):
             path = estimator._plan_of_budget(model.bounds(), plan.n_samples)(plan.budget)
             yield model, _at_norm(path, plan)

@@ -24,7 +24,8 @@ from ..samplers import Sampler
 from ..targets._rows import real_numbers
 from ..targets.linear.families import Poisson
 
-# With max_count="auto": of the plan until a count is released; relative to the quantile, and at least.
+# With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
+# over its deviations above the mean of a normal law; and the least.
 _NOMINAL, _ROOM, _LEAST = 20.0, 2.0, 3.0
 
 
@@ -43,8 +44,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
     ----------
     max_count : float or "auto", default="auto"
         Public number to which larger counts are reduced. It bounds what a row can do: noise grows with it.
-        "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes twice that,
-        but at least 3.
+        "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of the counts, and takes about twice
+        that if there are many rows, more if the quantile is lower because there are few, and at least 3.
     epsilon : float, default=1.0
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
@@ -196,8 +197,9 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
     def _family(self):
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
-    def _with_responses(self, model, quantiles):
-        return replace(model, family=Poisson(max(_LEAST, _ROOM * quantiles[0])))
+    def _with_responses(self, model, quantiles, deviations):
+        found = quantiles[0] * (1.0 + _ROOM / deviations)
+        return replace(model, family=Poisson(max(_LEAST, found)))
 
     def fit(
         self,

@@ -88,8 +88,8 @@ class Sampler(BaseEstimator):
     targets : frozenset of str
         Which of the package's targets it samples: "linear", "mixture", "network", "normal". For "mixture" it
         takes a `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart; for
-        "normal", linear models whose noise is not known, it releases ``noise_scale``, one number for each
-        draw, as well.
+        "normal", linear models whose noise is not known, it releases ``noise_deviations``, one number for
+        each draw, as well.
     mechanism : {"steps", "statistics"}
         What it releases: steps of a chain, or statistics, given which it draws.
     wants_equal_precisions : bool

@@ -15,8 +15,8 @@ tempered, so that there is nothing to gain, where batches would be hotter in whi
 usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
 Fisher scoring takes the fewest steps.
 
-Mixtures have the noise-aware posterior, and Gibbs sampling without privacy. So do numbers whose noise is not
-known.
+Mixtures have the noise-aware posterior. Without privacy there is Gibbs sampling for them, and for numbers
+whose noise is not known.
 """
 
 import math
@@ -98,7 +98,7 @@ class Auto(TemperedSampler):
                 if is_for(bounds):
                     return posterior().plan(bounds, n_samples, budget, n_draws=n_draws)
         if getattr(bounds.family, "has_unknown_noise", False):
-            return self._of_unknown_noise().plan(bounds, n_samples, budget, n_draws=n_draws)
+            return self._of_unknown_noise(budget).plan(bounds, n_samples, budget, n_draws=n_draws)
         plain = SGHMC(**own).plan(bounds, n_samples, budget, n_draws=n_draws)
         # Without privacy it is the Hessian of all parameters that is decomposed.
         length = bounds.block_length if budget.is_private else bounds.n_parameters
@@ -115,14 +115,14 @@ class Auto(TemperedSampler):
         noise = math.sqrt(2.0 * bounds.block_length) * plan.moment_noise
         return plan if average >= _WORTH * noise else plain
 
-    def _of_unknown_noise(self):
-        """Return what draws numbers whose noise is not known, without privacy."""
+    def _of_unknown_noise(self, budget):
+        """Return what draws numbers whose noise is not known, and says for how many columns it can."""
         if self._for_chains():
             raise ValueError(
                 f"{', '.join(self._for_chains())}: sampler='auto' has no such options for numbers whose "
                 "noise is not known: leave them out, or without privacy set those of sampler='gibbs'."
             )
-        return Gibbs()
+        return ClippedResiduals() if budget.is_private else Gibbs()
 
     def for_mixture(self, budget: Any) -> Any:
         """Return `NoiseAware`, or `Gibbs` without privacy."""

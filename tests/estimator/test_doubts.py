@@ -189,10 +189,10 @@ def test_labels_say_whose_scale_is_too_narrow():
 def test_draws_that_follow_a_wide_prior_are_told_from_those_that_do_not(rng):
     prior, known = 5.0 * rng.normal(size=(2, 400, 1, 8))
     known = 10.0 + 0.1 * known
-    assert let_loose(prior, 5.0, 3.0)
-    assert not let_loose(known, 5.0, 3.0)
-    assert not let_loose(prior, 5.0, 1.9)  # A deviation of logits of at most 10 is not wide.
-    assert not let_loose(prior[:10], 5.0, 3.0)
+    assert let_loose(prior, 5.0, 2.5 / 3.0)
+    assert not let_loose(known, 5.0, 2.5 / 3.0)
+    assert not let_loose(prior, 5.0, 2.5 / 1.9)  # A deviation of logits of at most 10 is not wide.
+    assert not let_loose(prior[:10], 5.0, 2.5 / 3.0)
 
 
 def test_doubts_follow_from_what_is_released_and_spend_nothing():

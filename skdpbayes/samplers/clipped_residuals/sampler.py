@@ -58,7 +58,7 @@ class ClippedResiduals(Sampler):
     """
 
     name = "clipped_residuals"
-    targets = frozenset({"linear"})
+    targets = frozenset({"normal"})
     mechanism = "statistics"
     is_calibrated = True
     wants_equal_precisions = False

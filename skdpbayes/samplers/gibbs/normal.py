@@ -44,7 +44,7 @@ def run_normal(plan: Any, target: Any, generator: np.random.Generator) -> Releas
             noise.append(np.sqrt(state.noise))
             scales.append(np.sqrt(state.scale))
     own = np.array(scales) * target.prior_precision[0] ** -0.5
-    other = {"noise_scale": np.array(noise), "prior_scale": own}
+    other = {"noise_deviations": np.array(noise), "prior_scale": own}
     return Released(np.array(draws), plan, other=other)
 
 
