@@ -3,13 +3,13 @@
     python benchmarks/regression.py [--repetitions 4] [--sizes 2000x5 20000x10] [--picture regression.png]
 
 Rows have columns in [-1, 1] (uniform, or decaying: normal with deviations ``j^-0.7`` in a random basis) and
-errors of deviation 0.3, normal or Student's with three degrees of freedom; responses are bounded by 4, or by 8
-from 20 columns on. Coefficients have deviation 0.5, which no method knows. All are private under replace_one at
-delta 1e-5:
+errors of deviation 0.3, normal or Student's with three degrees of freedom; responses are bounded by 4, or by
+8 from 20 columns on. Coefficients have deviation 0.5, which no method knows. All are private under
+replace_one at delta 1e-5:
 
 - looks: `ClippedResiduals`, draws and all;
-- one shot: noisy ``A = sum z z^T`` and ``b = sum z y``, half of ``mu^2`` each, and the normal posterior of
-  coefficients given ``b ~ N(A theta, s^2 A + noise)``, with the true deviation of errors;
+- one shot: a noisy second moment of ``(z, y R / B)``, hence ``A = sum z z^T`` and ``b = sum z y``, and the
+  normal posterior of coefficients given ``b ~ N(A theta, s^2 A + noise)``, with the true deviation of errors;
 - AdaSSP: Algorithm 2 of Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018, with
   Gaussian noise that is accounted for exactly.
 
@@ -20,9 +20,11 @@ share of 90% intervals that cover, the median width over that of least squares, 
 import argparse
 import math
 import time
+import warnings
 
 import numpy as np
 
+from skdpbayes.exceptions import SeedWarning
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
 from skdpbayes.targets import LinearModel, Normal
@@ -63,10 +65,10 @@ def looks(z, responses, bound, epsilon, seed):
 
 
 def one_shot(z, responses, bound, epsilon, seed):
-    """Return mean and interval of the normal posterior given two noisy sums."""
+    """Return mean and interval of the normal posterior given a noisy second moment of rows and responses."""
     rng, size = np.random.default_rng(seed), z.shape[1]
-    mu, square = Budget(epsilon, DELTA).mu / math.sqrt(2.0), float(size)
-    of_moment = math.sqrt(2.0) * square / mu
+    mu, square = Budget(epsilon, DELTA).mu, float(size)
+    of_moment = 2.0 * math.sqrt(2.0) * square / mu
     of_sums = 2.0 * math.sqrt(square) * bound / mu
     values, vectors = np.linalg.eigh(z.T @ z + symmetric_noise(size, of_moment, rng))
     moment = (vectors * np.maximum(values, of_moment / 10.0)) @ vectors.T
@@ -148,6 +150,7 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--picture")
     arguments = parser.parse_args()
+    warnings.simplefilter("ignore", SeedWarning)
     print("| design | n x d | epsilon | method | error | coverage | width | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     errors = {}
