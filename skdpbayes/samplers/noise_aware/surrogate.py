@@ -212,15 +212,13 @@ class Surrogate:
 
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
-        population, misfit, size = self.population, self.misfit, u.size
+        population, misfit = self.population, self.misfit
         probabilities = population.probabilities(u[None])
         fading = population.mean_variance(probabilities)[0] / self.slope
         f = (population.score(probabilities) - self.origin)[0]
-        slopes = population.slope_times(
-            np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
-        )
+        slopes = population.curvature(u)
         variances = (
             self.noise**2 + fading * self.sampling + misfit.variances(f[None])[0] @ self.basis**2
         )
-        turned = (slopes + slopes @ misfit.mean.T) @ self.basis
-        return (turned / variances) @ turned.T + self.prior.precision(self.scales)
+        turned = (slopes + slopes @ misfit.mean.T) @ (self.basis / np.sqrt(variances))
+        return turned @ turned.T + self.prior.precision(self.scales)
