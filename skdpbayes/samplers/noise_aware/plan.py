@@ -42,6 +42,8 @@ _UNKNOWN = 0.5
 # Of the prior's precision: what is learnt, if it is less, does not show in predictions.
 _LITTLE = 0.1
 _MANY_DRAWS = 50_000
+# Of coefficients: beyond it, correlations of columns drown, and "auto" takes a chain.
+DEFAULT_SIZE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +127,13 @@ class NoiseAwarePlan(Plan):
                 f"noise hides nearly all that {self.n_samples:,} rows say at "
                 f"epsilon={self.budget.epsilon:g}: draws are close to the prior. Raise epsilon, or "
                 "take more rows or fewer columns.",
+            )
+        size = self.family.n_blocks * self.bounds.block_length
+        if self.budget.is_private and size > DEFAULT_SIZE:
+            found += (
+                f"with {size} coefficients intervals of probabilities hold, but those of single coefficients "
+                "may be too narrow where columns nearly add up to a constant, above all for large epsilon: "
+                f"take {DEFAULT_SIZE} or fewer.",
             )
         if self.n_draws > _MANY_DRAWS:
             found += (

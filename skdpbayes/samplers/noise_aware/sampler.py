@@ -16,10 +16,10 @@ from .._made_for import check_made_for
 from .._protocol import Sampler, checked_gaussian, options
 from .._registry import resolve_sampler
 from .._resources import check_draws
-from .plan import plan_noise_aware
+from .plan import DEFAULT_SIZE, plan_noise_aware
 
-# Matrices of more rows are not released: noise would drown them, and drawing take minutes.
-LARGEST_SIZE = 200
+# Matrices of more rows are not released: a fit would take minutes.
+LARGEST_SIZE = 500
 
 
 def size_of(bounds):
@@ -30,9 +30,9 @@ def size_of(bounds):
 
 
 def is_for(bounds):
-    """Whether a target is one that this is for."""
+    """Whether a target is one that this is the default for."""
     size = size_of(bounds)
-    return size is not None and size <= LARGEST_SIZE
+    return size is not None and size <= DEFAULT_SIZE
 
 
 @options()
@@ -43,7 +43,8 @@ class NoiseAware(Sampler):
     without labels, in eleven passes. Draws come from the posterior of the parameters given these noisy
     numbers [1]_ [2]_, which is wider than the posterior without privacy because it accounts for the noise. A
     prior scale that is not given is learnt from them. Any number of draws is free. It supports
-    logistic targets with up to 200 coefficients, counting all classes but one. Without privacy
+    logistic targets with up to 500 coefficients, counting all classes but one, and is the default for up to
+    200. With more than these, a fit takes about half a minute. Without privacy
     (``epsilon=inf``) the plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases
     statistics of the components, in their own coordinates; without privacy the plan is that of `Gibbs`.
 

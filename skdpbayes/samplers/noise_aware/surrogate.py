@@ -235,11 +235,9 @@ class Surrogate:
 
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
-        population, misfit, size = self.population, self.misfit, u.size
+        population, misfit = self.population, self.misfit
         probabilities = population.probabilities(u[None])
         variances = self._law(probabilities)[1][0]
-        slopes = population.slope_times(
-            np.broadcast_to(probabilities, (size, *probabilities.shape[1:])), np.eye(size)
-        )
-        turned = (slopes + slopes @ misfit.mean.T) @ self.basis
-        return (turned / variances) @ turned.T + self.prior.precision(self.scales)
+        slopes = population.curvature(u)
+        turned = (slopes + slopes @ misfit.mean.T) @ (self.basis / np.sqrt(variances))
+        return turned @ turned.T + self.prior.precision(self.scales)

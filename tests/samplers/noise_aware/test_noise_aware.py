@@ -11,13 +11,13 @@ from scipy.special import softmax
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.privacy import Budget
-from skdpbayes.samplers import NoiseAware, sample
+from skdpbayes.samplers import NoiseAware, resolve_sampler, sample
 from skdpbayes.samplers._machinery.lattice import release_vector
 from skdpbayes.samplers.noise_aware import releases as releases_module
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at, score_bound
-from skdpbayes.targets import Logistic, Softmax, TargetBounds
+from skdpbayes.targets import LinearModel, Logistic, Softmax, TargetBounds
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.weighted import record_weights, weighted_scores, weighted_sums
 
@@ -443,3 +443,12 @@ def test_tables_that_say_nothing_still_have_a_posterior(rng, kind, epsilon):
     ).fit(rows, np.arange(len(rows)) % 2)
     assert np.isfinite(clf.posterior_samples_).all()
     assert clf.spent_epsilon_ <= epsilon
+
+
+@pytest.mark.parametrize("size, is_default, says", [(200, True, False), (201, False, True)])
+def test_wide_tables_are_for_those_who_ask_for_them(size, is_default, says):
+    bounds = LinearModel(family=Logistic(), n_features=size, norm=1.0, constant=0.0).bounds()
+    plan = NoiseAware().plan(bounds, 100_000, Budget(1.0, 1e-6))
+    assert any(f"with {size} coefficients" in line for line in plan.warnings) == says
+    chosen = resolve_sampler("auto").plan(bounds, 100_000, Budget(1.0, 1e-6))
+    assert (chosen.name == "noise_aware") == is_default
