@@ -121,14 +121,14 @@ def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, 
     """The test above can fail: here a move counts its volume some other number of times."""
     stretch = module._stretch
 
-    def forgetful(energy, state, generator):
+    def forgetful(energy, state, n_scaled, generator):
         def told(u):
             value, gradient = energy(u)
             # What a change of n c log-volumes is off by, as a function of where it leads.
             return value + (1.0 - wrong) * length * np.log(np.linalg.norm(u, axis=1)), gradient
 
         u, _, gradient = state
-        after = stretch(told, (u, told(u)[0], gradient), generator)
+        after = stretch(told, (u, told(u)[0], gradient), n_scaled, generator)
         return after[0], *energy(after[0])
 
     monkeypatch.setattr(module, "_stretch", forgetful)
