@@ -41,6 +41,7 @@ PLANNING = {
     "last_iterate.py",
     "paid_noise.py",
     "clipped.py",
+    "clipped_normal.py",
     "search.py",
     "exact.py",
     "kernel.py",

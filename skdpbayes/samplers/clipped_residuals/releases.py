@@ -39,6 +39,8 @@ _SATURATED = 0.8
 # Deviations in units of clips, and the mean squares that belong to them.
 _DEVIATIONS = np.geomspace(0.01, 10.0, 400)
 _SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
+# Of the deviation of residuals, what is left by a first step at least.
+_LEAST_LEFT = 0.1
 # The errors' deviation a priori and the least clip, relative to the bound of responses.
 _USUAL, _LEAST_CLIP = 0.1, 1e-6
 # Deviations of the logarithm of the errors' deviation: a priori, if it is given, and added to a belief.
@@ -146,9 +148,7 @@ class Releases:
         size = self.sizes[-1]
         value = max(size.value, 0.0)
         upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
-        if upper > _SATURATED * clip**2:
-            return math.inf
-        return clip * _DEVIATIONS[np.searchsorted(_SQUARES, upper / clip**2)]
+        return _deviation(upper, clip) if upper < _SATURATED * clip**2 else math.inf
 
     def release_look(self, point, clip, multiplier, square_multiplier):
         """Release sums of clipped residuals at a point."""
@@ -175,9 +175,20 @@ class Releases:
         for pair in zip(plan.look_multipliers, plan.square_multipliers, strict=True):
             clip = self._clip(clip, believed, pair[0])
             self.release_look(self.start[:-1], clip, *pair)
+            self.start = self._started()
             settled = settle(self.surrogate(), _ROUNDS)
             self.start, self.scales = settled.start, settled.scales
             believed = self._believed(settled)
+
+    def _started(self):
+        """Return where to look for the mode: what the last look says, or as before if that is likelier."""
+        look, size, f = self.looks[-1], self.sizes[-1], self.curvature.values
+        sigma = _deviation(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
+        slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
+        step = slope * look.value / (slope**2 + look.noise**2 / sigma**2)
+        left = max(sigma**2 - f @ step**2, (_LEAST_LEFT * sigma) ** 2)
+        points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(left))])
+        return points[np.argmin(self.surrogate().potential(points)[0])]
 
     def _clip(self, clip, believed, multiplier):
         """Return the clip for residuals of a deviation, never larger than the last."""
@@ -210,3 +221,8 @@ class Releases:
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
         return Posterior(settle(self.surrogate(), 2 * _ROUNDS), self.curvature.transform)
+
+
+def _deviation(square, clip):
+    """Return the deviation of normal residuals whose clipped squares have a given mean."""
+    return clip * _DEVIATIONS[np.searchsorted(_SQUARES, square / clip**2)]
