@@ -31,7 +31,6 @@ ESTIMATORS = [
     DPBayesianLogisticRegression(epsilon=np.inf),
     DPBayesianPoissonRegressor(max_count=20, sampler=SGHMC(n_steps=50), n_draws=10),
     DPBayesianPoissonRegressor(max_count=20, sampler=SGHMC(n_steps=500), epsilon=np.inf),
-    DPBayesianRidge((-500.0, 500.0), n_draws=20),
     DPBayesianRidge((-500.0, 500.0), sampler=Gibbs(n_steps=100), n_draws=50, epsilon=np.inf),
     DPGaussianMixturePosterior(n_draws=10),
     DPGaussianMixturePosterior(sampler=Gibbs(n_steps=50), n_draws=10, epsilon=np.inf),
@@ -50,6 +49,7 @@ ESTIMATORS = [
 ]
 OTHER_SAMPLERS = [
     DPBayesianLogisticRegression(),
+    DPBayesianRidge((-500.0, 500.0), n_draws=20),
     DPBayesianLogisticRegression(sampler=SGHMC(batch_size=5)),
     make_private_pipeline(BoundedScaler(-1, 1), DPBayesianLogisticRegression(random_state=0)),
     make_private_pipeline(
