@@ -17,11 +17,12 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-# Of what is called a conflict, over all priors that were set.
-_SURPRISE = 0.02
+# Of what is called a conflict: of coefficients alone, or of these and an intercept, of which fits are a
+# little too sure.
+_SURPRISES = {1: (0.02,), 2: (0.01, 0.005)}
 # A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
-# it, as far as so many draws tell.
-_WIDE, _FOLLOWED, _ENOUGH_DRAWS = 4.0, 0.6, 50
+# it, and by how many of its deviations it may be moved, as far as so many draws tell.
+_WIDE, _FOLLOWED, _MOVED, _ENOUGH_DRAWS = 4.0, 0.6, 0.8, 50
 # Shares of the largest possible second moment: that along one direction, and all of it.
 _DOMINATED, _FULL = 0.94, 0.9
 
@@ -52,8 +53,9 @@ def doubts(draws, model, plan, released):
     if "posterior" in released:
         surprises = np.minimum(surprises, released["posterior"].surprises())
     told = ()
-    for group, p, known in zip(groups, surprises, is_known, strict=True):
-        told += held_back(*group) if known and p < _SURPRISE / sum(is_known) else ()
+    compared = zip(groups, surprises, _SURPRISES[len(groups)], is_known, strict=True)
+    for group, p, least, known in compared:
+        told += held_back(*group) if known and p < least else ()
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
     return told
@@ -95,14 +97,16 @@ def let_loose(draws, scale, usual):
     if scale <= _WIDE * usual or len(draws) < _ENOUGH_DRAWS:
         return ()
     squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
-    followed = float(np.cov(0.5 * np.log(np.maximum(squares, 1e-300)), squares)[0, 1])
-    if not followed > _FOLLOWED:
+    (of_logs, followed), _ = np.cov(0.5 * np.log(np.maximum(squares, 1e-300)), squares)
+    # The log density of the prior grows by this with the logarithm of the length.
+    pull = draws[0].size - squares.mean()
+    if followed <= _FOLLOWED and pull * math.sqrt(of_logs) <= _MOVED:
         return ()
     return (
-        f"how large coefficients are follows from prior_scale={scale:.3g} rather than from what was "
-        "released, which hardly tells large ones from larger ones: a wide prior is sure that they are large, "
-        "and intervals leave out smaller ones. Leave prior_scale out, so that it is learnt, or set one by "
-        "what is known of the subject; fitting again spends budget again.",
+        f"how large coefficients are depends on prior_scale={scale:.3g}, since what was released hardly "
+        "tells large ones from larger ones: a wide prior is sure that they are large, and intervals may "
+        "leave out smaller ones. Leave prior_scale out, so that it is learnt, or set one by what is known of "
+        "the subject; fitting again spends budget again.",
     )
 
 

@@ -193,6 +193,12 @@ def test_draws_that_follow_a_wide_prior_are_told_from_those_that_do_not(rng):
     assert not let_loose(known, 5.0, 2.5 / 3.0)
     assert not let_loose(prior, 5.0, 2.5 / 1.9)  # A deviation of logits of at most 10 is not wide.
     assert not let_loose(prior[:10], 5.0, 2.5 / 3.0)
+    # Much shorter than the prior says, and known to a fifth or a fiftieth: it moves only the first by much.
+    direction = rng.normal(size=(1, 1, 8))
+    for spread, is_told in ((0.2, True), (0.02, False)):
+        lengths = 3.0 * np.exp(spread * rng.normal(size=(400, 1, 1)))
+        draws = lengths * direction / np.linalg.norm(direction)
+        assert bool(let_loose(draws, 5.0, 2.5 / 3.0)) == is_told
 
 
 def test_doubts_follow_from_what_is_released_and_spend_nothing():

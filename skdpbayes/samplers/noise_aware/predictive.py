@@ -14,8 +14,8 @@ conflict", Bayesian Analysis 2006).
 import numpy as np
 from scipy.special import softmax
 
-# Of labels that the prior predicts, half of them for the statistics.
-_N_PREDICTED = 2000
+# Of labels that the prior predicts, half of them for the statistics; in parts, which take little memory.
+_N_PREDICTED, _N_PARTS = 2000, 20
 
 
 def surprises(surrogate, transform):
@@ -35,16 +35,21 @@ def surprises(surrogate, transform):
     # Post-processing.
     generator = np.random.default_rng(0)
     parts = _from_prior(surrogate.prior.groups, transform, surrogate.target.size, generator)
-    predicted = surrogate.predict(sum(parts), generator)
+    predicted = _in_parts(surrogate.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
     precision = np.linalg.inv(np.cov(first.T).reshape(len(first.T), -1))
     found = []
     for part in parts:
-        means = surrogate.mean(part[: len(first)]) @ precision
+        means = _in_parts(surrogate.mean, part[: len(first)]) @ precision
         weight = np.cov(means.T).reshape(len(precision), -1)
         sizes = np.einsum("ij,jk,ik->i", second, weight, second)
         found.append(np.mean(sizes >= surrogate.target @ weight @ surrogate.target))
     return np.array(found)
+
+
+def _in_parts(function, points, *arguments):
+    parts = np.array_split(points, _N_PARTS)
+    return np.concatenate([function(part, *arguments) for part in parts])
 
 
 def _from_prior(groups, transform, size, generator):
