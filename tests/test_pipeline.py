@@ -368,7 +368,7 @@ def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(f
     last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1], data_norm=1.5)
     pipe = make_private_pipeline(columns, last, delta=1e-5)
     with PrivacyLedger(10.0, 1e-4) as ledger:
-        with pytest.raises(ValueError, match=f"up to 500 coefficients, and there are {width + 1}"):
+        with pytest.raises(ValueError, match=f"up to 512 coefficients, and there are {width + 1}"):
             pipe.fit(X, y)
         assert ledger.spent_epsilon == 0.0 and ledger.records() == []
 

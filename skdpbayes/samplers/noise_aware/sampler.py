@@ -19,7 +19,7 @@ from .._resources import check_draws
 from .plan import DEFAULT_SIZE, plan_noise_aware
 
 # Matrices of more rows are not released: a fit would take minutes.
-LARGEST_SIZE = 500
+LARGEST_SIZE = 512
 
 
 def size_of(bounds):
@@ -43,7 +43,7 @@ class NoiseAware(Sampler):
     without labels, in eleven passes. Draws come from the posterior of the parameters given these noisy
     numbers [1]_ [2]_, which is wider than the posterior without privacy because it accounts for the noise. A
     prior scale that is not given is learnt from them. Any number of draws is free. It supports
-    logistic targets with up to 500 coefficients, counting all classes but one, and is the default for up to
+    logistic targets with up to 512 coefficients, counting all classes but one, and is the default for up to
     200. With more than these, a fit takes about half a minute. Without privacy
     (``epsilon=inf``) the plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases
     statistics of the components, in their own coordinates; without privacy the plan is that of `Gibbs`.
