@@ -46,10 +46,12 @@ def interval_ends(estimator, level, draws):
 def warn_unless_calibrated(estimator):
     """Warn if a fitted estimator's draws are not a calibrated posterior."""
     if not estimator.plan_.is_calibrated:
-        calibrated = names_where(lambda sampler: sampler.is_calibrated)
+        kinds = estimator.plan_.sampler.targets
+        calibrated = names_where(lambda other: other.is_calibrated and other.targets & kinds)
         warnings.warn(
             f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
-            f"coverage of intervals may be below or above their level. Draws of {calibrated} are.",
+            f"coverage of intervals may be below or above their level. Draws of {calibrated} are, for models "
+            "that it takes.",
             UserWarning,
             stacklevel=callers_level(),
         )

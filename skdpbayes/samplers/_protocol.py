@@ -155,14 +155,15 @@ class Sampler(BaseEstimator):
         """
         self._validate_params()
         check_public(bounds, n_samples, budget, n_draws)
+        learns_noise = getattr(getattr(bounds, "family", None), "has_unknown_noise", False)
         if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
+            model = "normal" if learns_noise else "linear"
+            others = names_where(lambda own: own.takes_weights and model in own.targets)
             raise ValueError(
                 f"sampler={self.name!r}, with these options, does not support sample weights or class "
-                f"weights: use one of {names_where(lambda own: own.takes_weights)}, which do with their "
-                "defaults; or omit them."
+                f"weights: use one of {others}, which do with their defaults; or omit them."
             )
-        family = getattr(bounds, "family", None)
-        if getattr(family, "has_unknown_noise", False) and "normal" not in self.targets:
+        if learns_noise and "normal" not in self.targets:
             raise ValueError(
                 f"sampler={self.name!r} takes the noise of numbers as given, and does not learn it: take one "
                 f"of {names_where(lambda own: 'normal' in own.targets)}, or a family with a deviation."
