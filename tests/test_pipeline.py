@@ -375,7 +375,7 @@ def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(f
 
 def test_too_many_columns_that_were_learnt_are_refused_with_what_was_spent(frame):
     X, y = frame
-    X = X.assign(region=np.arange(N) % 210)
+    X = X.assign(region=np.arange(N) % 530)
     last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1])
     pipe = make_private_pipeline(DPOneHotEncoder(), last, epsilon=60.0, delta=1e-5)
     with PrivacyLedger(100.0, 1e-4) as ledger, pytest.raises(ValueError) as caught:

@@ -209,8 +209,8 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     "changed, message",
     [
         ({"row_norm": None}, "logistic regression"),
-        ({"n_parameters": 201}, "201"),
-        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 280}, "210"),
+        ({"n_parameters": 513}, "513"),
+        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 700}, "525"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(changed, message):
