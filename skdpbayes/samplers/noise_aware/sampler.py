@@ -18,7 +18,7 @@ from .._registry import resolve_sampler
 from .._resources import check_draws
 from .plan import DEFAULT_SIZE, plan_noise_aware
 
-# Matrices of more rows are not released: a fit would take minutes.
+# Matrices of more rows are not released: a fit would take minutes, and with more than two classes sooner.
 LARGEST_SIZE = 512
 
 
@@ -43,10 +43,10 @@ class NoiseAware(Sampler):
     without labels, in eleven passes. Draws come from the posterior of the parameters given these noisy
     numbers [1]_ [2]_, which is wider than the posterior without privacy because it accounts for the noise. A
     prior scale that is not given is learnt from them. Any number of draws is free. It supports
-    logistic targets with up to 512 coefficients, counting all classes but one, and is the default for up to
-    200. With more than these, a fit takes about half a minute. Without privacy
-    (``epsilon=inf``) the plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases
-    statistics of the components, in their own coordinates; without privacy the plan is that of `Gibbs`.
+    logistic targets with up to 200 coefficients, counting all classes but one, for which it is the default,
+    and up to 512 of two classes: then a fit takes about half a minute. Without privacy (``epsilon=inf``) the
+    plan is that of `SGFS`, or of `SGHMC` with weights. For mixtures it releases statistics of the components,
+    in their own coordinates; without privacy the plan is that of `Gibbs`.
 
     References
     ----------
@@ -79,11 +79,11 @@ class NoiseAware(Sampler):
             raise ValueError(
                 f"sampler={self.name!r} is for logistic regression: take sampler='auto'."
             )
-        if size > LARGEST_SIZE:
+        largest = LARGEST_SIZE if bounds.family.identified.n_blocks == 1 else DEFAULT_SIZE
+        if size > largest:
             raise ValueError(
-                f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, "
-                "and there "
-                f"are {size}: take fewer columns, or a chain by sampler='auto'."
+                f"sampler={self.name!r} releases matrices, for up to {largest} coefficients, and there are "
+                f"{size}: take fewer columns, or a chain by sampler='auto'."
             )
         if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
             raise ValueError(

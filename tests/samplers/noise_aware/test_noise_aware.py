@@ -210,7 +210,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     [
         ({"row_norm": None}, "logistic regression"),
         ({"n_parameters": 513}, "513"),
-        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 700}, "525"),
+        ({"family": Softmax(4), "n_blocks": 4, "n_parameters": 280}, "210"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(changed, message):
