@@ -10,11 +10,14 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import PoissonRegressor
 
 from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.metrics import dp_mean_poisson_deviance, make_private_scorer
+from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
@@ -359,3 +362,53 @@ def test_persons_and_pipelines_take_regressors():
                 )
                 pipeline.fit(X, y)
                 assert pipeline.spent_epsilon_ <= 1.0 and pipeline.predict(X).shape == (4000,)
+
+
+def test_negative_numbers_are_counts_of_zero_to_a_score(rng):
+    """An error would tell what one record holds, or what is predicted of it."""
+    y = rng.poisson(2.0, size=3000).astype(float)
+    predicted, none = np.full(3000, 2.0), np.r_[-1.0, y[1:]]
+    same = [
+        dp_mean_poisson_deviance(true, predicted, epsilon=np.inf, random_state=0)
+        for true in (none, np.maximum(none, 0.0))
+    ]
+    assert same[0] == same[1]
+    assert np.isfinite(dp_mean_poisson_deviance(y, np.r_[-1.0, predicted[1:]], epsilon=1.0))
+
+
+@pytest.mark.parametrize("shift", [2015.4, 10052.0, 1.7003e9])
+def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
+    X = rng.uniform(-1, 1, size=(5000, 2))
+    y = shift + 0.05 * X[:, 0] + 0.01 * rng.normal(size=5000)
+    with pytest.warns(ConvergenceWarning, match="as close as numbers of four digits"):
+        model = DPBayesianRidge(epsilon=np.inf, n_draws=50, random_state=0).fit(X, y)
+    low, high = model.target_bounds_
+    assert low < y.min() and y.max() < high
+
+
+def test_candidates_are_not_scored_by_bounds_of_their_own(rng):
+    X = rng.uniform(-1, 1, size=(2000, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=2000)
+    model = DPBayesianRidge((-3.0, 3.0))
+    search = DPRandomizedSearchCV(
+        model, {"target_bounds": [(-3.0, 3.0), (-0.01, 0.01)]}, mean_candidates=2, random_state=0
+    )
+    with pytest.raises(ValueError, match="of which the narrowest win"):
+        search.fit(X, y)
+    learnt = DPBayesianRidge(epsilon=np.inf, n_draws=50, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="differ from fit to fit"):
+        make_private_scorer("r2", epsilon=1.0)(learnt, X, y)
+    scorer = make_private_scorer("r2", epsilon=1.0, target_bounds=(-3.0, 3.0), random_state=0)
+    assert scorer(learnt, X, y) > 0.5
+
+
+def test_bounds_of_persons_are_learnt_as_if_each_had_one_row(rng):
+    X = rng.uniform(-1, 1, size=(60_000, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=60_000)
+    model = DPBayesianRidge(epsilon=1.0, max_rows_per_group=10, random_state=0)
+    for seed in range(3):
+        model.set_params(random_state=seed).fit(X, y, groups=np.arange(60_000))
+        low, high = model.target_bounds_
+        assert 2.0 < high - low < 20.0
+    with pytest.raises(ValueError, match="too few to learn bounds"):
+        model.fit(X[:20_000], y[:20_000], groups=np.arange(20_000))

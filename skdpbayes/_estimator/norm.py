@@ -27,7 +27,7 @@ SHARE = 0.02
 # Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
 _SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
 # The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
-_HIGHEST_RESPONSE, _LOWEST_RESPONSE = 0.99, 0.6
+_HIGHEST_RESPONSE, _LOWEST_RESPONSE = 0.99, 0.75
 _SHARPEST = 128.0
 _ROOM = 1.0 + 1e-8
 
@@ -40,7 +40,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     make_plan : callable
         Maps a `Budget` to a plan that is valid for any norm and any bounds.
     n_samples : int
-        Public size of the table.
+        Public size of the table, at least about.
     budget : Budget
     norm : bool, default=True
         Whether a norm is released.

@@ -125,7 +125,9 @@ class PrivatePosteriorMixin(VoucherHolder):
         norm = self.data_norm == "auto" and self._releases_norm
         if norm or self._released_sides:
             wanted = {"norm": norm, "sides": self._released_sides}
-            make_plan = partial(plan_with_bounds, make_plan, n_samples, **wanted)
+            # Persons have at least a row each.
+            least = n_samples // int(self.max_rows_per_group or 1)
+            make_plan = partial(plan_with_bounds, make_plan, least, **wanted)
         if self.max_rows_per_group is None:
             return make_plan(budget)
         return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))

@@ -4,6 +4,8 @@ p(theta, s | data) ~ prod_i N(y_i; x_i . beta + b, s^2) p(theta) p(s),
 E[y | x, data] = the mean over draws of x . beta + b
 """
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -11,10 +13,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import is_number
+from .._checks import callers_level, is_number
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
 from .._tables.blockwise import by_blocks
@@ -25,6 +28,13 @@ from ..targets.linear.families import Normal
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
 # quantiles of a normal law tell.
 _DEVIATIONS = 4.0
+# Either bound is as many neighbouring candidates from the middle, at least, and candidates as close around 0.
+_CELLS, _LEAST = 4.0, 1e-6
+
+
+def _spacing(quantile):
+    """Return the distance of a drawn quantile to its neighbours: it has four digits."""
+    return 10.0 ** (math.floor(math.log10(abs(quantile))) - 3) if quantile else _LEAST
 
 
 class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
@@ -204,8 +214,16 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
     def _with_responses(self, model, quantiles, deviations):
         low, high = sorted(quantiles)
         middle, half = 0.5 * (low + high), 0.5 * (high - low) * _DEVIATIONS / deviations
-        # Quantiles that coincide are of responses that are all the same, as far as a release can tell.
-        half = half or 1e-6 * max(abs(high), 1.0)
+        least = _CELLS * max(map(_spacing, quantiles))
+        if half < least:
+            warnings.warn(
+                f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "
+                "numbers of four digits can be: bounds are far wider than the responses, or nearly all of "
+                "these are the same. Subtract a public number from them, or set target_bounds.",
+                ConvergenceWarning,
+                stacklevel=callers_level(),
+            )
+            half = least
         return replace(model, family=self._within(middle - half, middle + half))
 
     def _noise(self) -> Any:

@@ -182,9 +182,9 @@ def dp_mean_poisson_deviance(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Counts of held-out rows, none negative.
+        Counts of held-out rows. Negative numbers count as 0.
     y_pred : array-like of shape (n_samples,)
-        Expected counts, none negative.
+        Expected counts; negative ones count as 0, too.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
@@ -218,10 +218,9 @@ def dp_mean_poisson_deviance(
     >>> abs(deviance - 1.1) < 0.1
     True
     """
-    true, predicted = _columns(y_true, y_pred, neighboring_relation)
-    for column, name in ((true, "y_true"), (predicted, "y_pred")):
-        if np.any(column < 0.0):
-            raise ValueError(f"{name} holds negative numbers: counts and their means have none.")
+    columns = _columns(y_true, y_pred, neighboring_relation)
+    # An error would tell whether a record, or what a model predicts of it, is negative.
+    true, predicted = (np.maximum(column, 0.0) for column in columns)
     # No count where none is expected is a deviance of 0.
     ratio = true / np.maximum(predicted, 1e-300)
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)

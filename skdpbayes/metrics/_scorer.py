@@ -204,6 +204,12 @@ def _bounds_of(estimator):
     """Return the public bounds of responses of a fitted regressor, or of a pipeline's last step."""
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
+    # Bounds that depend on the table, or on the candidate of a search, are a yardstick of its own.
+    if isinstance(getattr(estimator, "target_bounds", None), str):
+        raise ValueError(
+            "bounds of responses that are learnt differ from fit to fit, and errors within them cannot be "
+            "compared: give public ones to the scorer, target_bounds=(low, high)."
+        )
     if (bounds := getattr(estimator, "target_bounds_", None)) is None:
         raise ValueError(
             f"{type(estimator).__name__} has no bounds of responses: give public ones to the scorer, "

@@ -21,6 +21,11 @@ def draw_candidate(search, plan, generator):
         raise ValueError(
             f"param_distributions must not contain {own}, which the search sets: leave them out."
         )
+    if prefix + "target_bounds" in params and "target_bounds" not in search._scorer().options:
+        raise ValueError(
+            "candidates would be scored within target_bounds of their own, of which the narrowest win: give "
+            "scoring=make_private_scorer(..., target_bounds=(low, high)), or do not search target_bounds."
+        )
     candidate = clone(search.estimator).set_params(**clone(params, safe=False))
     values = candidate.get_params()
     if values[prefix + "neighboring_relation"] != search.neighboring_relation:
@@ -73,8 +78,8 @@ def refuse_unless_covered(cost, plan):
     if not (cost.is_gaussian and cost.mu <= plan.run_mu):
         raise ValueError(
             "the cost of a candidate is not Gaussian, or exceeds its part of the budget, and the search "
-            "would have no guarantee: use another sampler, without batches, and earlier steps that spend "
-            "nothing."
+            "would have no guarantee: use another sampler, without batches, earlier steps that spend "
+            "nothing, and numbers for bounds that are 'auto'."
         )
 
 
