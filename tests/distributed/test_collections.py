@@ -283,6 +283,7 @@ def kill():
     os._exit(1)
 
 
+@pytest.mark.nightly
 def test_a_worker_that_dies_changes_nothing(table, monkeypatch):
     X, y = table
     clf = DPBayesianLogisticRegression(random_state=0)

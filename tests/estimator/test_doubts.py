@@ -170,6 +170,7 @@ def surprises_of(seed, times, epsilon=1.0):
         return clf.fit(rows, labels).released_["posterior"].surprises()
 
 
+@pytest.mark.nightly
 def test_labels_of_a_right_prior_are_as_surprising_as_others():
     """Twenty fits of two uniform numbers; a prior that predicts too little or too much would shift them."""
     found = np.array([surprises_of(seed, 1.0) for seed in range(20)])

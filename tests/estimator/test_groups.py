@@ -81,6 +81,7 @@ def test_an_attack_on_persons_reaches_the_claim_and_does_not_pass_it(relation):
     assert claim > 1.0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_an_attack_on_fits_stays_within_the_claim(relation):
     """One step from zero, where gradients are half of what is charged for; of five rows two count."""

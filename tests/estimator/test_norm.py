@@ -213,6 +213,7 @@ def test_too_few_rows_have_the_default_norm_in_mixtures(groups):
     assert plans[0] == plans[1]
 
 
+@pytest.mark.nightly
 def test_the_calibration_of_networks_finds_it(groups):
     labels = (groups[:, 0] > 0).astype(int)
     scores = []

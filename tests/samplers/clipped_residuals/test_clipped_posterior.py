@@ -275,6 +275,7 @@ def test_weights_of_two_are_two_records(relation):
     assert released.plan.epsilon <= 3.0
 
 
+@pytest.mark.nightly
 def test_a_loose_bound_costs_little():
     """One that is ten times as wide: what sums of responses release would be as much worse."""
     errors = [
@@ -309,6 +310,7 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, heavy, repetitions)
     assert abs(np.mean(shares) - 0.9) < 0.07 * math.sqrt(40 / repetitions)
 
 
+@pytest.mark.nightly
 def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     """The test above could fail."""
     exact = releases.Look

@@ -218,6 +218,7 @@ def test_public_sizes_may_be_off_by_a_factor(public_size):
     assert 0.82 <= covered(10_000, 2, 1.0, 12, **options) <= 0.98
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("factor", [0.05, 0.5, 2.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     """The tests above can fail: draws that are told another noise cover too rarely, or always."""

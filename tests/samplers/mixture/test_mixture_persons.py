@@ -159,6 +159,7 @@ def test_rounds_whose_scales_are_not_acute_cost_a_chain_of_rows():
     assert plan.changed(scales=obtuse).mu_of_replacing == 2.0 * plan.cost.mu
 
 
+@pytest.mark.nightly
 def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatch):
     """All rows of a person are replaced by others, in a table in which nobody else is near."""
     monkeypatch.setattr(looks, "N_POINTS", 64)

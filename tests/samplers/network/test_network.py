@@ -72,6 +72,7 @@ def coins(rng, n, right=0.75):
     return X, (X[:, 0] > 0) ^ (rng.random(n) > right)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sampler", ["sghmc", "bbb"])
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
 def test_probabilities_are_honest_where_labels_are_noisy(rng, sampler, epsilon):
