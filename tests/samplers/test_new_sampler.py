@@ -100,6 +100,6 @@ def test_a_sampler_of_mixtures_takes_their_model():
 def test_weights_are_for_samplers_that_take_them():
     X = rows()
     clf = DPBayesianLogisticRegression(sampler=Prior(), data_norm=2.0, max_sample_weight=1.0)
-    message = "use one of 'auto', 'clipped_residuals', 'noise_aware', 'sghmc', 'sgld', 'sgnht'"
+    message = "use one of 'auto', 'noise_aware', 'sghmc', 'sgld', 'sgnht'"
     with pytest.raises(ValueError, match=message):
         clf.fit(X, X[:, 0] > 0, sample_weight=np.ones(N))
