@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
-from skdpbayes.targets import second_moment
+from skdpbayes.targets import LinearModel, Logistic, second_moment
 from skdpbayes.targets.linear import blocks
 from skdpbayes.targets.linear.weighted import record_weights, sum_of_losses, weighted_sums
 
@@ -88,3 +88,13 @@ def test_warnings_that_were_turned_into_errors_stay_silent_in_threads(make_targe
     with np.errstate(all="raise"):
         weights = record_weights(target, np.eye(D), 1.0)
     np.testing.assert_array_equal(weights, 1.0)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_sums_of_no_rows_are_zero(sparse):
+    rows = sp.csr_array((0, 3)) if sparse else np.empty((0, 3))
+    model = LinearModel(family=Logistic(), n_features=3, norm=1.0)
+    target = model.target(rows, np.empty(0, dtype=int))
+    np.testing.assert_array_equal(second_moment(target), np.zeros((4, 4)))
+    gradient, matrix = weighted_sums(target, Logistic(), None, np.zeros((1, 4)), np.eye(4))
+    assert not gradient.any() and not matrix.any() and matrix.shape == (4, 4)

@@ -97,7 +97,8 @@ def sum_of_blocks(target, of_block):
     ends = [n * k // n_chunks for k in range(n_chunks + 1)]
 
     def of_chunk(first, stop):
-        parts = (slice(k, min(k + size, stop)) for k in range(first, stop, size))
+        starts = range(first, stop, size) or (first,)  # The sums of no rows have a shape, too.
+        parts = (slice(k, min(k + size, stop)) for k in starts)
         return reduce(_added, (of_block(part, _block(target, table, part)) for part in parts))
 
     n_threads = min(numba.get_num_threads(), n_chunks) if n * length >= _WORTH_THREADS else 1
