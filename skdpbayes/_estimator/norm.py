@@ -40,7 +40,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     make_plan : callable
         Maps a `Budget` to a plan that is valid for any norm and any bounds.
     n_samples : int
-        Public size of the table, at least about.
+        Public number of rows that a table has at least, about.
     budget : Budget
     norm : bool, default=True
         Whether a norm is released.

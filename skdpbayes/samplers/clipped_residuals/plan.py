@@ -136,10 +136,8 @@ def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
     of_size = multiplier(shares.sizes / N_SIZES)
     precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
     precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks]
-    for precision in precisions:
-        free_shift(
-            precision**-0.5, (length + 1) ** 2
-        )  # Raises where rounding would take too much of it.
+    for precision in precisions:  # Raises where rounding would take too much of one.
+        free_shift(precision**-0.5, (length + 1) ** 2)
     sums, squares = zip(*looks, strict=True)
     return ClippedResidualsPlan(
         sampler=sampler,

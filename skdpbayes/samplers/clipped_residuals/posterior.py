@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..noise_aware.draws import draw
+from ..noise_aware.draws import draw, seed_of
 from .surrogate import Surrogate
 
 
@@ -38,9 +38,7 @@ class Posterior:
 
     def draw_all(self, n_draws, random):
         """Return draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
-        # Post-processing.
-        seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
-        points = draw(self.surrogate, n_draws, int(seed))
+        points = draw(self.surrogate, n_draws, seed_of(random))
         return points[:, :-1] @ self.transform.T, np.exp(points[:, -1])
 
     def surprises(self):

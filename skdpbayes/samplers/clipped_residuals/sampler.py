@@ -14,7 +14,7 @@ from ...targets.linear.families import Normal
 from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
 from .._protocol import Sampler, checked_gaussian, options
-from .._resources import check_draws
+from ..noise_aware.sampler import check_constant, redrawn
 from .plan import plan_clipped_residuals
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
@@ -75,11 +75,7 @@ class ClippedResiduals(Sampler):
                 f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, and "
                 f"there are {bounds.n_parameters}: take fewer columns."
             )
-        if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
-            raise ValueError(
-                f"the constant column of the intercept, {bounds.constant:g}, leaves hardly any of a norm "
-                f"of {bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
-            )
+        check_constant(bounds)
         if not budget.is_private:
             raise ValueError(
                 f"sampler={self.name!r} is for a finite epsilon: without privacy take sampler='auto'."
@@ -103,7 +99,4 @@ class ClippedResiduals(Sampler):
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws given what was released."""
-        unit = np.atleast_2d(released["unit"])
-        check_draws(n_draws, unit.size)
-        draws = released["posterior"].draw(n_draws, random_state)
-        return draws.reshape(n_draws, *unit.shape) * unit
+        return redrawn(released, n_draws, random_state)

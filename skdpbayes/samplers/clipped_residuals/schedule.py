@@ -8,6 +8,7 @@
 """
 
 import math
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -63,22 +64,17 @@ def share_budget(n_samples, length, mu, moved):
     moved : int
         ``q``: how many records' contributions differ between neighbours.
     """
-    best = None
-    for moment in _MOMENTS:
-        for curvature in _CURVATURES:
-            left = 1.0 - SIZE_SHARE - moment - curvature
-            each = curvature / CLIPPING**2 + moment / _OF_MOMENT**2
-            known = 2.0 / moved * (mu * n_samples) ** 2 / length**3 * each
-            for n_looks in range(1, _MOST_LOOKS + 1):
-                for growth in _GROWTHS:
-                    looks = growth ** np.arange(n_looks)
-                    looks *= left / looks.sum()
-                    run = n_samples, length, mu, moved, looks
-                    error = _expected_error(*run, min(1.0 / known, 1.0))
-                    if best is None or error < best[0] * (1.0 - 1e-3):
-                        shares = tuple(float(share) for share in looks)
-                        best = error, Shares(moment, curvature, SIZE_SHARE, shares)
-    return best[1], best[0]
+    best, least = None, math.inf
+    ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
+    for moment, curvature, n_looks, growth in ways:
+        each = curvature / CLIPPING**2 + moment / _OF_MOMENT**2
+        known = 2.0 / moved * (mu * n_samples) ** 2 / length**3 * each
+        looks = growth ** np.arange(n_looks)
+        looks *= (1.0 - SIZE_SHARE - moment - curvature) / looks.sum()
+        error = _expected_error(n_samples, length, mu, moved, looks, min(1.0 / known, 1.0))
+        if error < least * (1.0 - 1e-3):
+            best, least = Shares(moment, curvature, SIZE_SHARE, tuple(looks.tolist())), error
+    return best, least
 
 
 def _expected_error(n_samples, length, mu, moved, shares, unknown):

@@ -18,7 +18,7 @@ from .._machinery.lattice import release_vector
 from .._machinery.shards import total
 from .._protocol import Released
 from ..langevin.paid_noise import free_shift
-from ..noise_aware.draws import draw, find_mode
+from ..noise_aware.draws import draw, find_mode, seed_of
 from .choice import fewer_components, reference_of
 from .conditioned import Conditioned
 from .local import inflation, local_sums
@@ -179,11 +179,9 @@ class MixturePosterior:
         noise : bool, default=True
             Whether noise was added to what was released.
         """
-        # Post-processing.
-        seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
         given = self.conditioned if noise else self.without_noise
         with np.errstate(all="ignore"):
-            counts, means, factors = given.mixtures(draw(given, n_draws, int(seed)))
+            counts, means, factors = given.mixtures(draw(given, n_draws, seed_of(random)))
         logs = np.log(counts / counts.sum(axis=1, keepdims=True))
         matrices = factors.ndim == 4
         inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors

@@ -56,6 +56,12 @@ def settle(surrogate, rounds):
     return replace(surrogate, start=find_mode(surrogate))
 
 
+def seed_of(random):
+    """Return a seed for `draw` from a Generator or RandomState, which need not be secret."""
+    # Post-processing.
+    return int(random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31))
+
+
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
 def draw(surrogate, n_draws, seed, energy=None):
     """Return draws of ``u``.

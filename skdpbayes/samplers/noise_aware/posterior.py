@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .draws import draw
+from .draws import draw, seed_of
 from .predictive import surprises
 from .surrogate import Surrogate
 
@@ -44,15 +44,13 @@ class Posterior:
         random : Generator or RandomState
             It need not be secret.
         """
-        # Post-processing.
-        seed = random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31)
-        energy = self.surrogate.in_single_precision.energy
-        u = draw(self.surrogate, n_draws, int(seed), energy)
+        seed, energy = seed_of(random), self.surrogate.in_single_precision.energy
+        u = draw(self.surrogate, n_draws, seed, energy)
         blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
         if not self.shift.size:
             return blocks.reshape(n_draws, -1)
         contrasts = self.surrogate.population.family.contrasts
-        generator = np.random.default_rng([int(seed), 1])
+        generator = np.random.default_rng([seed, 1])
         # Post-processing.
         common = self.shift * generator.standard_normal((n_draws, 1, self.shift.size))
         blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))

@@ -35,6 +35,23 @@ def is_for(bounds):
     return size is not None and size <= DEFAULT_SIZE
 
 
+def check_constant(bounds):
+    """Raise a ValueError if the intercept's constant leaves rows no part of the norm."""
+    if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
+        raise ValueError(
+            f"the constant column of the intercept, {bounds.constant:g}, leaves hardly any of a norm of "
+            f"{bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
+        )
+
+
+def redrawn(released, n_draws, random_state):
+    """Return new draws from a released posterior, in the units of the first."""
+    unit = np.atleast_2d(released["unit"])
+    check_draws(n_draws, unit.size)
+    draws = released["posterior"].draw(n_draws, random_state)
+    return draws.reshape(n_draws, *unit.shape) * unit
+
+
 @options()
 class NoiseAware(Sampler):
     """The posterior given the released statistics: calibrated, untempered draws under the user's prior.
@@ -85,11 +102,7 @@ class NoiseAware(Sampler):
                 f"sampler={self.name!r} releases matrices, for up to {largest} coefficients, and there are "
                 f"{size}: take fewer columns, or a chain by sampler='auto'."
             )
-        if bounds.constant**2 > (1.0 - 1e-6) * bounds.row_norm**2:
-            raise ValueError(
-                f"the constant column of the intercept, {bounds.constant:g}, leaves hardly any of a norm "
-                f"of {bounds.row_norm:g} to the rows: take intercept_scaling about as large as data_norm."
-            )
+        check_constant(bounds)
         if not budget.is_private:
             return resolve_sampler("auto").plan(bounds, n_samples, budget, n_draws=n_draws)
         return plan_noise_aware(self, bounds, n_samples, budget, n_draws)
@@ -117,7 +130,4 @@ class NoiseAware(Sampler):
         """Return new draws given what was released."""
         if "posterior" not in released:  # Without privacy.
             return None
-        unit = np.atleast_2d(released["unit"])
-        check_draws(n_draws, unit.size)
-        draws = released["posterior"].draw(n_draws, random_state)
-        return draws.reshape(n_draws, *unit.shape) * unit
+        return redrawn(released, n_draws, random_state)
