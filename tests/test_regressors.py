@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import PoissonRegressor
 
 from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
@@ -412,3 +412,10 @@ def test_bounds_of_persons_are_learnt_as_if_each_had_one_row(rng):
         assert 2.0 < high - low < 20.0
     with pytest.raises(ValueError, match="too few to learn bounds"):
         model.fit(X[:20_000], y[:20_000], groups=np.arange(20_000))
+
+
+@pytest.mark.parametrize("method", ["predict", "prediction_interval", "posterior_predictive"])
+@pytest.mark.parametrize("model", [poisson(), ridge()])
+def test_what_is_not_fitted_says_so(model, method):
+    with pytest.raises(NotFittedError):
+        getattr(model, method)(np.zeros((2, 3)))

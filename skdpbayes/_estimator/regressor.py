@@ -190,6 +190,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         UserWarning
             If the posterior is not calibrated, as with chains under privacy.
         """
+        check_is_fitted(self)
         check_level(level)
         warn_unless_calibrated(self)
         law, noise = self._law, self._noise()
