@@ -74,7 +74,10 @@ MAY_BE_ZERO = {
 NO_WEIGHTS = {
     f"check_sample_weights_{what}": "this sampler refuses weights."
     for what in ("pandas_series", "not_an_array", "list", "shape", "not_overwritten")
-} | {"check_class_weight_classifiers": "this sampler refuses weights."}
+} | {
+    name: "this sampler refuses weights."
+    for name in ("check_class_weight_classifiers", "check_all_zero_sample_weights_error")
+}
 
 
 # Of scikit-learn's own Pipeline, too.

@@ -1,6 +1,7 @@
 """The house: what plans sees no records, theory knows no algorithm, and imports go one way."""
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -165,9 +166,14 @@ NAMED = {
 }
 
 
+@functools.cache
 def words_of(path):
-    """Yield the names and the words of strings in a file's code, docstrings left out."""
-    tree, documentation = ast.parse(path.read_text()), set()
+    """Return the names and the words of strings in a file's code, docstrings left out."""
+    return frozenset(_words(ast.parse(path.read_text())))
+
+
+def _words(tree):
+    documentation = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node
@@ -205,7 +211,7 @@ def test_a_sampler_is_named_in_its_own_folder_only():
             if place.startswith(f"samplers/{folder}/") or allowed is None:
                 continue
             # A folder's name may be a word of a path or an import, as noise_aware is.
-            found = names & set(words_of(path)) - allowed
+            found = (names & words_of(path)) - allowed
             strangers |= {f"{name} in {place}" for name in found}
     assert len(families()) >= 5 and strangers == set()
 

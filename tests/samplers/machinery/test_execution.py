@@ -246,7 +246,7 @@ def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
-    assert "logistic (sampler='sgfs'): " in outputs[0]
+    assert "logistic (sampler=SGFS(n_steps=20)): " in outputs[0]
     # The folder that holds all of it, and not one of those that numba makes in there.
     assert outputs[0].endswith(f"stored in {tmp_path / 'cache'}\n")
     assert "compiling" not in outputs[1]
