@@ -213,6 +213,7 @@ def test_ensembles_that_learn_from_rows_themselves_are_named(name):
         make_private_pipeline(BoundedScaler(-1, 1), LEARNING[name](model()), strict=True).fit(X, y)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_ensembles_are_seen_in_workers_too(backend):
     from joblib import parallel_config

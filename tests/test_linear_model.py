@@ -247,6 +247,7 @@ def test_a_table_is_never_copied_nor_made_dense(monkeypatch):
     assert np.shares_memory(seen["values"], small)
 
 
+@pytest.mark.nightly
 def test_wide_sparse_tables_fit_in_little_memory():
     import tracemalloc
 

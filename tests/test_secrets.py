@@ -148,6 +148,7 @@ def assert_hidden(act, where):
         assert "98765" not in text and "Jane" not in text, f"{where}: {text}"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_no_method_of_an_estimator_quotes_a_cell(name):
     good = {

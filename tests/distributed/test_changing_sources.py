@@ -90,6 +90,7 @@ def chain(X, client):
     return logistic(X, client, sampler="sgld", n_steps=40, n_draws=20)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fit", [logistic, chain, mixture])
 def test_a_partition_that_comes_back_with_other_rows_ends_the_fit(client, monkeypatch, fit):
     losing_a_worker(monkeypatch, client, at=5)
@@ -101,6 +102,7 @@ def test_a_partition_that_comes_back_with_other_rows_ends_the_fit(client, monkey
     assert not any(character.isdigit() for character in str(ended.value))
 
 
+@pytest.mark.nightly
 def test_quantiles_of_a_source_that_changes_are_not_released(client, monkeypatch):
     losing_a_worker(monkeypatch, client, at=2)
     scaler = DPQuantileScaler(epsilon=1.0, random_state=0)
@@ -111,6 +113,7 @@ def test_quantiles_of_a_source_that_changes_are_not_released(client, monkeypatch
     assert not hasattr(scaler, "lower_")
 
 
+@pytest.mark.nightly
 def test_a_partition_that_comes_back_with_its_rows_changes_nothing(client, monkeypatch):
     X = collection(drawn_with_a_seed)
     expected = logistic(X, client)

@@ -94,6 +94,7 @@ def test_draws_on_parts_are_those_in_memory(table, options):
         np.testing.assert_array_equal(here, shuffled)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "options",
     [
@@ -428,6 +429,7 @@ def fit_twice():
     return [clf.fit(X, y).posterior_samples_ for _ in range(2)]
 
 
+@pytest.mark.nightly
 def test_a_fit_may_be_a_task_itself():
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster:
@@ -476,6 +478,7 @@ def test_an_imputer_that_did_not_finish_is_not_fitted(table, monkeypatch):
     assert not hasattr(imputer, "statistics_")
 
 
+@pytest.mark.nightly
 def test_searches_on_a_cluster_are_charged(table, client, tmp_path):
     from sklearn.model_selection import GridSearchCV
 

@@ -183,6 +183,7 @@ def groups():
     return centres[rng.choice(3, 6000)] + rng.normal(size=(6000, 2))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_mixtures_have_groups_in_any_units(groups, relation):
     size = len(groups) if relation == "add_or_remove_one" else None
@@ -230,6 +231,7 @@ def test_the_calibration_of_networks_finds_it(groups):
         DPBayesianMLPClassifier(data_norm="auto", calibration=0).privacy_plan(1000, 2)
 
 
+@pytest.mark.nightly
 def test_a_pipeline_charges_for_it_exactly(table):
     X, y = table
     pipe = make_private_pipeline(

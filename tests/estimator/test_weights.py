@@ -155,6 +155,7 @@ def test_weights_beyond_the_maximum_are_cut_without_a_word(table, recwarn):
 # What weights do
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("largest", [1.0, 5.0])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("is_sparse", [False, True])

@@ -73,6 +73,7 @@ def released(monkeypatch):
     return release
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
 @pytest.mark.parametrize("name", SCORES)
 def test_replacing_a_row_costs_at_most_epsilon_and_somewhere_all_of_it(released, name):

@@ -123,6 +123,7 @@ def test_the_total_of_a_search_is_less_than_all_that_ran(train_scores):
     assert total.epsilon(DELTA) < ledger.spent_epsilon
 
 
+@pytest.mark.nightly
 def test_folds_of_other_sizes_are_planned_as_they_were():
     scorer = make_private_scorer("accuracy", epsilon=0.2, random_state=0)
     clf, folds = DPBayesianLogisticRegression(random_state=0), KFold(4)

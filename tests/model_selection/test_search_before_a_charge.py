@@ -144,6 +144,7 @@ def test_a_bad_cell_is_found_in_rows_to_fit_on_and_in_rows_to_score(row):
     assert ledger.records() == []
 
 
+@pytest.mark.nightly
 def test_a_label_that_is_only_scored_is_found():
     """Without declared classes, those of the rows to fit on count."""
     found = set()
@@ -177,6 +178,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_a_search_takes_is_not_refused_before(name):
     with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:
@@ -185,6 +187,7 @@ def test_what_a_search_takes_is_not_refused_before(name):
     assert np.isfinite(found.best_score_)
 
 
+@pytest.mark.nightly
 def test_warnings_do_not_tell_how_many_candidates_there_were():
     """A delta that is too large is warned of once, by the search itself."""
     X = np.random.default_rng(0).normal(size=(500, 2))

@@ -114,6 +114,7 @@ def hockey_stick_2d(first, second, multiplier, rate, epsilon):
     return np.maximum(p - np.exp(epsilon) * q, 0.0).sum() * cell
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
 def test_opposite_gradients_of_full_length_are_the_worst_case_under_replacement(epsilon):
     """The pair that is accounted for dominates every pair of gradients within the bound."""

@@ -170,6 +170,7 @@ def test_what_is_kept_of_a_person_is_a_uniform_choice():
     assert np.abs(np.array(list(pairs.values())) - 200).max() < 5 * math.sqrt(200)
 
 
+@pytest.mark.nightly
 def test_what_is_kept_of_a_person_does_not_depend_on_others():
     """The joint law of two persons' choices is the product."""
     persons = np.array([0, 0, 1, 1])

@@ -51,6 +51,7 @@ for _ in range({times}):
     subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("times", [2, 1, 3, 0])
 def test_a_backup_that_was_charged_elsewhere_is_not_the_ledger(path, tmp_path, times):
     """Also if it has as many charges, of the same costs, made in the same second."""
@@ -71,6 +72,7 @@ def test_a_backup_that_was_charged_elsewhere_is_not_the_ledger(path, tmp_path, t
             again()
 
 
+@pytest.mark.nightly
 def test_an_object_that_was_opened_before_others_charged_notices_too(path, tmp_path):
     """It has not read the charges that were lost, but this process has."""
     early = PrivacyLedger.open(path)
@@ -82,6 +84,7 @@ def test_an_object_that_was_opened_before_others_charged_notices_too(path, tmp_p
         early.reserve(SMALL)
 
 
+@pytest.mark.nightly
 @needs_fork
 def test_a_child_knows_what_its_parent_had_seen(path, tmp_path, monkeypatch):
     shutil.copy(path, tmp_path / "backup")
@@ -101,6 +104,7 @@ def test_a_child_knows_what_its_parent_had_seen(path, tmp_path, monkeypatch):
         assert in_a_child(as_spawned).startswith("LedgerFileError")
 
 
+@pytest.mark.nightly
 def test_the_same_file_moved_away_and_back_is_the_ledger(path, tmp_path):
     ledger = PrivacyLedger.open(path)
     ledger.reserve(SMALL)

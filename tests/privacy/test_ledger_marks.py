@@ -91,6 +91,7 @@ def folder(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.nightly
 @needs_proc
 @pytest.mark.parametrize("is_early", [True, False])
 @pytest.mark.parametrize("has_file", [True, False])
@@ -113,6 +114,7 @@ def test_a_cleaner_takes_no_ledger_out_of_sight(folder, tmp_path, is_early, has_
     assert len(ledger.records()) == (2 if has_file else 0)
 
 
+@pytest.mark.nightly
 @needs_proc
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_child_with_another_folder_of_temporary_files_finds_the_ledger(tmp_path, is_early):
@@ -125,6 +127,7 @@ def test_a_child_with_another_folder_of_temporary_files_finds_the_ledger(tmp_pat
             assert ask() == "refused"
 
 
+@pytest.mark.nightly
 def test_a_child_that_was_started_in_a_block_may_fit_after_it():
     with PrivacyLedger(np.inf, 1e-5):
         context = child()
@@ -232,6 +235,7 @@ def _held_by_this_process():
     return [link for link in links if "skdpbayes-ledger" in link]
 
 
+@pytest.mark.nightly
 @needs_proc
 def test_charges_from_many_threads_renew_a_mark_that_vanishes(folder):
     with PrivacyLedger(np.inf, 1e-5) as ledger:

@@ -48,6 +48,7 @@ def attempts(charge=None):
     return set(pids), set(outcomes)
 
 
+@pytest.mark.nightly
 def test_workers_that_loky_started_before_a_block_refuse_until_it_ends():
     before, outcomes = attempts()
     assert outcomes == {"charged"} and os.getpid() not in before
@@ -85,6 +86,7 @@ def attempt_in_a_child():
         return pool.apply(attempt)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_children_of_workers_refuse_too():
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -213,6 +215,7 @@ def test_fits_in_workers_of_joblib_say_what_is_wrong(backend):
     assert ledger.spent_epsilon == 0.0
 
 
+@pytest.mark.nightly
 def test_a_search_over_processes_is_refused_and_one_over_threads_is_charged():
     search = GridSearchCV(MODEL, {"epsilon": [0.5, 1.0]}, cv=2, n_jobs=2, refit=False)
     with PrivacyLedger(np.inf, 1e-5, allow_seeds=True) as ledger:

@@ -108,6 +108,7 @@ def test_what_exceeds_the_budget_is_refused_in_workers(tmp_path):
     assert charges(ledger) == allowed
 
 
+@pytest.mark.nightly
 def test_a_ledger_in_memory_beside_it_still_refuses(ledger):
     with ledger, PrivacyLedger(np.inf, 1e-6):
         assert set(attempts()[1]) == {"LedgerOutOfReachError"}
@@ -130,6 +131,7 @@ def attempt_in_a_child():
         return pool.apply(attempt)
 
 
+@pytest.mark.nightly
 def test_a_file_is_charged_once_however_often_it_is_open(ledger, tmp_path):
     with PrivacyLedger(3.0, 1e-6, path=tmp_path / "other") as other, ledger:
         assert Parallel(n_jobs=2)([delayed(attempt_within)(ledger.path)])[0][1] == "allowed"
@@ -229,6 +231,7 @@ def spend_while_being_killed(path, folder, n_wanted, pause, seed):
     return [float(line) for line in lines if line], kills
 
 
+@pytest.mark.nightly
 @needs_fork
 @pytest.mark.parametrize(
     "n_wanted, pause", [(200, 0.05), pytest.param(10_000, 0.5, marks=pytest.mark.nightly)]

@@ -53,6 +53,7 @@ def ledger(request, tmp_path):
     return PrivacyLedger(1.0, DELTA, path=path)
 
 
+@pytest.mark.nightly
 def test_steps_in_workers_are_paid_for_by_their_pipeline(backend, ledger):
     pipe = make_private_pipeline(
         side_by_side(DPQuantileScaler(), make_pipeline(DPQuantileScaler(), DPImputer())),
@@ -66,6 +67,7 @@ def test_steps_in_workers_are_paid_for_by_their_pipeline(backend, ledger):
     assert len(ledger.records()) == 1 and 0.99 < ledger.spent_epsilon <= 1.0
 
 
+@pytest.mark.nightly
 def test_a_search_leaves_one_line_whatever_its_candidates_do_in_workers(backend, ledger):
     search = DPRandomizedSearchCV(
         Pipeline(
@@ -264,6 +266,7 @@ class Averaged(DPBayesianLogisticRegression):
         return super().fit(X, y)
 
 
+@pytest.mark.nightly
 def test_one_voucher_is_good_for_one_release_in_all_workers_together(backend, tmp_path):
     pipe = make_private_pipeline(
         BoundedScaler(-1, 1), Averaged(classes=[0, 1], n_draws=5), epsilon=0.1, delta=DELTA

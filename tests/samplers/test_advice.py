@@ -28,6 +28,7 @@ def advice(plan):
 # Batches
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [pytest.param(SGLD, marks=pytest.mark.nightly), SGHMC])
 def test_a_plan_on_batches_says_what_the_full_table_would_give(kind):
     full = a_plan(kind())

@@ -128,6 +128,7 @@ def test_plans_do_not_depend_on_the_unit_of_the_rows(sampler, unit):
     assert one.n_steps == other.n_steps
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unit", [2.0**-199, 2.0**199])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_fits_do_not_depend_on_the_unit_of_the_rows(rng, estimator, unit):

@@ -290,6 +290,7 @@ def test_a_loose_bound_costs_little():
     assert errors[1] < 2.5 * errors[0]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "n, d, epsilon, heavy, repetitions",
     [

@@ -119,6 +119,7 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
     assert 0.999 * epsilon < plan.epsilon <= epsilon
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "relation", ["replace_one", pytest.param("add_or_remove_one", marks=pytest.mark.nightly)]
 )

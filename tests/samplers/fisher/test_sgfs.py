@@ -194,6 +194,7 @@ def to_u(coordinates, gradient, is_prior, out):
     to_coordinates(coordinates, gradient, is_prior, out)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("n_classes, constant", [(2, 0.0), (2, 0.7), (3, 0.7)])
 def test_no_pair_of_records_is_farther_apart_than_noise_is_scaled_for(n_classes, constant):
     """By brute force, over all pairs; and a bound that is not met would cost accuracy."""
@@ -339,6 +340,7 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
     assert np.allclose(found, covariance / np.outer(deviations, deviations), atol=0.12)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.nightly), np.inf])
 def test_directions_in_which_all_classes_move_alike_follow_the_prior(epsilon):
     """The softmax says nothing of them, and whitening by rows left them where they began."""

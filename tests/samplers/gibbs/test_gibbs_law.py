@@ -174,6 +174,7 @@ def rows_of(at, n, rng):
     return at.means[labels] + np.einsum("nij,nj->ni", inverse[labels], normal)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_of_rows_that_are_drawn_anew_have_their_prior(kind):
     model = MixtureModel(2, 2, kind, 40.0, 2.0, 0.7, 8.0, 0.3)

@@ -150,6 +150,7 @@ def in_table_order(n, n_batches):
     return batches._replace(turn=np.zeros(1, np.int64))
 
 
+@pytest.mark.nightly
 def test_the_record_in_the_last_batch_stays_within_the_claim(make_target, monkeypatch):
     """Batches in the table's order, which an attacker may hope for: the last record comes last."""
     monkeypatch.setattr(machinery, "cyclic_batches", in_table_order)

@@ -102,6 +102,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
 
+@pytest.mark.nightly
 def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_it(package):
     def hits_and_misses():
         places = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package / "kept")}

@@ -61,6 +61,7 @@ def batch_decisions(target, *arguments):
     return decide_on_batches(loss_oracle(target, True), *arguments)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("ratio", [0.2, 1.0, 1.4])
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_barkers_rule_on_batches_is_in_detailed_balance(ratio, temperature):

@@ -205,6 +205,7 @@ def covered(n_samples, d, epsilon, repetitions, kind="diag", **options):
     return np.mean(shares)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "d, epsilon, kind", [(2, 0.5, "diag"), (2, 1.0, "full"), (2, 10.0, "diag"), (1, 3.0, "diag")]
 )
@@ -212,6 +213,7 @@ def test_intervals_cover_as_often_as_they_say(d, epsilon, kind):
     assert 0.83 <= covered(10_000, d, epsilon, 12, kind) <= 0.97
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("public_size", [7000, 20_000])
 def test_public_sizes_may_be_off_by_a_factor(public_size):
     options = {"neighboring_relation": "add_or_remove_one", "public_size": public_size}
@@ -231,6 +233,7 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     assert found < 0.8 if factor < 1 else found > 0.95
 
 
+@pytest.mark.nightly
 def test_a_component_too_many_is_drawn_without_an_error(rng):
     # Of its own covariance hardly anything is known, so that chains go to where matrices are singular.
     X = rng.normal(size=(4_000, 4))

@@ -101,6 +101,7 @@ def test_sums_are_what_records_add(rng, kind):
         np.testing.assert_allclose(local_sums(table, reference, scales), expected, rtol=1e-9)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("relation, moved", [("replace_one", 2), ("add_or_remove_one", 1)])
 @pytest.mark.parametrize("kind", ["diag", "full"])
 def test_noise_is_as_large_as_multipliers_and_bounds_say(
@@ -187,7 +188,9 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
                     for noisy, (first, second), noise in seen
                 )
             )
-            squares = (np.sum((first - second) ** 2) / noise**2 for _, (first, second), noise in seen)
+            squares = (
+                np.sum((first - second) ** 2) / noise**2 for _, (first, second), noise in seen
+            )
             distances.append(np.sqrt(sum(squares)))
         scores.append(np.array(own))
     # How far apart the tables are is exact, and that noise is as large as it says is what an audit tells.

@@ -261,6 +261,7 @@ def attack(model, phases, tables):
     return audit_separation(*scores)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "kind, relation",
     [

@@ -86,6 +86,7 @@ def test_what_a_component_adds_to_the_parameters(kind, added):
     assert fewer.factors.shape == (2, *factors.shape[1:])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind, k, epsilon", [("diag", 1, 3.0), ("diag", 3, 1.0), ("full", 3, 3.0)])
 def test_number_of_groups_is_found(rng, kind, k, epsilon):
     X = FAR[rng.integers(k, size=10_000)] + rng.normal(size=(10_000, 2))

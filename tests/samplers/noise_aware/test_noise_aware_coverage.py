@@ -61,6 +61,7 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes, repetiti
     assert 0.9 - room <= covered(n, d, epsilon, repetitions, n_classes) <= 0.9 + room
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     """The test above can fail: draws that are told another noise cover too rarely, or always."""

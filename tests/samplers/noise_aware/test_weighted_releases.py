@@ -70,6 +70,7 @@ def standardised(sums, noise, found):
     return np.append(errors.diagonal(), math.sqrt(2.0) * errors[upper])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("largest", [0.5, 4.0])

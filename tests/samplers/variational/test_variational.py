@@ -166,6 +166,7 @@ def released(target, plan, seed):
     return np.array(gradients)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "batch_size"), [(0.5, None), (8.0, None), (1.0, 3)])
 def test_noise_has_exactly_the_planned_deviation(relation, epsilon, batch_size):
