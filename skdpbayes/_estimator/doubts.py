@@ -17,8 +17,8 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-# Of what labels are called a conflict for, of coefficients and of an intercept, and twice that of draws: under
-# right priors at most 1.8% of fits are told of one, as the sum of all that draws and labels may be.
+# What labels are called a conflict at, of coefficients and of an intercept, and twice what draws are:
+# under right priors at most 1.8% of fits are told of one, the sum of all that labels and draws may be.
 _SURPRISES = (0.006, 0.003)
 # A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
 # it, and by how many of its deviations it may be moved, as far as so many draws tell.
