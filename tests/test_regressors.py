@@ -69,6 +69,38 @@ def test_without_privacy_counts_are_explained_as_well_as_by_maximum_likelihood()
     assert model.score(X, y, exposure=exposure) > model.score(X, y)
 
 
+def test_new_counts_are_of_rows_that_are_exposed():
+    """Of a known law: 100 draws that are all alike."""
+    model = poisson().fit(np.zeros((200, 1)), np.ones(200))
+    model.posterior_samples_ = np.tile([0.0, np.log(3.0)], (100, 1, 1))
+    rows, exposure = np.zeros((3, 1)), np.array([0.5, 1.0, 20.0])
+    with pytest.warns(UserWarning, match="not a calibrated posterior"):
+        found = model.prediction_interval(rows, 0.9, exposure=exposure)
+    np.testing.assert_array_equal(found, np.c_[stats.poisson(3 * exposure).interval(0.9)])
+    counts = model.posterior_predictive(rows, 4000, random_state=0, exposure=exposure)
+    deviations = np.sqrt(3.0 * exposure / 4000)
+    assert (np.abs(counts.mean(axis=0) - 3.0 * exposure) < 4.0 * deviations).all()
+    for method in (model.prediction_interval, model.posterior_predictive):
+        with pytest.raises(ValueError, match="exposure must be positive"):
+            method(rows, exposure=[1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("unit, is_told", [(1.0, False), (0.01, False), (500.0, True)])
+def test_an_unsuitable_unit_of_exposure_is_told(unit, is_told):
+    X, y, exposure = counts()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        poisson(n_draws="auto", sampler="auto").fit(X, y, exposure=unit * exposure)
+    told = [str(one.message) for one in caught if "larger unit" in str(one.message)]
+    assert len(told) == is_told and all("budget again" in text for text in told)
+
+
+def test_no_other_sampler_is_named_where_none_is_calibrated():
+    model = poisson().fit(np.zeros((200, 1)), np.ones(200))
+    with pytest.warns(UserWarning, match=r"their level\.$"):
+        model.posterior_interval()
+
+
 def test_the_unit_of_exposure_moves_the_intercept_alone():
     X, y, exposure = counts()
     options = {"epsilon": np.inf, "sampler": "sgfs", "n_draws": 200, "prior_scale": 50.0}

@@ -23,6 +23,8 @@ _SURPRISES = (0.006, 0.003)
 # A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
 # it, and by how many of its deviations it may be moved, as far as so many draws tell.
 _WIDE, _FOLLOWED, _MOVED, _ENOUGH_DRAWS = 4.0, 0.6, 0.8, 50
+# Prior deviations below zero of an intercept that is the logarithm of a rate.
+_RARE = 3.0
 # Shares of the largest possible second moment: that along one direction, and all of it.
 _DOMINATED, _FULL = 0.94, 0.9
 
@@ -39,8 +41,10 @@ def doubts(draws, model, plan, released):
         What the sampler released besides the draws.
     """
     of_rows = unscaled(released) or clipped(released, model, plan)
-    if of_rows or not plan.is_calibrated:
+    if of_rows:
         return of_rows  # What rows lose makes coefficients larger, too.
+    if not plan.is_calibrated:
+        return rare(draws, model)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:
         name = "prior_scale" if model.intercept_prior_scale is None else "intercept_prior_scale"
@@ -58,6 +62,25 @@ def doubts(draws, model, plan, released):
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
     return told
+
+
+def rare(draws, model):
+    """Return a tuple with a warning if rates of counts are far below 1, else an empty one.
+
+    A chain starts at rates of 1, and hardly comes to an end where there are as good as none.
+    """
+    intercepts = draws[:, :, model.n_features :]
+    if not (model.family.has_offsets and intercepts.size):
+        return ()
+    log_rate = intercepts.mean()
+    if log_rate > -_RARE * model.intercept_scale:
+        return ()
+    return (
+        f"rates are of the order of {math.exp(log_rate):.1g}, far below 1, where the intercept's prior is "
+        "centred and chains start: coefficients may come out too large. Pass exposures in a larger unit, in "
+        "which rates are of the order of 1 (a constant one, if rows do not differ). Fitting again spends "
+        "budget again.",
+    )
 
 
 def surprise(draws, scale):

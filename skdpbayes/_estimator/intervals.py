@@ -46,12 +46,17 @@ def interval_ends(estimator, level, draws):
 def warn_unless_calibrated(estimator):
     """Warn if a fitted estimator's draws are not a calibrated posterior."""
     if not estimator.plan_.is_calibrated:
-        kinds = estimator.plan_.sampler.targets
-        calibrated = names_where(lambda other: other.is_calibrated and other.targets & kinds)
+        kinds, family = estimator.plan_.sampler.targets, estimator.plan_.bounds.family
+
+        def is_better(other):
+            takes = family is None or not other.families or isinstance(family, other.families)
+            return other.is_calibrated and other.targets & kinds and takes
+
+        calibrated = names_where(is_better)
+        of_others = f" Draws of {calibrated} are." if calibrated else ""
         warnings.warn(
             f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
-            f"coverage of intervals may be below or above their level. Draws of {calibrated} are, for models "
-            "that it takes.",
+            f"coverage of intervals may be below or above their level.{of_others}",
             UserWarning,
             stacklevel=callers_level(),
         )

@@ -19,6 +19,7 @@ from .._checks import check_level, check_sizes
 from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.blockwise import by_blocks, in_memory
+from .._tables.rows import logarithms
 from .._tables.validation import validate_table
 from .._tables.weights import own_weights
 from .._typing import MatrixLike, RandomStateLike
@@ -102,16 +103,17 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
 
     @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
     @silently()
-    def _over_rows(self, X, function):
+    def _over_rows(self, X, function, exposure=None):
         """Return what a function makes of logits of shape (n_rows, n_draws), for all rows."""
         check_is_fitted(self)
         X, scale = clip_rows(validate_table(self, X, reset=False), self.data_norm_)
+        offsets = logarithms(exposure, X.shape[0])
         draws, d = self.posterior_samples_[:, 0], X.shape[1]
         parts = gen_batches(X.shape[0], max(1, _CHUNK_ENTRIES // len(draws)))
         found = []
         for part in parts:
-            logits = scale_rows(X[part], scale[part]) @ draws[:, :d].T
-            found.append(function(logits + draws[:, d:].sum(axis=1)))
+            logits = scale_rows(X[part], scale[part]) @ draws[:, :d].T + draws[:, d:].sum(axis=1)
+            found.append(function(logits if offsets is None else logits + offsets[part, None]))
         return np.concatenate(found)
 
     @by_blocks
@@ -152,6 +154,9 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         -------
         responses : ndarray of shape (n_draws, n_samples)
         """
+        return self._simulated(X, n_draws, random_state)
+
+    def _simulated(self, X, n_draws, random_state, exposure=None):
         check_is_fitted(self)
         generator, kept = generator_of(random_state), len(self.posterior_samples_)
         chosen = np.arange(kept)
@@ -164,7 +169,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         def simulated(logits):
             return self._law.simulated(logits[:, chosen], noise, generator)
 
-        return self._over_rows(X, simulated).T
+        return self._over_rows(X, simulated, exposure).T
 
     def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
         """Equal-tailed intervals of the responses of new rows; they spend no budget.
@@ -190,6 +195,9 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         UserWarning
             If the posterior is not calibrated, as with chains under privacy.
         """
+        return self._between(X, level)
+
+    def _between(self, X, level, exposure=None):
         check_is_fitted(self)
         check_level(level)
         warn_unless_calibrated(self)
@@ -199,7 +207,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
             tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
             return np.column_stack([mixture_quantile(law, q, logits, noise) for q in tails])
 
-        return self._over_rows(X, ends)
+        return self._over_rows(X, ends, exposure)
 
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the deviance that predictions explain, without noise: R^2 of a ridge, D^2 of counts.

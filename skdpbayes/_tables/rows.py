@@ -104,10 +104,11 @@ def numbered(rows, least, largest):
     count = rows.X.shape[0]
     responses = real_numbers(rows.labels, count, least, name="y")
     weights = record_weights(None, (), None, rows.weights, largest, rows.X)
-    return Rows(rows.X, responses, weights, _logarithms(rows.offsets, count))
+    return Rows(rows.X, responses, weights, logarithms(rows.offsets, count))
 
 
-def _logarithms(exposure, n_rows):
+def logarithms(exposure, n_rows):
+    """Return the logarithms of exposures, of shape (n_rows,), or None of None."""
     if exposure is None:
         return None
     exposure = real_numbers(exposure, n_rows, 0.0, name="exposure")

@@ -259,6 +259,69 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         rates, exposure = in_memory(rates, exposure)
         return rates * real_numbers(exposure, len(rates), 0.0, "exposure")
 
+    def posterior_predictive(
+        self,
+        X: MatrixLike,
+        n_draws: int | None = None,
+        random_state: RandomStateLike = None,
+        exposure: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Draw counts of new rows; this spends no budget and may be repeated.
+
+        Each draw is of one parameter's law: rows of the result have the uncertainty about the parameter in
+        common.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        n_draws : int or None, default=None
+            None is the number of posterior draws; others choose among these, with replacement.
+        random_state : None, int, RandomState or Generator, default=None
+            It need not be kept private.
+        exposure : array-like of shape (n_samples,), default=None
+            Of the new rows, positive; None is 1.
+
+        Returns
+        -------
+        counts : ndarray of shape (n_draws, n_samples)
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table, the exposures or the number of draws are invalid.
+        """
+        return self._simulated(X, n_draws, random_state, exposure)
+
+    def prediction_interval(
+        self, X: MatrixLike, level: float = 0.9, exposure: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Equal-tailed intervals of the counts of new rows; they spend no budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.9
+            Posterior predictive probability of each interval, in (0, 1).
+        exposure : array-like of shape (n_samples,), default=None
+            Of the new rows, positive; None is 1.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends, which are whole numbers.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``level`` is out of range, or if the table or the exposures are invalid.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as with chains under privacy.
+        """
+        return self._between(X, level, exposure)
+
     def score(
         self,
         X: MatrixLike,

@@ -90,6 +90,8 @@ class Sampler(BaseEstimator):
         takes a `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart; for
         "normal", linear models whose noise is not known, it releases ``noise_deviations``, one number for
         each draw, as well.
+    families : tuple of type
+        Families of linear models that it takes; none stands for all.
     mechanism : {"steps", "statistics"}
         What it releases: steps of a chain, or statistics, given which it draws.
     wants_equal_precisions : bool
@@ -106,6 +108,7 @@ class Sampler(BaseEstimator):
 
     name = "sampler"
     targets = frozenset({"linear", "network"})
+    families: tuple[type, ...] = ()
     mechanism = "steps"
     wants_equal_precisions = True
     takes_weights = False

@@ -59,6 +59,7 @@ class ClippedResiduals(Sampler):
 
     name = "clipped_residuals"
     targets = frozenset({"normal"})
+    families = (Normal,)
     mechanism = "statistics"
     is_calibrated = True
     wants_equal_precisions = False

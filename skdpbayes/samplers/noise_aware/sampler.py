@@ -24,7 +24,7 @@ LARGEST_SIZE = 512
 
 def size_of(bounds):
     """Return how many coefficients labels can tell apart, or None for a target of another kind."""
-    if bounds.row_norm is None or not isinstance(bounds.family, Logistic | Softmax):
+    if bounds.row_norm is None or not isinstance(bounds.family, NoiseAware.families):
         return None
     return bounds.family.identified.n_blocks * bounds.block_length
 
@@ -84,6 +84,7 @@ class NoiseAware(Sampler):
 
     name = "noise_aware"
     targets = frozenset({"linear", "mixture"})
+    families = (Logistic, Softmax)
     mechanism = "statistics"
     is_calibrated = True
     wants_equal_precisions = False
