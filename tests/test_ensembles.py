@@ -203,6 +203,7 @@ LEARNING = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LEARNING)
 def test_ensembles_that_learn_from_rows_themselves_are_named(name):
     with pytest.warns(PrivacyLeakWarning, match=f"{name} .*without noise.*do not cover it"):

@@ -237,7 +237,7 @@ def test_a_table_is_never_copied_nor_made_dense(monkeypatch):
         return make_linear(*args)
 
     monkeypatch.setattr("skdpbayes.targets.linear.model.make_linear", spy)
-    wide = sp.random(2000, 50_000, density=1e-4, random_state=0, format="csr")
+    wide = sp.random(2000, 5_000, density=1e-3, random_state=0, format="csr")
     make(n_steps=140).fit(wide, np.arange(2000) % 2)
     assert np.shares_memory(seen["values"], wide.data)
     make(n_steps=140).fit(X, y)

@@ -26,6 +26,7 @@ def fit(table=None, labels=None, hidden=(8,), **options):
     return configured(DPBayesianMLPClassifier(hidden), **{**QUICK, **options}).fit(table, labels)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("sampler", ["sghmc", "sgld", "sgnht", "bbb"])
 def test_a_curved_boundary_is_found(sampler, activation):

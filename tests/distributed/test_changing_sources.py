@@ -174,6 +174,7 @@ def test_marks_do_not_tell_whether_two_partitions_or_two_tables_have_the_same_ro
     assert mark_of(ROWS, KEY, 0) != mark_of(ROWS, KEY, 1) != mark_of(ROWS, bytes([1] * 32), 1)
 
 
+@pytest.mark.nightly
 def test_the_key_of_marks_is_another_one_for_each_fit(client, monkeypatch):
     marks, made = [], DaskParts.__init__
 

@@ -113,6 +113,7 @@ def test_draws_on_a_cluster_are_those_in_memory(table, client, options):
     assert "dask" not in repr(vars(clf)).lower()
 
 
+@pytest.mark.nightly
 def test_three_classes_weights_and_float32(table, client):
     X, _ = table
     rng = np.random.default_rng(1)
@@ -144,6 +145,7 @@ def test_mixtures(table, client, kind):
     np.testing.assert_allclose(lazy.compute(), mixture.score_samples(X))
 
 
+@pytest.mark.nightly
 def test_mixtures_without_privacy(table, client):
     X, _ = table
     options = {"epsilon": np.inf, "sampler": Gibbs(n_steps=30), "n_draws": 10}

@@ -78,7 +78,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_wrong_assumption_is_told_by_its_cause(seed, options, causes):
     assert a_fit(seed, **options) == causes
 
@@ -142,6 +142,7 @@ def test_a_wide_prior_covers_or_is_told(epsilon):
 # How they are told
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [1, 4, 20])
 @pytest.mark.parametrize("noise", [0.03, 1.0])
 def test_draws_under_a_right_prior_are_surprising_as_rarely_as_is_said(rng, size, noise):

@@ -27,6 +27,7 @@ def test_one_draw_predicts_by_itself(sampler):
         clf.sample_posterior(2)
 
 
+@pytest.mark.nightly
 def test_several_classes_and_draws_of_last_iterates():
     labels = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     clf = DPBayesianLogisticRegression(20.0, sampler="ops", n_draws=5, random_state=0).fit(

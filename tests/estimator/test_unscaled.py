@@ -57,6 +57,7 @@ def test_raw_columns_are_told_and_scaled_ones_are_not(options):
     assert model.spent_epsilon_ <= 1.0
 
 
+@pytest.mark.nightly
 def test_softmax_weights_persons_and_collections_are_told_alike():
     da = pytest.importorskip("dask.array")
     three, weights, persons = np.digitize(SCORE, [-1, 1]), np.full(N, 0.5), np.arange(N) // 2

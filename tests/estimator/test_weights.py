@@ -112,6 +112,7 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
     assert worst > 0.45  # Of what the three parts can do, one record does not do all at once.
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("largest", [0.5, 4.0])
 def test_gradients_of_chains_keep_to_their_bound(n_classes, largest):

@@ -51,6 +51,7 @@ def test_without_noise_scores_are_scikit_learns(name, relation):
     assert found.spent_epsilon == np.inf
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
 @pytest.mark.parametrize("relation", ["replace_one", ADD])
 @pytest.mark.parametrize("epsilon", [0.5, 20.0])

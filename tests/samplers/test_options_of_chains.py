@@ -59,6 +59,7 @@ def test_a_bad_number_is_refused_by_name(kind, options):
         kind(**options).plan(BOUNDS, 10_000, BUDGET)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sampler", ["auto", "sghmc", "bbb"])
 def test_they_are_set_through_an_estimator_whose_sampler_is_a_name(sampler):
     clf = DPBayesianLogisticRegression(sampler=sampler, n_draws=5, random_state=0)

@@ -56,6 +56,7 @@ def by_quadrature(x, model, temperature=1.0, prior=1.0, rate=1.0):
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_component_has_the_posterior_that_quadrature_finds(kind):
     """Six rows, so that the prior matters: Gamma's and Wishart's laws are one in one dimension."""

@@ -100,6 +100,7 @@ def test_a_fixed_step_decides_on_the_temperature():
         plan(epsilon=1.0, step_size=5.0 * auto.step_size, temperature=1.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_batches_of_large_tables_are_4096_unless_the_full_table_is_asked_for(sampler):
     bounds, budget = mlp_bounds((10, 128, 2), 1.0, 1.0), Budget(1.0, 1e-5)

@@ -183,6 +183,7 @@ def test_several_draws_on_batches_that_do_not_divide_the_steps():
     assert math.sqrt(2) * one.cost.mu < made.cost.mu < math.sqrt(3.3) * one.cost.mu
 
 
+@pytest.mark.nightly
 def test_batches_cost_at_most_a_tenth_more_than_the_table():
     full = plan()
     for batch_size in (8000, 2000, 500):

@@ -75,6 +75,7 @@ def cost_of(ratio):
     return Kernel(ratio > 0, False, "replace_one", True, 1).cost(BOUND, ratio, 0.0, BITS)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_bits_tell_nearly_as_much_as_is_claimed_and_no_more(ratio):
     ours, others = (likelihood_ratios(z, ratio, seed) for z, seed in ((1.0, 1), (-1.0, 2)))

@@ -128,6 +128,7 @@ def test_expected_statistics_are_right_where_components_overlap_and_records_are_
         np.testing.assert_allclose((found - expected) / spread, 0.0, atol=0.05)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("noise", [3.0, 40.0])
 def test_draws_follow_the_law_that_a_grid_has(rng, noise):
     """One component: the density of mean and deviation given statistics with noise, by quadrature."""
