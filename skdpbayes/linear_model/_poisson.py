@@ -268,16 +268,10 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
     ) -> np.ndarray:
         """Draw counts of new rows; this spends no budget and may be repeated.
 
-        Each draw is of one parameter's law: rows of the result have the uncertainty about the parameter in
-        common.
-
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        n_draws : int or None, default=None
-            None is the number of posterior draws; others choose among these, with replacement.
-        random_state : None, int, RandomState or Generator, default=None
-            It need not be kept private.
+        X, n_draws, random_state
+            As for `DPBayesianRidge.posterior_predictive`.
         exposure : array-like of shape (n_samples,), default=None
             Of the new rows, positive; None is 1.
 
@@ -299,9 +293,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        level : float, default=0.9
-            Posterior predictive probability of each interval, in (0, 1).
+        X, level
+            As for `DPBayesianRidge.prediction_interval`.
         exposure : array-like of shape (n_samples,), default=None
             Of the new rows, positive; None is 1.
 
