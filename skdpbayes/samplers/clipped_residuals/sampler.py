@@ -23,7 +23,7 @@ LARGEST_SIZE = 200
 
 def is_for(bounds):
     """Whether a target is one that this is for."""
-    is_linear = bounds.row_norm is not None and isinstance(bounds.family, Normal)
+    is_linear = bounds.row_norm is not None and isinstance(bounds.family, ClippedResiduals.families)
     return is_linear and bounds.n_parameters <= LARGEST_SIZE
 
 
@@ -67,7 +67,7 @@ class ClippedResiduals(Sampler):
 
     def _plan(self, bounds, n_samples, budget, n_draws):
         checked_gaussian(self, budget)
-        if bounds.row_norm is None or not isinstance(bounds.family, Normal):
+        if bounds.row_norm is None or not isinstance(bounds.family, self.families):
             raise ValueError(
                 f"sampler={self.name!r} is for responses that are numbers: take sampler='auto'."
             )

@@ -196,7 +196,9 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
     # How far apart the tables are is exact, and that noise is as large as it says is what an audit tells.
     assert 0.3 * plan.cost.mu < np.mean(distances) and np.max(distances) <= plan.cost.mu
     audit = audit_separation(*scores)
-    assert abs(audit.mu - np.mean(distances)) < 4.0 * audit.standard_error
+    assert audit.mu <= plan.cost.mu
+    # With half of the noise it would be twice that.
+    assert abs(audit.mu - np.mean(distances)) < 3.0 * audit.standard_error
 
 
 # What is refused, what is said beforehand
