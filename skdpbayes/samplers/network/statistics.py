@@ -11,6 +11,7 @@ integers.
 
 import numpy as np
 
+from ..._compiled import compilable
 from ..._mechanisms.even_choice import UNIT
 from ..._silence import silently
 from ...targets.network.layers import layers_of
@@ -44,9 +45,15 @@ def _rounded(shares):
     return np.rint(shares / UNIT).astype(np.int64).sum(axis=0)
 
 
+@compilable
+def _multiply(a, b, out):
+    multiply(a, PLAIN, b, PLAIN, out)
+
+
 @CompiledCore
 def _product(a, b, out):
-    multiply(a, PLAIN, b, PLAIN, out)
+    # Called by a core itself, whose options are others than gradients have, it would be compiled once more.
+    _multiply(a, b, out)
 
 
 def _outputs(rows, layers, is_tanh):
