@@ -51,11 +51,12 @@ PLANNING = {
 }
 
 
-def imports_of(path):
+def imports_of(path, only_at_once=False):
     """Return {(module inside the package, name)} that a file imports, and what it imports from outside."""
     inside, outside = set(), set()
     here = ("skdpbayes", *path.relative_to(ROOT).parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in tree.body if only_at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             outside.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level:
@@ -86,6 +87,31 @@ def test_every_class_of_plans_is_in_a_planning_module():
                 bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
                 makes_plans = node.name == "Plan" or any(base.endswith("Plan") for base in bases)
                 assert not makes_plans or path.name in PLANNING, f"{node.name} in {path}"
+
+
+def samplers_that_plan():
+    """Modules of classes with a `plan` of their own, which `check` targets, too, and `run`."""
+    found = []
+    for path in files("samplers"):
+        classes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ClassDef)]
+        methods = {n.name for c in classes for n in c.body if isinstance(n, ast.FunctionDef)}
+        if methods & {"plan", "_plan"}:
+            found.append(path)
+    return found
+
+
+# What tells of which kind a target is.
+KINDS = {"LinearTarget", "Normal", "clips_each_example", "has_losses", "has_own_prior"}
+
+
+@pytest.mark.parametrize("path", samplers_that_plan(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_sampler_that_plans_imports_nothing_that_reads_records(path):
+    inside, outside = imports_of(path, only_at_once=True)
+    assert "numba" not in outside
+    for module, name in inside:
+        if module.startswith("skdpbayes.targets"):
+            assert name in PUBLIC | KINDS, f"{name} of {module}"
+        assert module.rpartition(".")[2] not in {"core", "gradients"}, module
 
 
 def modules():
@@ -232,6 +258,10 @@ def test_a_name_is_that_of_one_exported_class():
 )
 def test_an_estimator_has_few_parameters(estimator):
     assert len(inspect.signature(estimator).parameters) <= 19
+
+
+def test_the_classifier_has_fewer():
+    assert len(inspect.signature(DPBayesianLogisticRegression).parameters) <= 17
 
 
 # Special methods whose types users meet.

@@ -17,8 +17,9 @@ from scipy.sparse import issparse
 from scipy.special import log_softmax, logsumexp
 from sklearn.utils import gen_batches
 
-from .._compiled import compilable, compiled
+from .._compiled import compilable
 from .._silence import silently
+from ..samplers._machinery.compiled_entries import CompiledCore
 from ..targets.network.single_precision import PLAIN, exp, multiply
 
 # Means below this may have underflowed in all but a few draws.
@@ -62,12 +63,12 @@ def _average(logits, mean):
         _add_up(logits[i], mean[i])
 
 
-@compiled
+@CompiledCore
 def _average_of_logits(logits, mean):
     _average(logits, mean)
 
 
-@compiled
+@CompiledCore
 def _average_of_rows(X, scale, weights, mean):
     """The same for rows, each times its factor, and followed by a 1 if there is a weight for it."""
     rows = np.ones((_BLOCK, weights.shape[0]), np.float32)

@@ -120,11 +120,12 @@ def _keep(made, function):
 
 
 def _is_ours(target):
-    return type(target).__module__.partition(".")[0] == _PACKAGE
+    """Whether a target's code is this package's; arrays have none."""
+    return isinstance(target, np.ndarray) or type(target).__module__.partition(".")[0] == _PACKAGE
 
 
 class CompiledCore:
-    """A compiled function of a target: cached on disk for this package's targets only.
+    """A compiled function of a target, or of arrays: cached on disk for this package's targets only.
 
     It is filed under a hash of the code of all samplers and targets; comments and docstrings do not count. A
     target of the user's may change without this package noticing, so it is compiled once per process.
@@ -132,7 +133,7 @@ class CompiledCore:
     Parameters
     ----------
     function : callable
-        Its first argument is a target.
+        Its first argument is a target or an array.
     """
 
     def __init__(self, function):

@@ -10,6 +10,7 @@ A scale is relative to that of ``P_g``. The grid ends where all probabilities ar
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -51,8 +52,14 @@ class Group:
         """Return a group whose scale is learnt."""
         return cls(precision, rank, _LOGS, -0.5 * ((_LOGS - np.log(median)) / _DOUBT) ** 2)
 
+    @cached_property
+    def _line(self):
+        """Of every scale: the logarithm of ``w tau^-k``, and ``1 / tau^2``."""
+        return self.weights - self.rank * self.logs, np.exp(-2.0 * self.logs)
+
     def _terms(self, squares):
-        return self.weights - self.rank * self.logs - 0.5 * squares * np.exp(-2.0 * self.logs)
+        start, slopes = self._line
+        return start - 0.5 * squares * slopes
 
     def energy(self, u):
         """Return ``-log h`` and its gradient by ``u``, of shape (n_points, n)."""
@@ -62,7 +69,7 @@ class Group:
         top = terms.max(axis=1)
         terms = np.exp(terms - top[:, None])
         sums = terms.sum(axis=1)
-        factors = terms @ np.exp(-2.0 * self.logs) / sums
+        factors = terms @ self._line[1] / sums
         return -top - np.log(sums), factors[:, None] * pulled
 
     def likeliest(self, u, covariance):

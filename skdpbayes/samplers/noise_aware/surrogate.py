@@ -85,10 +85,11 @@ class Population:
 
     def pulled(self, probabilities, vectors, factors):
         """Return ``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
-        values = self.family.slope_times(probabilities, self._logits(vectors))
-        factors = (factors / (self.size * self.weights.size)).astype(values.dtype)
-        values += factors[:, None, None] * self.family.mean_variance_derivative(probabilities)
-        return self._summed(values)
+        logits = self._logits(vectors)
+        factors = (factors / (self.size * self.weights.size)).astype(logits.dtype)
+        # Both are derivatives of a probability's: what they have in common is computed once.
+        logits += factors[:, None, None] * self.family.mean_variance_by_mean(probabilities)
+        return self._summed(self.family.slope_times(probabilities, logits))
 
     @property
     def in_single_precision(self):

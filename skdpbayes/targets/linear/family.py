@@ -81,8 +81,8 @@ class Family(ABC):
         """Return the trace of a response's covariance over the number of blocks, of shape (..., n)."""
 
     @abstractmethod
-    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
-        """Return the derivatives of `mean_variance` by logits, of shape (..., n_blocks, n)."""
+    def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return the derivatives of `mean_variance` by `mean`, of shape (..., n_blocks, n)."""
 
     @abstractmethod
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:

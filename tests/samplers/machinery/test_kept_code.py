@@ -46,7 +46,7 @@ WORDS = [
     ("import ctypes\n", "import ctypes  # A comment\n# and another\n\n\n"),
     ('    """Return a target\'s number of records."""', '    """How many."""\n\n'),
     ('    """Return a target\'s number of records."""\n', ""),
-    ('    """A compiled function of a target:', '    """What is compiled:'),
+    ('    """A compiled function of a target, or of arrays:', '    """What is compiled:'),
 ]
 
 
@@ -119,3 +119,30 @@ def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_i
     assert hits_and_misses() == ["1", "0"]
     replace(package, "_compiled.py", '"nogil": True', '"nogil": 1')
     assert hits_and_misses() == ["0", "1"]
+
+
+PREDICTING = """
+import numpy as np
+from skdpbayes._estimator import predictive
+
+mean = np.empty((1, 2), np.float32)
+predictive._average_of_logits(np.full((1, 4), 1.0, np.float32), mean)
+print(*mean[0].round(3))
+"""
+
+
+@pytest.mark.nightly
+def test_predictions_are_not_computed_by_code_of_other_sources(package):
+    def mean():
+        places = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package / "kept")}
+        command = [sys.executable, "-c", PREDICTING]
+        done = subprocess.run(
+            command, env=os.environ | places, cwd=package.parent, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert mean() == ["0.269", "0.731"]
+    old = "x = _LEAST if x < _LEAST else x\n    shifted"
+    replace(package, "targets/network/single_precision.py", old, "x = _LEAST\n    shifted")
+    assert mean() == ["0.0", "1.0"]

@@ -65,11 +65,11 @@ class Logistic(Family):
         """Return ``p (1 - p)``."""
         return (predicted * (1.0 - predicted))[..., 0, :]
 
-    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``p (1 - p) (1 - 2 p)``."""
+    def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``1 - 2 p``."""
         odd = -2.0 * predicted
         odd += 1.0
-        return self.slope_times(predicted, odd)
+        return odd
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """Return ``-log p_y``."""

@@ -131,7 +131,7 @@ class Normal(NumberFamily):
         """Return ``1 / s^2``, the variance of ``y / s^2``."""
         return np.full_like(predicted[..., 0, :], self._precision)
 
-    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
+    def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
         """Return 0."""
         return np.zeros_like(predicted)
 

@@ -113,9 +113,9 @@ class Poisson(NumberFamily):
         """Return ``m``."""
         return predicted[..., 0, :]
 
-    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
-        """Return ``m``."""
-        return predicted
+    def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return 1."""
+        return np.ones_like(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """Return ``exp(eta) - y eta`` up to where residuals are clipped, and straight lines from there on."""

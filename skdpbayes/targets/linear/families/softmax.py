@@ -114,11 +114,9 @@ class Softmax(Family):
         """Return ``(1 - |p|^2) / n_blocks``."""
         return (1.0 - np.sum(predicted**2, axis=-2)) / self.n_blocks
 
-    def mean_variance_derivative(self, predicted: np.ndarray) -> np.ndarray:
-        """Return its derivatives, of shape (..., n_blocks, n)."""
-        miss = predicted**2
-        miss -= predicted * miss.sum(axis=-2, keepdims=True)
-        return -2.0 / self.n_blocks * (self.contrasts.T @ miss)
+    def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``-2 H^T p / n_blocks``."""
+        return -2.0 / self.n_blocks * self.mean(predicted)
 
     def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
         """Return ``-log p_y``."""
