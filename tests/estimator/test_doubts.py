@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.doubts import doubts, let_loose, surprise
+from skdpbayes._estimator.doubts import _SURPRISES, doubts, let_loose, surprise
 from skdpbayes.samplers.noise_aware.design import share_of_norm
 
 CAUSES = {
@@ -101,6 +101,11 @@ RIGHT = {
 @pytest.mark.parametrize("options", RIGHT.values(), ids=RIGHT)
 def test_nothing_is_told_where_all_is_right(options):
     assert a_fit(3, **options) == []
+
+
+def test_false_alarms_are_rare_by_what_may_happen_at_most():
+    """Labels and draws are each called a conflict with these probabilities at most, whatever the table."""
+    assert 0.0 < 2.0 * sum(_SURPRISES) <= 0.02
 
 
 @pytest.mark.nightly
