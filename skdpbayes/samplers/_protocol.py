@@ -94,6 +94,8 @@ class Sampler(BaseEstimator):
         Families of linear models that it takes; none stands for all.
     mechanism : {"steps", "statistics"}
         What it releases: steps of a chain, or statistics, given which it draws.
+    has_rounds_of_mixtures : bool
+        Whether the package's rounds of statistics, instead of its own plans, draw mixtures in its name.
     wants_equal_precisions : bool
         Whether to scale an intercept's column so that its prior precision equals that of the coefficients.
     takes_weights : bool
@@ -110,6 +112,7 @@ class Sampler(BaseEstimator):
     targets = frozenset({"linear", "network"})
     families: tuple[type, ...] = ()
     mechanism = "steps"
+    has_rounds_of_mixtures = False
     wants_equal_precisions = True
     takes_weights = False
     is_calibrated = False

@@ -26,8 +26,8 @@ class MixtureSampler(Sampler):
     Parameters
     ----------
     sampler : Sampler
-        One whose ``targets`` include "mixture". If its ``mechanism`` is "statistics", those of mixtures are
-        released; any other makes plans of a `MixtureModel` itself.
+        One whose ``targets`` include "mixture". If it has ``has_rounds_of_mixtures``, those of this folder
+        are taken; any other makes plans of a `MixtureModel` itself.
     chooses : bool, default=False
         Whether a model's number of components is the largest, and that of the draws follows from what is
         released. For statistics.
@@ -74,7 +74,7 @@ class MixtureSampler(Sampler):
         self.sampler._validate_params()
         own = clone(self.sampler).for_mixture(budget)
         _check_for_mixtures(own)
-        if own.mechanism == "statistics":
+        if own.has_rounds_of_mixtures:
             budget.checked_gaussian("a mixture's statistics")
             made_by = of_plan(MixtureSampler(own, self.chooses))
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
@@ -115,7 +115,7 @@ def check_table(plan: Any, target: Any) -> None:
 
 
 def _conditions_on_statistics(sampler):
-    return sampler.mechanism == "statistics" and "mixture" in sampler.targets
+    return sampler.has_rounds_of_mixtures
 
 
 def _check_for_mixtures(sampler):

@@ -86,6 +86,7 @@ class NoiseAware(Sampler):
     targets = frozenset({"linear", "mixture"})
     families = (Logistic, Softmax)
     mechanism = "statistics"
+    has_rounds_of_mixtures = True
     is_calibrated = True
     wants_equal_precisions = False
     takes_weights = True
