@@ -18,7 +18,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 def samplers_by_name():
     """Return a read-only mapping of {name: class} of the package's samplers, in alphabetical order.
 
-    What an estimator builds around a sampler has the name of that, no string of its own, and is left out.
+    Classes that wrap another sampler have no name of their own, but that sampler's, and are left out.
     """
     found = {}
     for module in iter_modules(import_module(_PACKAGE).__path__):

@@ -85,14 +85,14 @@ class Parts:
         Parameters
         ----------
         function : callable
-            Of a `Part`, of what is this part's of ``of_parts``, and of ``args``. It can be imported by name.
+            Called with a `Part`, its entry of ``of_parts``, and ``args``. It can be imported by name.
         of_parts : list
         *args
         """
         raise NotImplementedError
 
     def kept(self, function, *args, numbered=False):
-        """Return the parts whose targets a function makes of those of these, which stay where they are.
+        """Return new parts, whose targets a function makes from the old ones; they stay where they are.
 
         If ``numbered``, the function takes the number of a part's first record before ``args``.
         """
@@ -188,7 +188,7 @@ class PartsHere(Parts):
         return PartsHere([self.parts[p] for p in numbers], [self.sizes[p] for p in numbers])
 
     def kept(self, function, *args, numbered=False):
-        """Return the parts whose targets a function makes of those of these."""
+        """Return new parts, whose targets a function makes from the old ones."""
         pairs = zip(self.parts, self.own_args(args, numbered), strict=True)
         return PartsHere([Part(function(part.target, *own)) for part, own in pairs], self.sizes)
 

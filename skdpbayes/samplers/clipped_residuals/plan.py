@@ -61,7 +61,7 @@ class ClippedResidualsPlan(Plan):
 
     @property
     def mu_of_replacing(self):
-        """``mu`` of another row in the place of one; second moments are positive."""
+        """``mu`` where one row is replaced by another; second moments are positive."""
         of_matrices = self.moment_multiplier**-2.0 + self.curvature_multiplier**-2.0
         return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
 

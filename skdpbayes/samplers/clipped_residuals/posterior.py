@@ -42,7 +42,7 @@ class Posterior:
         return points[:, :-1] @ self.transform.T, np.exp(points[:, -1])
 
     def surprises(self):
-        """Return 1: responses whose deviation is not known say nothing against a prior but by the draws."""
+        """Return 1: as the errors' deviation is not known, only draws can contradict a prior."""
         return 1.0
 
     def deviations_without_privacy(self):

@@ -28,7 +28,7 @@ class _Sweeping(Plan):
 
     @property
     def mu_of_replacing(self) -> float:
-        """``mu`` of another row in the place of one."""
+        """``mu`` where one row is replaced by another."""
         return math.inf
 
     def kept_steps(self) -> np.ndarray:

@@ -6,10 +6,10 @@
 ``eta`` is diffusion time per step (``kappa = f eta`` for underdamped chains), ``C`` the norm to which
 gradients of records are clipped. The second length is that at which the noise is the posterior's own, at
 temperature 1: steps are no longer, because noise would take the weights farther than the posterior does.
-The first is what was found to be stable: clipped gradients move nothing by more than ``S`` a step, ``f S``
-a change of velocity, whatever the curvature, which no public number of a network bounds to any use. Where
-it is the shorter, or what the prior's curvature allows is, the whole budget makes the draws colder than
-the posterior (``tau < 1``). With a fixed temperature noise is raised to it, and less is spent.
+The first was found to be stable: a step moves nothing by more than ``S``, and changes no velocity by more
+than ``f S``, because gradients are clipped. (No public number gives a useful bound on a network's curvature.)
+If it is the shorter one, or if the prior's curvature allows only a shorter one still, draws on the whole
+budget are colder than the posterior (``tau < 1``). A fixed temperature raises the noise, and less is spent.
 
 The likelihood is not convex and gradients are clipped one by one: whole paths are released and accounted
 for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) for the clipping.

@@ -66,7 +66,7 @@ class RoundsPlan(MixturePlan):
 
     @property
     def mu_of_replacing(self):
-        """``mu`` of another row in the place of one; the statistics of two form no obtuse angle."""
+        """``mu`` where one row is replaced by another; the statistics of two form no obtuse angle."""
         kind, d = self.model.covariance_type, self.model.n_features
         is_acute = all(scales.are_acute(kind, d) for scales in self.scales)
         return (math.sqrt(2.0) if is_acute else 2.0) * self.cost.mu

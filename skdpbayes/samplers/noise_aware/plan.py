@@ -79,7 +79,7 @@ class NoiseAwarePlan(Plan):
 
     @property
     def mu_of_replacing(self):
-        """``mu`` of another row in the place of one; second moments are positive."""
+        """``mu`` where one row is replaced by another; second moments are positive."""
         of_moment = self.moment_multiplier**-2.0
         return math.sqrt(2.0 * of_moment + 4.0 * (self.cost.mu**2 - of_moment))
 
