@@ -32,7 +32,7 @@ N_LOOKS, GROWTH = 8, 1.3
 CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
-N_CHAINS, LEAPS, BURN_IN = 50, 6, 20
+N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
 # Of the population that stands for the table, at least.
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
