@@ -32,7 +32,7 @@ from wide import N_COLUMNS, N, coverage, one_hot_table
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers.noise_aware.design import _positive
 from skdpbayes.samplers.noise_aware.draws import draw, settle
-from skdpbayes.samplers.noise_aware.scales import Group, Prior
+from skdpbayes.samplers.noise_aware.scales import Group, Prior, WithPrior
 from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at
 from skdpbayes.targets.linear.families import Logistic
 
@@ -163,7 +163,7 @@ def learn_misfit(columns, looks, at):
 
 
 @dataclass(frozen=True)
-class Surrogate:
+class Surrogate(WithPrior):
     """The likelihood of ``t``, and the prior, as `draws` wants them."""
 
     columns: Columns
@@ -173,7 +173,6 @@ class Surrogate:
     noise: float
     misfit: Misfit
     start: np.ndarray
-    learns_scales = True
 
     @property
     def n_scaled(self):
@@ -201,18 +200,6 @@ class Surrogate:
         of_share = own @ columns.variance + squares / growth - (solved @ mean) ** 2
         of_slope = (0.5 * columns.n * of_share)[:, None] * columns.slope_gradient(parts)
         return 0.5 * energy, columns.slope_times(parts, of_f) + of_slope
-
-    def energy(self, u):
-        """Return minus the log density and its gradient, prior scales integrated out."""
-        energy, gradient = self.likelihood(u)
-        of_prior, pulled = self.prior.energy(u)
-        return energy + of_prior, gradient + pulled
-
-    def potential(self, u):
-        """Return minus the log density at ``scales`` and its gradient."""
-        energy, gradient = self.likelihood(u)
-        pulled = u @ self.prior.precision(self.scales)
-        return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
 
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..noise_aware.scales import Prior
+from ..noise_aware.scales import Prior, WithPrior
 from .clipped_normal import clipped_normal
 from .conditioned import conditioned, inverted
 
@@ -60,7 +60,7 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Surrogate:
+class Surrogate(WithPrior):
     """The likelihood of looks and sizes, and the prior; a point is ``(u, log s)``.
 
     Attributes
@@ -98,26 +98,9 @@ class Surrogate:
     start: np.ndarray
 
     @property
-    def learns_scales(self):
-        """Whether a prior scale is learnt, so that draws move along with it."""
-        return self.prior.is_learnt
-
-    @property
     def n_scaled(self):
         """How many coordinates, the first ones, prior scales multiply."""
         return self.curvature.size
-
-    def energy(self, points):
-        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
-        energy, gradient = self.likelihood(points)
-        of_prior, pulled = self.prior.energy(points)
-        return energy + of_prior, gradient + pulled
-
-    def potential(self, points):
-        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
-        energy, gradient = self.likelihood(points)
-        pulled = points @ self.prior.precision(self.scales)
-        return energy + 0.5 * np.sum(points * pulled, axis=1), gradient + pulled
 
     def likelihood(self, points):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length + 1)."""

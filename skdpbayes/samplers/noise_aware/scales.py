@@ -108,6 +108,34 @@ class Prior:
         return np.array([group.likeliest(u, covariance) for group in self.groups])
 
 
+class WithPrior:
+    """What follows from a `likelihood`, a ``prior``, and the ``scales`` at which a mode is looked for."""
+
+    prior: Prior
+    scales: np.ndarray
+
+    def likelihood(self, u):
+        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
+        raise NotImplementedError
+
+    @property
+    def learns_scales(self):
+        """Whether a prior scale is learnt, so that draws move along with it."""
+        return self.prior.is_learnt
+
+    def energy(self, u):
+        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
+        energy, gradient = self.likelihood(u)
+        of_prior, pulled = self.prior.energy(u)
+        return energy + of_prior, gradient + pulled
+
+    def potential(self, u):
+        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
+        energy, gradient = self.likelihood(u)
+        pulled = u @ self.prior.precision(self.scales)
+        return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
+
+
 def prior_of(bounds, n_blocks, precisions, transform):
     """Return the `Prior` of a linear model in coordinates ``theta = W u``.
 

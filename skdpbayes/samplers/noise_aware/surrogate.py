@@ -20,7 +20,7 @@ import numpy as np
 from ...targets.linear.family import Family
 from ...targets.linear.weighted import slope_matrix
 from .misfit import Misfit
-from .scales import Prior
+from .scales import Prior, WithPrior
 
 # Numbers in an array over points and rows of the population: larger ones are allocated anew each time.
 _SMALL = 2**15
@@ -127,7 +127,7 @@ def make_population(design, transform, family, norm, n_samples, n_rows, generato
 
 
 @dataclass(frozen=True)
-class Surrogate:
+class Surrogate(WithPrior):
     """The likelihood of ``t``, and the prior. ``n`` stands for ``n_blocks * length``.
 
     Attributes
@@ -213,26 +213,9 @@ class Surrogate:
         return replace(self, population=self.population.in_single_precision)
 
     @property
-    def learns_scales(self):
-        """Whether a prior scale is learnt, so that draws move along with it."""
-        return self.prior.is_learnt
-
-    @property
     def n_scaled(self):
         """How many coordinates, the first ones, prior scales multiply."""
         return self.start.size
-
-    def energy(self, u):
-        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
-        energy, gradient = self.likelihood(u)
-        of_prior, pulled = self.prior.energy(u)
-        return energy + of_prior, gradient + pulled
-
-    def potential(self, u):
-        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
-        energy, gradient = self.likelihood(u)
-        pulled = u @ self.prior.precision(self.scales)
-        return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
 
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""

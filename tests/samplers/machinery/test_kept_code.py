@@ -36,6 +36,17 @@ def fingerprint(package):
     return compiled_entries._hash_of_code(package, compiled_entries._hash(files))
 
 
+def printed_by(package, script):
+    """Return the words that a script prints in a process of its own, which keeps compiled code there."""
+    places = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package / "kept")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env=os.environ | places, cwd=package.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 @pytest.fixture(scope="module")
 def before():
     return fingerprint(PACKAGE)
@@ -105,13 +116,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 @pytest.mark.nightly
 def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_it(package):
     def hits_and_misses():
-        places = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package / "kept")}
-        command = [sys.executable, "-c", SCRIPT]
-        done = subprocess.run(
-            command, env=os.environ | places, cwd=package.parent, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
+        return printed_by(package, SCRIPT)
 
     assert hits_and_misses() == ["0", "1"]
     replace(package, LINKING, '"""', '"""Other words.\n\n')
@@ -134,13 +139,7 @@ print(*mean[0].round(3))
 @pytest.mark.nightly
 def test_predictions_are_not_computed_by_code_of_other_sources(package):
     def mean():
-        places = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package / "kept")}
-        command = [sys.executable, "-c", PREDICTING]
-        done = subprocess.run(
-            command, env=os.environ | places, cwd=package.parent, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
+        return printed_by(package, PREDICTING)
 
     assert mean() == ["0.269", "0.731"]
     old = "x = _LEAST if x < _LEAST else x\n    shifted"
