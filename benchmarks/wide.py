@@ -51,31 +51,39 @@ def coverage(truth, draws):
 
 def measure(name, epsilon, seed, table):
     """Print what a fit covers, its log loss, and what it took."""
-    X, y, theta, intercept = table
+    X, y, _, _ = table
     model = DPBayesianLogisticRegression(
         epsilon=epsilon, delta=1e-6, data_norm=N_COLUMNS**0.5, sampler=name, random_state=seed
     )
     started = time.process_time()
     model.fit(X[:N], y[:N])
     seconds = time.process_time() - started
-    draws = model.posterior_samples_[:, 0, :-1]
-    by_column = draws.reshape(len(draws), *theta.shape)
-    apart = by_column - by_column.mean(axis=2, keepdims=True)
-    rows = X[N : N + 300]
-    logits = rows @ draws.T + model.posterior_samples_[:, 0, -1]
-    true = expit(X[N:] @ theta.ravel() + intercept)
-    found = [
-        coverage(theta.ravel(), draws),
-        coverage((theta - theta.mean(axis=1, keepdims=True)).ravel(), apart.reshape(draws.shape)),
-        coverage(true[:300], expit(logits).T),
-    ]
-    loss, best = log_loss(y[N:], model.predict_proba(X[N:])), log_loss(y[N:], true)
+    draws = model.posterior_samples_[:, 0]
+    found = figures(table, draws, model.predict_proba(X[N:])[:, 1])
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{name}, epsilon {epsilon:g}, table {seed}, {theta.size} columns: coefficients {found[0]}, "
-        f"less means {found[1]}, probabilities {found[2]}, log loss {loss:.4f} (truth {best:.4f}), "
-        f"{seconds:.0f} s of CPU, {memory:.2f} GiB",
+        f"{name}, epsilon {epsilon:g}, table {seed}, {found}, {seconds:.0f} s of CPU, {memory:.2f} GiB",
         flush=True,
+    )
+
+
+def figures(table, draws, predicted):
+    """Return as text what draws, their intercepts last, cover, and the log loss of predictions."""
+    X, y, theta, intercept = table
+    coefficients = draws[:, :-1]
+    by_column = coefficients.reshape(len(draws), *theta.shape)
+    apart = (by_column - by_column.mean(axis=2, keepdims=True)).reshape(coefficients.shape)
+    logits = X[N : N + 300] @ coefficients.T + draws[:, -1]
+    true = expit(X[N:] @ theta.ravel() + intercept)
+    found = [
+        coverage(theta.ravel(), coefficients),
+        coverage((theta - theta.mean(axis=1, keepdims=True)).ravel(), apart),
+        coverage(true[:300], expit(logits).T),
+    ]
+    loss, best = log_loss(y[N:], predicted), log_loss(y[N:], true)
+    return (
+        f"{theta.size} columns: coefficients {found[0]}, less means {found[1]}, probabilities {found[2]}, "
+        f"log loss {loss:.4f} (truth {best:.4f})"
     )
 
 

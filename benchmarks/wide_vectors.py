@@ -26,8 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
-from sklearn.metrics import log_loss
-from wide import N_COLUMNS, N, coverage, one_hot_table
+from wide import N_COLUMNS, N, figures, one_hot_table
 
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers.noise_aware.design import _positive
@@ -267,25 +266,14 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
 
 def measure(epsilon, seed, table):
     """Print what draws cover, their log loss, and what they took."""
-    X, y, theta, intercept = table
+    X, y, _, _ = table
     started = time.process_time()
     draws = fit(X[:N].astype(float), y[:N], epsilon, seed)
     seconds = time.process_time() - started
-    coefficients = draws[:, :-1]
-    by_column = coefficients.reshape(len(draws), *theta.shape)
-    apart = (by_column - by_column.mean(axis=2, keepdims=True)).reshape(coefficients.shape)
-    probabilities = expit(X[N:] @ coefficients.T + draws[:, -1])
-    true = expit(X[N:] @ theta.ravel() + intercept)
-    found = [
-        coverage(theta.ravel(), coefficients),
-        coverage((theta - theta.mean(axis=1, keepdims=True)).ravel(), apart),
-        coverage(true[:300], probabilities[:300].T),
-    ]
-    loss, best = log_loss(y[N:], probabilities.mean(axis=1)), log_loss(y[N:], true)
+    predicted = expit(X[N:] @ draws[:, :-1].T + draws[:, -1]).mean(axis=1)
+    found = figures(table, draws, predicted)
     print(
-        f"vectors only, epsilon {epsilon:g}, table {seed}, {theta.size} columns: coefficients {found[0]}, "
-        f"less means {found[1]}, probabilities {found[2]}, log loss {loss:.4f} (truth {best:.4f}), "
-        f"{seconds:.0f} s of CPU",
+        f"vectors only, epsilon {epsilon:g}, table {seed}, {found}, {seconds:.0f} s of CPU",
         flush=True,
     )
 
