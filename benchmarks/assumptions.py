@@ -1,9 +1,11 @@
 """How often 90% intervals cover where an assumption is wrong, and how many fits warn of it.
 
     python benchmarks/assumptions.py [--repetitions 12] [--epsilons 0.3 1 10] [--cases sparse cut]
+    python benchmarks/assumptions.py --grid --sizes 5000x10 20000x40 --epsilons 0.1 0.3 1 3 10
 
 Tables have 5,000 rows of columns that are uniform in [-1, 1], ten unless a case says otherwise. Fits have the
-default prior, whose scales are learnt, or those that are named. Printed are the share of coefficients whose
+default prior, whose scales are learnt, or those that are named. With ``--grid`` coefficients are some times as
+large as the default prior usually takes them to be, and fits have this prior or the right one. Printed are the share of coefficients whose
 interval covers them, the least of a fit, the share of those that are not zero, that of intercepts, the median
 width, how many fits warned, and the share that is covered in those that did not.
 """
@@ -17,6 +19,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.targets import Logistic
 
 N_ROWS = 5_000
 
@@ -26,19 +29,23 @@ def scaled(deviation, d=10, n_classes=2):
     return lambda rng: (deviation * rng.normal(size=(max(1, n_classes * (n_classes > 2)), d)), 0.0)
 
 
-def sparse(rng):
-    """Three of 15 coefficients are 3 or -3."""
-    theta = np.zeros((1, 15))
-    theta[0, rng.choice(15, 3, replace=False)] = 3.0 * rng.choice([-1.0, 1.0], 3)
-    return theta, 0.0
+def sparse(d=15, n_large=3):
+    """Return a maker of coefficients of which a few are 3 or -3, and others 0."""
+
+    def make(rng):
+        theta = np.zeros((1, d))
+        theta[0, rng.choice(d, n_large, replace=False)] = 3.0 * rng.choice([-1.0, 1.0], n_large)
+        return theta, 0.0
+
+    return make
 
 
-def of_rate(rate):
+def of_rate(rate, d=10):
     """Return a maker of coefficients of deviation 0.8, and the intercept of a share of positive labels."""
 
     def make(rng):
-        theta = 0.8 * rng.normal(size=(1, 10))
-        logits = rng.uniform(-1.0, 1.0, size=(20_000, 10)) @ theta[0]
+        theta = 0.8 * rng.normal(size=(1, d))
+        logits = rng.uniform(-1.0, 1.0, size=(20_000, d)) @ theta[0]
         return theta, brentq(lambda b: expit(logits + b).mean() - rate, -15.0, 15.0)
 
     return make
@@ -50,7 +57,7 @@ CASES = {
     "narrow": (scaled(1.7), [{}, {"prior_scale": 1.0}], 1.0),
     "narrower": (scaled(3.0), [{}, {"prior_scale": 1.0}], 1.0),
     "wide": (scaled(3.0, d=8), [{}, {"prior_scale": 10.0}], 1.0),
-    "sparse": (sparse, [{}, {"prior_scale": 1.0}], 1.0),
+    "sparse": (sparse(), [{}, {"prior_scale": 1.0}], 1.0),
     "cut": (scaled(0.8), [{}, {"prior_scale": 0.8}], 0.5 / np.sqrt(3.0)),
     "cut a little": (scaled(0.8), [{}], 0.85 / np.sqrt(3.0)),
     "three classes": (scaled(7.5 / np.sqrt(10.0), n_classes=3), [{}], 1.0),
@@ -61,12 +68,27 @@ CASES = {
 }
 
 
-def fitted(rng, make, options, share, epsilon, seed):
+def grid(d):
+    """Return cases with coefficients around the default prior's usual scale, sparse ones, and base rates."""
+    usual = Logistic.logit_scale / np.sqrt(d)
+    cases = {
+        f"deviation x {times:g}": (
+            scaled(times * usual, d),
+            [{}, {"prior_scale": times * usual}],
+            1.0,
+        )
+        for times in (0.3, 1.0, 3.0, 10.0)
+    }
+    cases["sparse"] = sparse(d, d // 5), [{}], 1.0
+    return cases | {f"rate {rate:g}": (of_rate(rate, d), [{}], 1.0) for rate in (0.005, 0.05, 0.5)}
+
+
+def fitted(rng, make, options, share, epsilon, seed, n_rows=N_ROWS):
     """Return (what covers, what is not zero, whether the intercept is covered, width, whether it warned)."""
     theta, intercept = make(rng)
-    rows = rng.uniform(-1.0, 1.0, size=(N_ROWS, theta.shape[1]))
+    rows = rng.uniform(-1.0, 1.0, size=(n_rows, theta.shape[1]))
     if len(theta) == 1:
-        labels = (rng.random(N_ROWS) < expit(rows @ theta[0] + intercept)).astype(int)
+        labels = (rng.random(n_rows) < expit(rows @ theta[0] + intercept)).astype(int)
     else:
         labels = (rows @ theta.T + rng.gumbel(size=(N_ROWS, len(theta)))).argmax(axis=1)
     clf = DPBayesianLogisticRegression(
@@ -100,33 +122,43 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=12)
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0])
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", help="names or beginnings of names, by default all")
+    parser.add_argument("--grid", action="store_true", help="coefficients of all sizes")
+    parser.add_argument("--sizes", nargs="+", default=["5000x10"], help="of tables of the grid")
     arguments = parser.parse_args()
     print(
         "| case | told | epsilon | 90% | least | not zero | intercept | width | warned | others |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in arguments.cases:
-        make, all_options, share = CASES[name]
-        for epsilon in arguments.epsilons:
-            for options in all_options:
-                fits = [
-                    fitted(np.random.default_rng(seed), make, options, share, epsilon, seed)
-                    for seed in range(arguments.repetitions)
-                ]
-                covered, large, intercept, width, warned = np.array(fits, dtype=float).T
-                others = covered[warned == 0].mean() if (warned == 0).any() else np.nan
-                told = ", ".join(f"{key}={value:g}" for key, value in options.items())
-                numbers = [
-                    covered.mean(),
-                    covered.min(),
-                    large.mean(),
-                    intercept.mean(),
-                    np.median(width),
-                ]
-                shown = " | ".join(f"{number:.2f}" for number in numbers)
-                counts = f"{int(warned.sum())} of {len(fits)} | {others:.2f}"
-                print(f"| {name} | {told} | {epsilon:g} | {shown} | {counts} |", flush=True)
+    if arguments.grid:
+        sizes = [tuple(map(int, size.split("x"))) for size in arguments.sizes]
+        tables = [(n, f", {n:,} x {d}", grid(d)) for n, d in sizes]
+    else:
+        tables = [(N_ROWS, "", CASES)]
+    for n_rows, size, cases in tables:
+        for name, (make, all_options, share) in cases.items():
+            if arguments.cases and not name.startswith(tuple(arguments.cases)):
+                continue
+            for epsilon in arguments.epsilons:
+                for options in all_options:
+                    fits = [
+                        fitted(
+                            np.random.default_rng(seed), make, options, share, epsilon, seed, n_rows
+                        )
+                        for seed in range(arguments.repetitions)
+                    ]
+                    print_row(name + size, options, epsilon, np.array(fits, dtype=float))
+
+
+def print_row(name, options, epsilon, fits):
+    """Print what fits of a case have in common."""
+    covered, large, intercept, width, warned = fits.T
+    others = covered[warned == 0].mean() if (warned == 0).any() else np.nan
+    told = ", ".join(f"{key}={value:.3g}" for key, value in options.items())
+    numbers = covered.mean(), covered.min(), large.mean(), intercept.mean(), np.median(width)
+    shown = " | ".join(f"{number:.2f}" for number in numbers)
+    counts = f"{int(warned.sum())} of {len(fits)} | {others:.2f}"
+    print(f"| {name} | {told} | {epsilon:g} | {shown} | {counts} |", flush=True)
 
 
 if __name__ == "__main__":

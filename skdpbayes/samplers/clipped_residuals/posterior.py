@@ -4,10 +4,11 @@ theta = W u,    s = exp(log s)
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from ..noise_aware.draws import draw, seed_of
+from ..noise_aware.draws import draw, seed_of, settled_chains
 from .surrogate import Surrogate
 
 
@@ -25,6 +26,10 @@ class Posterior:
     surrogate: Surrogate
     transform: np.ndarray
 
+    @cached_property
+    def _chains(self):
+        return settled_chains(self.surrogate)
+
     def draw(self, n_draws, random):
         """Return draws of coefficients, of shape (n_draws, length).
 
@@ -38,7 +43,7 @@ class Posterior:
 
     def draw_all(self, n_draws, random):
         """Return draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
-        points = draw(self.surrogate, n_draws, seed_of(random))
+        points = draw(self.surrogate, n_draws, seed_of(random), self._chains)
         return points[:, :-1] @ self.transform.T, np.exp(points[:, -1])
 
     def surprises(self):

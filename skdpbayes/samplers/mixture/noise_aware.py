@@ -8,6 +8,7 @@ Each release is a sum over records with Gaussian noise, on a lattice; what comes
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -18,7 +19,7 @@ from .._machinery.lattice import release_vector
 from .._machinery.shards import total
 from .._protocol import Released
 from ..langevin.paid_noise import free_shift
-from ..noise_aware.draws import draw, find_mode, seed_of
+from ..noise_aware.draws import draw, find_mode, seed_of, settled_chains
 from .choice import fewer_components, reference_of
 from .conditioned import Conditioned
 from .local import inflation, local_sums
@@ -168,6 +169,10 @@ class MixturePosterior:
     conditioned: Conditioned
     without_noise: Conditioned
 
+    @cached_property
+    def _chains(self):
+        return settled_chains(self.conditioned)
+
     def draw(self, n_draws, random, *, noise=True):
         """Return draws of shape (n_draws, n), for `unpack_mixture`.
 
@@ -181,7 +186,8 @@ class MixturePosterior:
         """
         given = self.conditioned if noise else self.without_noise
         with np.errstate(all="ignore"):
-            counts, means, factors = given.mixtures(draw(given, n_draws, seed_of(random)))
+            chains = self._chains if noise else settled_chains(given)
+            counts, means, factors = given.mixtures(draw(given, n_draws, seed_of(random), chains))
         logs = np.log(counts / counts.sum(axis=1, keepdims=True))
         matrices = factors.ndim == 4
         inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors

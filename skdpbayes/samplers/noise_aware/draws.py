@@ -2,15 +2,23 @@
 
 H(u, q) = U(u) + |q|^2 / 2,      u = mode + L x,      L L^T the inverse curvature at the mode
 
-Prior scales that are learnt are integrated out of ``U``, and every round also tries ``e^c u``.
+Prior scales that are learnt are integrated out of ``U``, and every round also tries ``e^c u``. Chains
+settle once: whoever draws again goes on from where they were, after some rounds that are forgotten.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .plan import BURN_IN, LEAPS, N_CHAINS
+
+# Rounds of ``BURN_IN`` that are repeated before other draws: states before and after have little in common.
+_FORGETTING = 6
+# Of chains that settle: no seed of `seed_of`.
+_SEED = 2**31
 
 # Acceptance to which the step size is tuned in the first rounds.
 _WANTED = 0.75
@@ -62,8 +70,53 @@ def seed_of(random):
     return int(random.integers(2**31) if hasattr(random, "integers") else random.randint(2**31))
 
 
+class Chains(NamedTuple):
+    """Chains that have settled.
+
+    Attributes
+    ----------
+    points : ndarray of shape (N_CHAINS, n)
+    scale : ndarray of shape (n, n)
+        ``L^T``.
+    size : float
+        Of a step, on average.
+    energy : callable
+        ``U`` and its gradient.
+    """
+
+    points: np.ndarray
+    scale: np.ndarray
+    size: float
+    energy: Callable
+
+
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
-def draw(surrogate, n_draws, seed, energy=None):
+def settled_chains(surrogate, energy=None):
+    """Return `Chains` that have forgotten where they started.
+
+    Parameters
+    ----------
+    surrogate : Surrogate
+    energy : callable or None, default=None
+        What chains call in place of the surrogate's own energy, if something is as good and faster.
+    """
+    generator, energy = np.random.default_rng(_SEED), energy or surrogate.energy
+    mode = find_mode(surrogate)
+    scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))
+    # Not as far out as draws go: a tail may be steep.
+    # Post-processing.
+    u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
+    chains = Chains(u, scale, 0.6 / mode.size**0.25, energy)
+    state = (u, *energy(u))
+    for turn in range(BURN_IN - _FORGETTING):
+        state, chance = _round(surrogate, chains, state, generator)
+        grown = np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
+        chains = chains._replace(size=chains.size * grown)
+    return chains._replace(points=state[0])
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def draw(surrogate, n_draws, seed, chains=None):
     """Return draws of ``u``.
 
     Parameters
@@ -72,32 +125,31 @@ def draw(surrogate, n_draws, seed, energy=None):
     n_draws : int
     seed : int
         It need not be secret.
-    energy : callable or None, default=None
-        What chains call in place of the surrogate's own energy, if something is as good and faster.
+    chains : Chains or None, default=None
+        Those of the surrogate, if they have settled already.
 
     Returns
     -------
     draws : ndarray of shape (n_draws, n)
         Draws that follow each other come from different chains.
     """
-    generator, energy = np.random.default_rng(seed), energy or surrogate.energy
-    mode = find_mode(surrogate)
-    scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))  # L^T
-    # Not as far out as draws go: a tail may be steep.
-    # Post-processing.
-    u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    state = (u, *energy(u))
-    size, kept = 0.6 / mode.size**0.25, []
-    for turn in range(BURN_IN - (-n_draws // N_CHAINS)):
-        step = size * generator.uniform(0.7, 1.2)  # Post-processing.
-        state, chance = _leap(energy, state, step, scale, generator)
-        if turn < BURN_IN:
-            size *= np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        if surrogate.learns_scales:
-            state = _stretch(energy, state, surrogate.n_scaled, generator)
-        if turn >= BURN_IN:
+    chains = chains or settled_chains(surrogate)
+    generator, kept = np.random.default_rng(seed), []
+    state = (chains.points, *chains.energy(chains.points))
+    for turn in range(_FORGETTING - (-n_draws // N_CHAINS)):
+        state, _ = _round(surrogate, chains, state, generator)
+        if turn >= _FORGETTING:
             kept.append(state[0])
     return np.concatenate(kept)[:n_draws]
+
+
+def _round(surrogate, chains, state, generator):
+    """Return (states after a path and a move of the scale that is learnt, the path's chances)."""
+    step = chains.size * generator.uniform(0.7, 1.2)  # Post-processing.
+    state, chance = _leap(chains.energy, state, step, chains.scale, generator)
+    if surrogate.learns_scales:
+        state = _stretch(chains.energy, state, surrogate.n_scaled, generator)
+    return state, chance
 
 
 def _leap(energy, state, step, scale, generator):

@@ -7,10 +7,11 @@ follows the prior.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from .draws import draw, seed_of
+from .draws import draw, seed_of, settled_chains
 from .predictive import surprises
 from .surrogate import Surrogate
 
@@ -35,6 +36,10 @@ class Posterior:
     norm: float
     shift: np.ndarray
 
+    @cached_property
+    def _chains(self):
+        return settled_chains(self.surrogate, self.surrogate.in_single_precision.energy)
+
     def draw(self, n_draws, random):
         """Return draws of shape (n_draws, n_parameters).
 
@@ -44,8 +49,8 @@ class Posterior:
         random : Generator or RandomState
             It need not be secret.
         """
-        seed, energy = seed_of(random), self.surrogate.in_single_precision.energy
-        u = draw(self.surrogate, n_draws, seed, energy)
+        seed = seed_of(random)
+        u = draw(self.surrogate, n_draws, seed, self._chains)
         blocks = u.reshape(n_draws, -1, len(self.transform)) @ self.transform.T
         if not self.shift.size:
             return blocks.reshape(n_draws, -1)
