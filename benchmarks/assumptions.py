@@ -3,11 +3,12 @@
     python benchmarks/assumptions.py [--repetitions 12] [--epsilons 0.3 1 10] [--cases sparse cut]
     python benchmarks/assumptions.py --grid --sizes 5000x10 20000x40 --epsilons 0.1 0.3 1 3 10
 
-Tables have 5,000 rows of columns that are uniform in [-1, 1], ten unless a case says otherwise. Fits have the
-default prior, whose scales are learnt, or those that are named. With ``--grid`` coefficients are some times as
-large as the default prior usually takes them to be, and fits have this prior or the right one. Printed are the share of coefficients whose
-interval covers them, the least of a fit, the share of those that are not zero, that of intercepts, the median
-width, how many fits warned, and the share that is covered in those that did not.
+Tables have 5,000 rows of columns that are uniform in [-1, 1], ten unless a case says otherwise. Fits have
+the default prior, whose scales are learnt, or those that are named. With ``--grid`` coefficients are some
+times as large as the default prior usually takes them to be, and fits have this prior or the right one.
+Printed are the share of coefficients whose interval covers them, the least of a fit, the share of those
+that are not zero, that of intercepts, the median width, how many fits warned, and the share that is covered
+in those that did not.
 """
 
 import argparse
