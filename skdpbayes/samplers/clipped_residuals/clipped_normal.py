@@ -54,3 +54,17 @@ def clipped_normal(mean, deviation, clip):
 
 def _density(x):
     return np.exp(-0.5 * np.square(x)) / np.sqrt(2.0 * np.pi)
+
+
+# Deviations in units of clips, and the mean squares that belong to them.
+_DEVIATIONS = np.geomspace(0.01, 10.0, 400)
+_SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
+
+
+def deviation_of(square, clip):
+    """Return the deviation of normal residuals whose clipped squares have a given mean.
+
+    It is at most ten clips, as that mean tells little more.
+    """
+    place = np.searchsorted(_SQUARES, square / clip**2)
+    return clip * _DEVIATIONS[np.minimum(place, _DEVIATIONS.size - 1)]

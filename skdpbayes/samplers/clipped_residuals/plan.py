@@ -4,11 +4,12 @@
     F   = sum_i v_i z_i z_i^T + N                                   z = W^T x,   v_i = min(1, C^2 / |z_i|^2)
     q_j = sum_i psi_i^2 + N            at 0, to find the first clip
     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
+    M   = sum_i v_i^2 psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
 
 Each is a Gaussian mechanism; ``W``, ``C``, the points ``u_k`` and the clips ``tau_k`` follow from what was
-released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``,
-``sqrt(q) C^2``, ``tau^2`` and ``q C tau`` apart; see `sensitivity` for ``g_k`` and ``s_k`` together. Shares
-are found by `schedule`.
+released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 +
+c^2)``, ``sqrt(q) C^2``, ``tau^2``, ``q C tau`` and ``sqrt(q) C^2 tau^2`` apart; see `sensitivity` for
+``g_k`` and ``s_k`` together. Shares are found by `schedule`.
 """
 
 import math
@@ -43,6 +44,8 @@ class ClippedResidualsPlan(Plan):
         That of each ``q_j``.
     look_multipliers, square_multipliers : tuple of float
         Those of ``g_k`` and of ``s_k``.
+    errors_multiplier : float or None
+        That of ``M``; None if it is not released.
     expected_error : float
         Of predictions, about, over the bound of responses, if errors are a twentieth of it.
     """
@@ -52,6 +55,7 @@ class ClippedResidualsPlan(Plan):
     size_multiplier: float
     look_multipliers: tuple[float, ...]
     square_multipliers: tuple[float, ...]
+    errors_multiplier: float | None
     expected_error: float
 
     @property
@@ -63,6 +67,8 @@ class ClippedResidualsPlan(Plan):
     def mu_of_replacing(self):
         """``mu`` where one row is replaced by another; second moments are positive."""
         of_matrices = self.moment_multiplier**-2.0 + self.curvature_multiplier**-2.0
+        if self.errors_multiplier is not None:
+            of_matrices += self.errors_multiplier**-2.0
         return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
 
     @property
@@ -103,6 +109,8 @@ class ClippedResidualsPlan(Plan):
             f"second moments {moment:.0%} and {curvature:.0%} of mu^2, sizes of responses, and "
             f"{len(self.look_multipliers)} looks at residuals"
         )
+        if self.errors_multiplier is not None:
+            lines["spent on"] += ", and how errors vary with the rows"
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, if errors have a deviation of a "
             "twentieth of the bound of responses"
@@ -136,6 +144,9 @@ def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
     of_size = multiplier(shares.sizes / N_SIZES)
     precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
     precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks]
+    of_errors = multiplier(shares.errors) if shares.errors else None
+    if of_errors is not None:
+        precisions.append(of_errors**-2.0)
     for precision in precisions:  # Raises where rounding would take too much of one.
         free_shift(precision**-0.5, (length + 1) ** 2)
     sums, squares = zip(*looks, strict=True)
@@ -146,7 +157,10 @@ def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
         budget=budget,
         cost=PrivacyCost(budget.neighboring_relation, mu=float(np.sqrt(np.sum(precisions)))),
         temperature=1.0,
-        n_steps=3 + N_SIZES + len(looks),  # Weights are a pass of their own.
+        n_steps=3
+        + N_SIZES
+        + len(looks)
+        + (of_errors is not None),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
         moment_multiplier=of_matrices[0],
@@ -154,5 +168,6 @@ def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
         size_multiplier=of_size,
         look_multipliers=sums,
         square_multipliers=squares,
+        errors_multiplier=of_errors,
         expected_error=error,
     )

@@ -1,6 +1,8 @@
 """Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
 
-theta = W u,    s = exp(log s)
+theta = W (u^ + T (u - u^)),    s = exp(log s)
+
+at the mode ``u^``, with ``T`` as in `sandwich`.
 """
 
 from dataclasses import dataclass
@@ -21,10 +23,13 @@ class Posterior:
     surrogate : Surrogate
     transform : ndarray of shape (length, length)
         ``W``.
+    stretch : ndarray of shape (length, length) or None
+        ``T``; None is one.
     """
 
     surrogate: Surrogate
     transform: np.ndarray
+    stretch: np.ndarray | None
 
     @cached_property
     def _chains(self):
@@ -44,7 +49,11 @@ class Posterior:
     def draw_all(self, n_draws, random):
         """Return draws of coefficients, and of the errors' deviation, of shape (n_draws,)."""
         points = draw(self.surrogate, n_draws, seed_of(random), self._chains)
-        return points[:, :-1] @ self.transform.T, np.exp(points[:, -1])
+        u = points[:, :-1]
+        if self.stretch is not None:
+            mode = self.surrogate.start[:-1]
+            u = mode + (u - mode) @ self.stretch.T
+        return u @ self.transform.T, np.exp(points[:, -1])
 
     def surprises(self):
         """Return 1: as the errors' deviation is not known, only draws can contradict a prior."""

@@ -1,6 +1,6 @@
 """The releases, one after the other, and what is believed given them.
 
-    A  ->  W, C  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1  ->  ...
+    A  ->  W, C  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1  ->  ... M
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -10,7 +10,7 @@ import math
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...targets.linear.weighted import clipped_sums, reweighted, weighted_moment
+from ...targets.linear.weighted import clipped_sums, reweighted, squares_moment, weighted_moment
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
@@ -20,10 +20,11 @@ from ..noise_aware.coordinates import whiten
 from ..noise_aware.draws import settle
 from ..noise_aware.releases import release_design
 from ..noise_aware.scales import Group, Prior, prior_of
-from .clipped_normal import clipped_normal
+from .clipped_normal import clipped_normal, deviation_of
 from .curvature import combined
 from .plan import N_SIZES
 from .posterior import Posterior
+from .sandwich import slopes_of, stretch_of, varying_part
 from .schedule import CLIPPING, best_clip
 from .sensitivity import look_precision
 from .surrogate import Look, Size, Surrogate
@@ -36,9 +37,6 @@ _ROUNDS = 3
 _USED = 4
 # A clip stays where the mean square is nearly its square: it says little of residuals then.
 _SATURATED = 0.8
-# Deviations in units of clips, and the mean squares that belong to them.
-_DEVIATIONS = np.geomspace(0.01, 10.0, 400)
-_SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
 # Of the deviation of residuals, what is left by a first step at least.
 _LEAST_LEFT = 0.1
 # The errors' deviation a priori and the least clip, relative to the bound of responses.
@@ -87,7 +85,7 @@ class Releases:
         self.bound = family.half_width
         self.usual = _USUAL * self.bound if family.deviation is None else family.deviation
         self.spread = _DOUBT if family.deviation is None else _GIVEN
-        self.looks, self.sizes = [], []
+        self.looks, self.sizes, self.errors = [], [], None
         self._release_curvature()
 
     def _release_curvature(self):
@@ -148,7 +146,7 @@ class Releases:
         size = self.sizes[-1]
         value = max(size.value, 0.0)
         upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
-        return _deviation(upper, clip) if upper < _SATURATED * clip**2 else math.inf
+        return deviation_of(upper, clip) if upper < _SATURATED * clip**2 else math.inf
 
     def release_look(self, point, clip, multiplier, square_multiplier):
         """Release sums of clipped residuals at a point."""
@@ -166,6 +164,18 @@ class Releases:
         self.looks.append(Look(point, clip, value, noise))
         self._note(point, clip, square, of_square)
 
+    def release_errors(self):
+        """Release how squares of clipped residuals vary with the rows, at the last point."""
+        look, transform = self.looks[-1], self.curvature.transform
+        theta = transform @ look.point
+        reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / look.clip
+        bound = math.sqrt(self.moved) * self.largest * (self.norm * look.clip) ** 2
+        bound *= self.coordinates.inflation_within(self.plan, 2.0 * reach)
+        noise = bound / free_shift(self.plan.errors_multiplier, len(transform) ** 2)
+        matrix = total(squares_moment, self.table, theta, look.clip, transform, self.norm)
+        self.errors = release_moment(matrix, noise, self.generator), noise  # Proposition 73.
+        self.advance()
+
     def look_around(self):
         """Release sizes, and looks at one mode after the other."""
         plan, clip, believed = self.plan, self.bound, math.inf
@@ -179,11 +189,13 @@ class Releases:
             settled = settle(self.surrogate(), _ROUNDS)
             self.start, self.scales = settled.start, settled.scales
             believed = self._believed(settled)
+        if plan.errors_multiplier is not None:
+            self.release_errors()
 
     def _started(self):
         """Return where to look for the mode: what the last look says, or as before if that is likelier."""
         look, size, f = self.looks[-1], self.sizes[-1], self.curvature.values
-        sigma = _deviation(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
+        sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
         slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
         step = slope * look.value / (slope**2 + look.noise**2 / sigma**2)
         left = max(sigma**2 - f @ step**2, (_LEAST_LEFT * sigma) ** 2)
@@ -220,9 +232,14 @@ class Releases:
 
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
-        return Posterior(settle(self.surrogate(), 2 * _ROUNDS), self.curvature.transform)
+        settled = settle(self.surrogate(), 2 * _ROUNDS)
+        return Posterior(settled, self.curvature.transform, self._stretch(settled))
 
-
-def _deviation(square, clip):
-    """Return the deviation of normal residuals whose clipped squares have a given mean."""
-    return clip * _DEVIATIONS[np.searchsorted(_SQUARES, square / clip**2)]
+    def _stretch(self, settled):
+        """Return by what draws are stretched, None if it is not known that errors vary."""
+        size = self.sizes[-1]
+        if self.errors is None or size.value <= size.noise:
+            return None
+        f, clip = self.curvature.values, self.looks[-1].clip
+        varying = varying_part(*self.errors, self.n_records * size.value, f)
+        return stretch_of(settled, varying, slopes_of(varying, f, size.value, clip))

@@ -30,12 +30,18 @@ _CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 
 
+# Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
+# is released.
+_ERRORS_SHARE, _MOST_NOISE = 0.04, 0.7
+
+
 class Shares(NamedTuple):
-    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, and each look."""
+    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, and each look."""
 
     moment: float
     curvature: float
     sizes: float
+    errors: float
     looks: tuple
 
 
@@ -65,16 +71,27 @@ def share_budget(n_samples, length, mu, moved):
         ``q``: how many records' contributions differ between neighbours.
     """
     best, least = None, math.inf
+    errors = _share_of_errors(n_samples, length, mu, moved)
     ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
     for moment, curvature, n_looks, growth in ways:
         each = curvature / CLIPPING**2 + moment / _OF_MOMENT**2
         known = 2.0 / moved * (mu * n_samples) ** 2 / length**3 * each
         looks = growth ** np.arange(n_looks)
-        looks *= (1.0 - SIZE_SHARE - moment - curvature) / looks.sum()
+        looks *= (1.0 - SIZE_SHARE - errors - moment - curvature) / looks.sum()
         error = _expected_error(n_samples, length, mu, moved, looks, min(1.0 / known, 1.0))
         if error < least * (1.0 - 1e-3):
-            best, least = Shares(moment, curvature, SIZE_SHARE, tuple(looks.tolist())), error
+            best, least = (
+                Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist())),
+                error,
+            )
     return best, least
+
+
+def _share_of_errors(n_samples, length, mu, moved):
+    """Return the share of ``M``, or 0 if noise would hide it."""
+    square = CLIPPING * length * float(_CLIPS[-1] ** 2 / _UNIT.square[-1])
+    noise = math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
+    return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
 
 
 def _expected_error(n_samples, length, mu, moved, shares, unknown):

@@ -208,18 +208,43 @@ class Surrogate(WithPrior):
         return matrix
 
     def _look_information(self, u, log_s):
+        c, _, v = self._laws_of_looks(u, log_s)
+        return (self.n_samples * self.curvature) ** 2 * np.einsum(
+            "k,ikl,l->i", c, inverted(v)[0], c
+        )
+
+    def scores_of_looks(self, point):
+        """Return weights of looks in the score of coefficients, and what errors of looks have in common.
+
+        Parameters
+        ----------
+        point : ndarray of shape (length + 1,)
+
+        Returns
+        -------
+        weights : ndarray of shape (n_looks, length)
+        errors : ndarray of shape (n_looks, n_looks)
+            Looks have covariances of these times ``n diag(f)``, besides noise.
+        slopes : ndarray of shape (n_looks,)
+        """
+        c, errors, v = self._laws_of_looks(point[None, :-1], point[-1:])
+        weights = np.einsum("ikl,l->ki", inverted(v)[0], c)
+        return self.n_samples * self.curvature * weights, errors, c
+
+    def _laws_of_looks(self, u, log_s):
+        """Return slopes, what errors have in common, and covariances of shape (length, n_looks, n_looks)."""
         n, f = self.n_samples, self.curvature
         points, clips, _, noises = self._look_arrays
         d, a, sigma = self.residuals(u, log_s, points)
         law, s2 = clipped_normal(a, sigma, clips), np.exp(2.0 * log_s[0])
         c = law.slope[0]
         own = np.maximum(law.square - law.mean**2 - (law.slope * sigma) ** 2, 0.0)[0]
+        errors = s2 * np.outer(c, c) + np.diag(own)
+        v = n * f[:, None, None] * errors
         x = n * c[:, None] * d[0] * np.sqrt(self.doubt)
-        v = (n * s2 * f)[:, None, None] * np.outer(c, c)
         v = v + self.doubt[:, None, None] * (x @ x.T)
         x = n * c[:, None] * d[0] * np.sqrt(self.own_doubt)
         v += np.einsum("ki,li->ikl", x, x)
-        diagonal = noises**2 + n * own * f[:, None]
-        diagonal = diagonal + ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
-        v[:, np.arange(c.size), np.arange(c.size)] += diagonal
-        return (n * f) ** 2 * np.einsum("k,ikl,l->i", c, inverted(v)[0], c)
+        bend = ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
+        v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + bend
+        return c, errors, v

@@ -11,7 +11,12 @@ from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.clipped_residuals.releases import Releases
 from skdpbayes.samplers.clipped_residuals.sensitivity import FREE, look_precision
 from skdpbayes.targets import LinearModel, Normal, second_moment
-from skdpbayes.targets.linear.weighted import clipped_sums, reweighted, weighted_moment
+from skdpbayes.targets.linear.weighted import (
+    clipped_sums,
+    reweighted,
+    squares_moment,
+    weighted_moment,
+)
 
 FAMILY = Normal(-2.0, 2.0)
 
@@ -37,13 +42,13 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
         constant=constant,
         max_weight=3.0,
     )
-    length, longest, steepest, apart = 3 + (constant > 0), 0.0, 0.0, 0.0
+    length, longest, apart, steepest = 3 + (constant > 0), 0.0, np.zeros(2), np.zeros(2)
     for _ in range(30):
         transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
         norm, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 1)
         theta = rng.normal(size=length) * 10.0 ** rng.uniform(-2, 2)
         own = reweighted(target, transform, norm)
-        sums, matrices = [], []
+        sums, matrices, squares = [], [], []
         for i in range(80):
             chosen = own._replace(weights=np.where(np.arange(80) == i, own.weights, 0.0))
             of_record, _ = clipped_sums(chosen, theta, clip)
@@ -52,13 +57,17 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
             assert 0.0 <= square <= 3.0 * clip**2 * (1 + 1e-9)
             sums.append(of_record @ transform / (3.0 * norm * clip))
             matrices.append(weighted_moment(chosen, transform) / (3.0 * norm**2))
+            of_record = squares_moment(only, theta, clip, transform, norm)
+            squares.append(of_record / (3.0 * norm**2 * clip**2))
         longest = max(longest, np.linalg.norm(sums, axis=1).max())
-        steepest = max(steepest, max(np.linalg.norm(m) for m in matrices))
-        some = matrices[::8]
-        apart = max(apart, max(np.linalg.norm(m - other) for m in some for other in some))
+        for k, found in enumerate((matrices, squares)):
+            steepest[k] = max(steepest[k], max(np.linalg.norm(m) for m in found))
+            some = found[::8]
+            distances = [np.linalg.norm(m - other) for m in some for other in some]
+            apart[k] = max(apart[k], max(distances))
     assert 0.9 < longest <= 1 + 1e-9
-    assert 0.9 < steepest <= 1 + 1e-9
-    assert apart <= math.sqrt(2.0) * (1 + 1e-9)
+    assert np.all((steepest > 0.9) & (steepest <= 1 + 1e-9))
+    assert np.all(apart <= math.sqrt(2.0) * (1 + 1e-9))
 
 
 def test_sums_are_those_of_the_definition(rng):
@@ -75,6 +84,10 @@ def test_sums_are_those_of_the_definition(rng):
     moved = z @ transform
     expected = (moved * weights[:, None]).T @ moved
     np.testing.assert_allclose(weighted_moment(target, transform), expected, atol=1e-12)
+    factors = np.minimum(1.0, 0.7**2 / np.sum(moved**2, axis=1)) * psi
+    expected = (moved * (weights * factors**2)[:, None]).T @ moved
+    found = squares_moment(target, theta, 0.8, transform, 0.7)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def moved_squares(of_square):
@@ -113,6 +126,10 @@ def test_the_parts_cost_what_the_plan_says_and_no_more_than_the_budget(
     if replaces:
         assert np.all(squares <= FREE * looks)
     of_matrices = plan.moment_multiplier**-2.0 + plan.curvature_multiplier**-2.0
+    if plan.errors_multiplier is not None:
+        of_matrices += plan.errors_multiplier**-2.0
+    if epsilon >= 1.0 or n_features == 8:
+        assert (plan.errors_multiplier is None) == (epsilon < 1.0)
     total = of_matrices + 2 * plan.size_multiplier**-2.0 + of_looks
     assert plan.cost.mu**2 == pytest.approx(total, rel=1e-12)
     assert plan.cost.neighboring_relation == relation
@@ -155,15 +172,20 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation):
 
 def log_ratio(released, tables):
     """Log likelihood ratio of everything that was released, of two tables."""
-    before = released.coordinates.transform
+    before, norm = released.coordinates.transform, released.norm
     after, total = released.curvature.transform, 0.0
     matrix, matrix_noise = released.released_curvature
     constant, n_records = released.plan.bounds.row_norm / 2.0, released.n_records
     for sign, table in zip((1, -1), tables, strict=True):
         miss = released.moment - second_moment(table, constant)
         total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
-        own = reweighted(table, before, released.norm)
+        own = reweighted(table, before, norm)
         total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
+        if released.errors is not None:
+            squares, squares_noise = released.errors
+            point, clip = released.looks[-1][:2]
+            found = squares_moment(table, after @ point, clip, after, norm)
+            total -= sign * np.sum((squares - found) ** 2) / (2 * squares_noise**2)
         for point, clip, value, noise in released.looks:
             found = clipped_sums(own, after @ point, clip)[0] @ after
             total -= sign * np.sum((value - found) ** 2) / (2 * noise**2)
