@@ -279,11 +279,11 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         spread = np.mean(self.noise_samples_ + self.data_norm_ * lengths)
         if (times := 0.5 * (high - low) / spread) > _FAR:
             warnings.warn(
-                f"bounds of responses that were learnt, {low:.4g} and {high:.4g}, are {times:.2g} times as far "
-                "from their middle as responses seem to spread: there are too few rows to learn bounds (far "
-                "fewer than public_size says, perhaps), or responses vary by less than four digits tell. Wide "
-                "intervals mean that coefficients are mostly noise. Give target_bounds=(low, high), two "
-                "public numbers; fitting again spends budget again.",
+                f"bounds of responses that were learnt, {low:.4g} and {high:.4g}, are {times:.2g} times as "
+                "far from their middle as responses seem to spread: there are too few rows to learn bounds "
+                "(far fewer than public_size says, perhaps), or responses vary by less than four digits "
+                "tell. Wide intervals mean that coefficients are mostly noise. Give target_bounds=(low, "
+                "high), two public numbers; fitting again spends budget again.",
                 ConvergenceWarning,
                 stacklevel=callers_level(),
             )
