@@ -167,10 +167,16 @@ def print_bounds(cell, epsilons, factors, repetitions):
                 if factor == "auto" and name == "AdaSSP":
                     continue  # It has no way to learn them.
                 times = None if factor == "auto" else float(factor)
-                found = measured(method, *cell, epsilon, repetitions, times)
+                try:
+                    found = measured(method, *cell, epsilon, repetitions, times)
+                except ValueError:  # Too few rows to learn bounds.
+                    found = [np.nan] * 4
                 numbers = " | ".join(f"{value:.3g}" for value in found)
                 design, n, d = cell
-                print(f"| {design} | {n}x{d} | {epsilon:g} | {factor} | {name} | {numbers} |", flush=True)
+                print(
+                    f"| {design} | {n}x{d} | {epsilon:g} | {factor} | {name} | {numbers} |",
+                    flush=True,
+                )
 
 
 def main():

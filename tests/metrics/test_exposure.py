@@ -220,4 +220,6 @@ def test_exposures_change_no_total():
             )
             for e in ({"exposure": exposure}, {})
         ]
-    assert totals[0] == totals[1]
+    # The best of either is chosen by noise, and plans of both differ in their last digits.
+    assert totals[0].mu == pytest.approx(totals[1].mu, rel=1e-9)
+    assert totals[0].pure == totals[1].pure
