@@ -52,7 +52,7 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         Public bounds of the responses, the lower first; those outside are moved to the nearer bound. "auto"
         spends 4% of the budget (of ``mu^2``) on a low and a high quantile of the responses, and takes bounds
         that are four deviations of a normal law with these quantiles from their middle. Bounds that are far
-        too wide cost little. Without an intercept they are made symmetric.
+        too wide cost little if rows are enough. Without an intercept they are made symmetric.
     epsilon : float, default=1.0
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
