@@ -1,6 +1,7 @@
 """Errors and intervals of private linear regression, against sums that are released once.
 
     python benchmarks/regression.py [--repetitions 4] [--sizes 2000x5 20000x10] [--picture regression.png]
+    python benchmarks/regression.py --bounds 1 10 100 1000 auto --sizes 20000x10 --repetitions 8
 
 Rows have columns in [-1, 1] (uniform, or decaying: normal with deviations ``j^-0.7`` in a random basis) and
 errors of deviation 0.3, normal or Student's with three degrees of freedom; responses are bounded by 4, or by
@@ -15,6 +16,9 @@ replace_one at delta 1e-5:
 
 Printed are medians over tables of the error of predictions over that of least squares without privacy, the
 share of 90% intervals that cover, the median width over that of least squares, and CPU seconds.
+
+With ``--bounds``, the default of `DPBayesianRidge` is fitted with ``target_bounds`` that are so many times as
+wide as those above, or "auto", and AdaSSP is given the same bounds.
 """
 
 import argparse
@@ -24,6 +28,7 @@ import warnings
 
 import numpy as np
 
+from skdpbayes import DPBayesianRidge
 from skdpbayes.exceptions import SeedWarning
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
@@ -101,8 +106,19 @@ def ada_ssp(z, responses, bound, epsilon, seed):
 METHODS = {"looks": looks, "one shot": one_shot, "AdaSSP": ada_ssp}
 
 
-def measured(method, design, n, d, epsilon, repetitions):
-    """Return (error ratio, coverage, width ratio, CPU seconds)."""
+def ridge(z, responses, bound, epsilon, seed):
+    """Return mean and interval of the default estimator, which learns its bounds if ``bound`` is None."""
+    bounds = "auto" if bound is None else (-bound, bound)
+    model = DPBayesianRidge(bounds, epsilon=epsilon, delta=DELTA, random_state=seed)
+    model.fit(np.ascontiguousarray(z[:, :-1]), responses)
+    return np.append(model.coef_, model.intercept_), *model.posterior_interval(0.9)[0].T
+
+
+OF_BOUNDS = {"DPBayesianRidge": ridge, "AdaSSP": ada_ssp}
+
+
+def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
+    """Return (error ratio, coverage, width ratio, CPU seconds); bounds are multiplied, or None for "auto"."""
     found = []
     for seed in range(repetitions):
         rows, responses, truth, bound = make_table(design, n, d, np.random.default_rng(seed))
@@ -110,7 +126,8 @@ def measured(method, design, n, d, epsilon, repetitions):
         least = np.linalg.lstsq(z, responses, rcond=None)[0]
         curvature = z.T @ z / n
         start = time.process_time()
-        mean, low, high = METHODS[method](z, responses, bound, epsilon, seed)
+        given = None if factor is None else factor * bound
+        mean, low, high = method(z, responses, given, epsilon, seed)
         seconds = time.process_time() - start
         error, without = (
             math.sqrt((one - truth) @ curvature @ (one - truth)) for one in (mean, least)
@@ -140,6 +157,28 @@ def draw_picture(errors, epsilons, path):
     figure.savefig(path, dpi=150)
 
 
+def print_bounds(cell, epsilons, factors, repetitions):
+    """Print a table of errors and coverages by how much too wide the bounds of responses are."""
+    print("| design | n x d | epsilon | bounds | method | error | coverage | width | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for epsilon in epsilons:
+        for factor in factors:
+            for name, method in OF_BOUNDS.items():
+                if factor == "auto" and name == "AdaSSP":
+                    continue  # It has no way to learn them.
+                times = None if factor == "auto" else float(factor)
+                try:
+                    found = measured(method, *cell, epsilon, repetitions, times)
+                except ValueError:  # Too few rows to learn bounds.
+                    found = [np.nan] * 4
+                numbers = " | ".join(f"{value:.3g}" for value in found)
+                design, n, d = cell
+                print(
+                    f"| {design} | {n}x{d} | {epsilon:g} | {factor} | {name} | {numbers} |",
+                    flush=True,
+                )
+
+
 def main():
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -149,8 +188,15 @@ def main():
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--picture")
+    parser.add_argument("--bounds", nargs="+", help="how many times too wide, or auto")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", SeedWarning)
+    if arguments.bounds:
+        for design in arguments.designs:
+            for size in arguments.sizes:
+                cell = design, *map(int, size.split("x"))
+                print_bounds(cell, arguments.epsilons, arguments.bounds, arguments.repetitions)
+        return
     print("| design | n x d | epsilon | method | error | coverage | width | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     errors = {}
@@ -160,7 +206,7 @@ def main():
             for epsilon in arguments.epsilons:
                 for method in arguments.methods:
                     cell = design, n, d, epsilon
-                    found = measured(method, *cell, arguments.repetitions)
+                    found = measured(METHODS[method], *cell, arguments.repetitions)
                     errors[(*cell, method)] = found[0]
                     numbers = " | ".join(f"{value:.3g}" for value in found)
                     print(f"| {design} | {size} | {epsilon:g} | {method} | {numbers} |", flush=True)

@@ -418,6 +418,52 @@ def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
     assert low < y.min() and y.max() < high
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e7, 1e15])
+def test_the_unit_of_responses_changes_nothing_but_that_of_coefficients(rng, unit):
+    X = rng.uniform(-1, 1, size=(2000, 2))
+    y = 20.0 + 4.0 * X[:, 0] + rng.normal(size=2000)
+    expected = DPBayesianRidge((0.0, 60.0), random_state=0).fit(X, y)
+    found = DPBayesianRidge((0.0, 60.0 * unit), random_state=0).fit(X, unit * y)
+    np.testing.assert_allclose(found.coef_, unit * expected.coef_, rtol=1e-6)
+    np.testing.assert_allclose(found.noise_samples_, unit * expected.noise_samples_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("times, is_told", [(1, False), (10, True)])
+def test_learnt_bounds_that_are_far_too_wide_are_told(times, is_told):
+    """Because the table has a tenth of the rows that were declared, quantiles are drawn from beyond it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(2000, 2))
+    y = 20.0 + 4.0 * X[:, 0] + rng.normal(size=2000)
+    size = {"neighboring_relation": "add_or_remove_one", "public_size": 2000 * times}
+    model = DPBayesianRidge(delta=1e-5, random_state=0, **size)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    told = [str(one.message) for one in caught if "that were learnt" in str(one.message)]
+    assert bool(told) == is_told
+    assert all("fewer than public_size says" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    "model, named",
+    [
+        (DPBayesianRidge(), r"target_bounds='auto'.*pass target_bounds=\(low, high\)"),
+        (DPBayesianPoissonRegressor(), "max_count='auto'.*pass max_count=a public number"),
+        (
+            DPBayesianRidge((0.0, 9.0), data_norm="auto"),
+            "data_norm='auto'.*pass data_norm=a public",
+        ),
+    ],
+)
+def test_a_search_says_which_bounds_to_pass(rng, model, named):
+    X = rng.uniform(-1, 1, size=(4000, 2))
+    y = rng.poisson(np.exp(X[:, 0]))
+    with PrivacyLedger(5.0, 1e-4, allow_seeds=True) as ledger:
+        with pytest.raises(ValueError, match=named):
+            DPRandomizedSearchCV(model, {"n_draws": [50]}, random_state=0).fit(X, y)
+    assert ledger.spent_epsilon == 0.0
+
+
 def test_candidates_are_not_scored_by_bounds_of_their_own(rng):
     X = rng.uniform(-1, 1, size=(2000, 2))
     y = X[:, 0] + 0.1 * rng.normal(size=2000)

@@ -235,6 +235,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         """
         self._fit(X, y, sample_weight, groups, client, exposure=exposure)
+        self._is_exposed = exposure is not None
         self.max_count_ = self._law.max_count
         self.target_bounds_ = 0.0, self.max_count_
         return self

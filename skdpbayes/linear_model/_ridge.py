@@ -30,6 +30,9 @@ from ..targets.linear.families import Normal
 _DEVIATIONS = 4.0
 # Either bound is as many neighbouring candidates from the middle, at least, and candidates as close around 0.
 _CELLS, _LEAST = 4.0, 1e-6
+# Learnt bounds are told of if the farther is as many times as far from the middle as responses spread. Of a
+# quantile of 99% it is at most 10 deviations times the room above, whatever their law.
+_FAR = 100.0
 
 
 def _spacing(quantile):
@@ -49,7 +52,7 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         Public bounds of the responses, the lower first; those outside are moved to the nearer bound. "auto"
         spends 4% of the budget (of ``mu^2``) on a low and a high quantile of the responses, and takes bounds
         that are four deviations of a normal law with these quantiles from their middle. Bounds that are far
-        too wide cost little. Without an intercept they are made symmetric.
+        too wide cost little if rows are enough. Without an intercept they are made symmetric.
     epsilon : float, default=1.0
         Upper limit of the privacy loss. A fit may spend less: see ``spent_epsilon_``. ``inf`` means no
         privacy and samples the exact posterior.
@@ -265,7 +268,25 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))
         self.alpha_ = float(np.mean(self.noise_samples_**-2.0))
         self.lambda_ = self._prior_precision(coefficients)
+        if isinstance(self.target_bounds, str):
+            self._warn_of_far_bounds(coefficients)
         return self
+
+    def _warn_of_far_bounds(self, coefficients):
+        """Warn if learnt bounds are farther apart than quantiles of such responses can be."""
+        low, high = self.target_bounds_
+        lengths = np.linalg.norm(coefficients, axis=1)
+        spread = np.mean(self.noise_samples_ + self.data_norm_ * lengths)
+        if (times := 0.5 * (high - low) / spread) > _FAR:
+            warnings.warn(
+                f"bounds of responses that were learnt, {low:.4g} and {high:.4g}, are {times:.2g} times as "
+                "far from their middle as responses seem to spread: there are too few rows to learn bounds "
+                "(far fewer than public_size says, perhaps), or responses vary by less than four digits "
+                "tell. Wide intervals mean that coefficients are mostly noise. Give target_bounds=(low, "
+                "high), two public numbers; fitting again spends budget again.",
+                ConvergenceWarning,
+                stacklevel=callers_level(),
+            )
 
     def _prior_precision(self, coefficients):
         """Return the mean of the prior's precision, as released, given, or given the coefficients."""

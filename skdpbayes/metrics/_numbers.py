@@ -184,14 +184,16 @@ def dp_mean_poisson_deviance(
     y_true : array-like of shape (n_samples,)
         Counts of held-out rows. Negative numbers count as 0.
     y_pred : array-like of shape (n_samples,)
-        Expected counts; negative ones count as 0, too.
+        Expected counts; negative ones count as 0, too. Of rows that were exposed for different times, they
+        are ``model.predict(X, exposure=exposure)``.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
         As for `dp_accuracy_score`.
     largest_deviance : float, default=10.0
         Public number to which a row's deviance is reduced; it is about 1 on average where predictions are
-        right. The noise is proportional to it.
+        right. The noise is proportional to it, and to nothing else: exposures and expected counts may be as
+        large as they like.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
     random_state : None, int, RandomState instance or Generator, default=None
@@ -216,6 +218,20 @@ def dp_mean_poisson_deviance(
     >>> y = np.random.default_rng(0).poisson(3.0, size=5000)
     >>> deviance = dp_mean_poisson_deviance(y, np.full(5000, 3.0), epsilon=1.0, random_state=0)
     >>> abs(deviance - 1.1) < 0.1
+    True
+
+    Rows that were exposed for different times:
+
+    >>> from skdpbayes import DPBayesianPoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X, years = rng.uniform(-1, 1, size=(5000, 2)), rng.uniform(0.2, 2.0, size=5000)
+    >>> y = rng.poisson(years * np.exp(X[:, 0]))
+    >>> fitted, held_out = slice(4000), slice(4000, None)
+    >>> model = DPBayesianPoissonRegressor(max_count=12, random_state=0)
+    >>> model = model.fit(X[fitted], y[fitted], exposure=years[fitted])
+    >>> expected = model.predict(X[held_out], exposure=years[held_out])
+    >>> deviance = dp_mean_poisson_deviance(y[held_out], expected, epsilon=1.0, random_state=0)
+    >>> abs(deviance - 1.1) < 0.15
     True
     """
     columns = _columns(y_true, y_pred, neighboring_relation)

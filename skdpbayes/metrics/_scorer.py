@@ -1,6 +1,9 @@
 """Scorers that release their scores with noise, for `cross_val_score`, `GridSearchCV` and similar tools.
 
 scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), epsilon=...)
+
+Rows that were exposed for different times have expected counts of their own: the estimator's response gets
+``exposure``, too.
 """
 
 import inspect
@@ -8,11 +11,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
+from ._exposure import check_exposed, last_step, refuse_rates, respond
 from ._inputs import is_positive, label_column, label_numbers, number_column, public_labels
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
 from ._numbers import (
@@ -47,6 +53,9 @@ _SCORES = (dp_mean_score, *(score for score, *_ in NAMED.values()))
 class PrivateScorer:
     """A scorer made by `make_private_scorer`; call it with ``(estimator, X, y)``.
 
+    With scikit-learn's metadata routing it takes part as scikit-learn's own scorers do:
+    ``scorer.set_score_request(exposure=True)``.
+
     Attributes
     ----------
     score_func : callable
@@ -74,6 +83,29 @@ class PrivateScorer:
         self.response_method = response_method
         self.greater_is_better = greater_is_better
         self.options = options
+        self._exposure_request: bool | str | None = None
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what the scorer requests of scikit-learn's metadata routing: ``exposure``, if anything."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="exposure", alias=self._exposure_request)
+        return request
+
+    def set_score_request(self, *, exposure: bool | str | None) -> Self:
+        """Set whether tools with metadata routing pass ``exposure`` to the scorer.
+
+        Parameters
+        ----------
+        exposure : bool, str or None
+            Whether it is passed, or the name under which the tool is given it. None, as before any call,
+            refuses it.
+
+        Returns
+        -------
+        self : PrivateScorer
+        """
+        self._exposure_request = exposure
+        return self
 
     @property
     def neighboring_relation(self) -> str:
@@ -88,7 +120,7 @@ class PrivateScorer:
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
         own = {name: changes.pop(name, getattr(self, name)) for name in ("epsilon", "delta")}
-        return type(self)(
+        changed = type(self)(
             self.score_func,
             own["epsilon"],
             own["delta"],
@@ -96,8 +128,15 @@ class PrivateScorer:
             self.greater_is_better,
             {**self.options, **changes},
         )
+        return changed.set_score_request(exposure=self._exposure_request)
 
-    def __call__(self, estimator: Any, X: MatrixLike, y_true: Any = None) -> float:
+    def __call__(
+        self,
+        estimator: Any,
+        X: MatrixLike,
+        y_true: Any = None,
+        exposure: ArrayLike | None = None,
+    ) -> float:
         """Return the released score; if lower is better, its negative as a plain float.
 
         Parameters
@@ -107,18 +146,36 @@ class PrivateScorer:
         X : array-like of shape (n_samples, n_features)
         y_true : array-like of shape (n_samples,)
             Not needed by scores of values alone, such as log densities.
+        exposure : array-like of shape (n_samples,), default=None
+            Of the rows, for scores of numbers and estimators whose predictions take it. None is 1.
 
         Returns
         -------
         score : float
+
+        Raises
+        ------
+        TypeError
+            If the score or the estimator knows no exposure. Nothing is spent.
+        ValueError
+            If the estimator was fitted with exposure, and none is given. Nothing is spent.
         """
         takes = inspect.signature(self.score_func).parameters
         options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
-        response = self._response(estimator, X, options.get("pos_label"))
+        response = self._response(estimator, X, options.get("pos_label"), exposure)
         given = {"epsilon": self.epsilon, "delta": self.delta, **options}
         with called_by(self):
             score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
         return score if self.greater_is_better else -score
+
+    def _check_exposed(self, estimator):
+        """Raise a TypeError if the score, or an estimator, which need not be fitted, knows no exposure."""
+        if self.score_func not in _OF_NUMBERS:
+            raise TypeError(
+                f"{self.score_func.__name__} takes no exposure: leave it out, or score counts, as by "
+                "'neg_mean_poisson_deviance'."
+            )
+        check_exposed(estimator, self._method_of(estimator))
 
     def _check(self, estimator, classes, y_true):
         """Raise what a call would raise for labels, or for a score that an estimator does not have.
@@ -169,10 +226,14 @@ class PrivateScorer:
             )
         return options
 
-    def _response(self, estimator, X, pos_label):
+    def _response(self, estimator, X, pos_label, exposure):
         """Return an estimator's response to rows, as a single column for two classes."""
+        if exposure is None:
+            refuse_rates(estimator)
+        else:
+            self._check_exposed(estimator)
         method = self._method_of(estimator)
-        response = getattr(estimator, method)(X)
+        response = respond(estimator, method, X, exposure)
         if method == "predict" or getattr(estimator, "classes_", None) is None:
             return response
         second = pos_label is None or pos_label == estimator.classes_[-1]
@@ -202,8 +263,7 @@ class PrivateScorer:
 
 def _bounds_of(estimator):
     """Return the public bounds of responses of a fitted regressor, or of a pipeline's last step."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
+    estimator = last_step(estimator)
     # Bounds that depend on the table, or on the candidate of a search, are a yardstick of its own.
     if isinstance(getattr(estimator, "target_bounds", None), str):
         raise ValueError(

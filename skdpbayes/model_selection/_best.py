@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import MatrixLike
 from ..metrics import PrivateScorer
+from ..metrics._exposure import last_step, respond
 
 
 def _best_has(name):
@@ -56,23 +57,47 @@ class BestEstimatorMixin:
         """Number of columns that the best estimator saw in `fit`."""
         return self.best_estimator_.n_features_in_
 
-    predict = _delegated("predict", "Predictions")
+    @property
+    def _is_exposed(self):
+        return getattr(last_step(self.best_estimator_), "_is_exposed", False)
+
+    @available_if(_best_has("predict"))
+    def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
+        """Predictions of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        exposure : array-like of shape (n_samples,), default=None
+            Of the rows, for estimators whose predictions take it.
+
+        Returns
+        -------
+        values : ndarray
+        """
+        check_is_fitted(self)
+        return respond(self.best_estimator_, "predict", X, exposure)
+
     predict_proba = _delegated("predict_proba", "Probabilities of the classes")
     predict_log_proba = _delegated("predict_log_proba", "Log of the probabilities of the classes")
     decision_function = _delegated("decision_function", "Scores")
     score_samples = _delegated("score_samples", "Log densities")
 
-    def score(self, X: MatrixLike, y: ArrayLike | None = None) -> float:
+    def score(
+        self, X: MatrixLike, y: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> float:
         """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Of the rows; required if the search was given exposures.
 
         Returns
         -------
         score : float
         """
         check_is_fitted(self)
-        return self.scorer_(self.best_estimator_, X, y)
+        return self.scorer_(self.best_estimator_, X, y, exposure)

@@ -5,11 +5,18 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from ..metrics._exposure import fit_params
 from ..pipeline._leaks import is_private
 from ..pipeline._rehearsal import labels_of, rehearse
 from ._total import planned_cost, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
+# What an estimator learns by choices of its own, whose costs are not Gaussian, and what to pass instead.
+_LEARNT = {
+    "target_bounds": "(low, high) with two public numbers",
+    "max_count": "a public number",
+    "data_norm": "a public number",
+}
 
 
 def draw_candidate(search, plan, generator):
@@ -47,7 +54,7 @@ def draw_candidate(search, plan, generator):
     return params, candidate.set_params(**changes)
 
 
-def check_candidate(candidate, plan, scorer, X, y, parts):
+def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None):
     """Raise what a fit or a score of a candidate would raise, or a ValueError if the plan does not cover it.
 
     Parameters
@@ -59,9 +66,13 @@ def check_candidate(candidate, plan, scorer, X, y, parts):
         The whole table.
     parts : (ndarray, ndarray)
         The rows to fit on and the rows to score on.
+    exposure : array-like or None, default=None
+        Of the whole table.
     """
     final = spending_step(candidate)
-    expected = rehearse(candidate, X, y)
+    if exposure is not None:
+        scorer._check_exposed(candidate)
+    expected = rehearse(candidate, X, y, fit_params(candidate, exposure))
     n_columns, classes = expected.n_columns, expected.classes
     train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
     if classes is not None:
@@ -70,17 +81,25 @@ def check_candidate(candidate, plan, scorer, X, y, parts):
     if n_columns is not None:
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
         n_classes = n_classes if classes is None else len(classes)
-        refuse_unless_covered(planned_cost(final, plan.n_train, n_columns, n_classes), plan)
+        cost = planned_cost(final, plan.n_train, n_columns, n_classes)
+        refuse_unless_covered(cost, plan, final)
 
 
-def refuse_unless_covered(cost, plan):
+def refuse_unless_covered(cost, plan, final):
     """Raise a ValueError if the plan does not cover the cost of a fit, which does not depend on rows."""
-    if not (cost.is_gaussian and cost.mu <= plan.run_mu):
-        raise ValueError(
-            "the cost of a candidate is not Gaussian, or exceeds its part of the budget, and the search "
-            "would have no guarantee: use another sampler, without batches, earlier steps that spend "
-            "nothing, and numbers for bounds that are 'auto'."
-        )
+    if cost.is_gaussian and cost.mu <= plan.run_mu:
+        return
+    for name, instead in _LEARNT.items():
+        if isinstance(value := getattr(final, name, None), str):
+            raise ValueError(
+                f"{name}={value!r} of {type(final).__name__} is learnt in every fit, at a cost that the "
+                f"search cannot cover: pass {name}={instead}, not taken from the rows, to "
+                f"{type(final).__name__}."
+            )
+    raise ValueError(
+        "the cost of a candidate is not Gaussian, or exceeds its part of the budget, and the search would "
+        "have no guarantee: use another sampler, without batches, and earlier steps that spend nothing."
+    )
 
 
 def private_prefix(estimator):

@@ -28,6 +28,7 @@ from .._mechanisms.number_of_runs import draw_number
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
+from ..metrics._exposure import fit_params, to_last_step
 from ..metrics._scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
@@ -225,7 +226,13 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             budget, float(self.mean_candidates), float(self.shape), n_samples - n_test, n_test
         )
 
-    def fit(self, X: MatrixLike, y: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
         """Draw candidates, fit and score them, and keep the best.
 
         Parameters
@@ -233,6 +240,10 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), default=None
             Labels.
+        exposure : array-like of shape (n_samples,), default=None
+            How long, or how many, each row was exposed, for estimators of rates such as
+            `DPBayesianPoissonRegressor`. It is split as the rows are: candidates are fitted with it, and
+            their expected counts are scored. Positive, and as private as the rows.
 
         Returns
         -------
@@ -242,14 +253,16 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         ------
         ValueError, TypeError, AttributeError
             If a parameter, the rows or the labels are invalid for a candidate that was drawn, if it does not
-            have the score, or if the plan does not cover its cost. Nothing is spent.
+            have the score, if the candidate or the score does not know an exposure that is given, or if the
+            plan does not cover its cost. Nothing is spent.
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the plan. Nothing is spent.
         RuntimeError
             If all candidates fail all the same; the plan is spent.
         """
         told = unless_harmless("X must be a table and y a column, with one label for each row.")
-        X, y = unquoted(indexable, plain(X, "X"), plain(y, "y"), told=told)
+        given = plain(X, "X"), plain(y, "y"), plain(exposure, "exposure")
+        table = X, y, exposure = unquoted(indexable, *given, told=told)
         table_shape(X)
         replaces = self.neighboring_relation == "replace_one"
         plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
@@ -263,14 +276,14 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         if self.random_state is None and seeded:
             announce_seed()
         parts = self._parts(_num_samples(X), plan, generator)
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"), to_last_step():
             for _, candidate in candidates:
-                check_candidate(candidate, plan, self._scorer(), X, y, parts)
+                check_candidate(candidate, plan, self._scorer(), X, y, parts, exposure)
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
         reservations = reserve(plan, self)
         try:
-            best = self._best_of(candidates, scorer, X, y, parts, plan, generator)
+            best = self._best_of(candidates, scorer, table, parts, plan, generator)
         except BaseException:
             reservations.close("failed")
             raise
@@ -285,13 +298,14 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             )
         return self._keep(best, scorer, plan)
 
-    def _best_of(self, candidates, scorer, X, y, parts, plan, generator):
+    def _best_of(self, candidates, scorer, table, parts, plan, generator):
         """Return the ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
-        tables = [_safe_indexing(X, rows) for rows in parts]
-        targets = [None if y is None else _safe_indexing(y, rows) for rows in parts]
+        train, test = (
+            [None if one is None else _safe_indexing(one, rows) for one in table] for rows in parts
+        )
         best = None
         for params, candidate in candidates:
-            score = self._run(candidate, scorer, tables, targets, plan)
+            score = self._run(candidate, scorer, train, test, plan)
             # Ties are broken at random, also among failed candidates.
             rank = score, generator.random()  # Proposition 43.
             if best is None or rank > best[0]:
@@ -345,19 +359,24 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         tests = generator.random(n_samples) < self.test_size  # Proposition 43.
         return np.flatnonzero(~tests), np.flatnonzero(tests)
 
-    def _run(self, candidate, scorer, parts, targets, plan):
-        """Fit and score one candidate, and return its score, or -inf if it fails."""
+    def _run(self, candidate, scorer, train, test, plan):
+        """Fit and score one candidate, and return its score, or -inf if it fails.
+
+        ``train`` and ``test`` are (rows, labels, exposures).
+        """
         fit, score = plan.costs_of_run
+        exposed = {} if test[2] is None else {"exposure": test[2]}
         with (
             vouchers([(spending_step(candidate), fit), (scorer, score)]),
             warnings.catch_warnings(action="ignore"),
+            to_last_step(),
         ):
             try:
-                candidate.fit(parts[0], targets[0])
-                score = float(scorer(candidate, parts[1], targets[1]))
+                candidate.fit(*train[:2], **fit_params(candidate, train[2]))
+                score = float(scorer(candidate, *test[:2], **exposed))
             except Exception:
                 return -np.inf
-        refuse_unless_covered(fit_cost(candidate), plan)
+        refuse_unless_covered(fit_cost(candidate), plan, spending_step(candidate))
         return score
 
     def _keep(self, best, scorer, plan):

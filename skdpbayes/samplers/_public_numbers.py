@@ -31,6 +31,9 @@ def check_public(bounds, n_samples, budget, n_draws):
 def check_scales(bounds):
     """Raise a ValueError if the numbers of a target are so far apart that plans cannot be computed."""
     low, high = bounds.prior_precision
+    # Noise that is learnt has the unit of responses, where that of others is 1.
+    learnt = getattr(bounds.family, "has_unknown_noise", False)
+    unit = bounds.family.half_width if learnt else 1.0
     least, most = _GRADIENT_BOUNDS
     if not least <= bounds.gradient_bound <= most:
         raise ValueError(
@@ -38,7 +41,7 @@ def check_scales(bounds):
             "units of the parameters (for networks, change clip_norm)."
         )
     least, most = _DEVIATIONS
-    deviation = bounds.gradient_bound / math.sqrt(low)
+    deviation = bounds.gradient_bound / unit / math.sqrt(low) / unit
     if not least <= deviation <= most:
         raise ValueError(
             f"a record of the largest norm has a logit of prior deviation {deviation:.3g}, which must be "
@@ -59,7 +62,7 @@ def check_scales(bounds):
             "which gives all coordinates the same, or choose intercept_prior_scale nearer to "
             "prior_scale * data_norm."
         )
-    if not bounds.smoothness <= most**2 * low:
+    if not bounds.smoothness / unit / unit <= most**2 * low:
         raise ValueError(
             f"smoothness={bounds.smoothness:g} is too far from the smallest prior precision, "
             f"{low:g}: lower "
