@@ -1,6 +1,6 @@
 """Prior scales of groups of coefficients, known or learnt.
 
-    u | tau ~ N(0, (sum_g P_g / tau_g^2)^-1),        log tau_g ~ N(m_g, 1) on a grid
+    u | tau ~ N(0, (sum_g P_g / tau_g^2)^-1),        log tau_g ~ N(m_g, 1.5^2) on a grid
 
 Scales are integrated out: the prior of ``u`` is a product over groups, of
 
@@ -17,7 +17,7 @@ import numpy as np
 
 # Logarithms of scales; their deviation a priori; and the median for an intercept, whose default is narrow.
 _LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
-_DOUBT = 1.0
+_DOUBT = 1.5
 _OF_INTERCEPT = 2.0
 
 

@@ -28,7 +28,7 @@ def a_prior(rng, n=5):
 @pytest.mark.parametrize("median", [1.0, 2.0])
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_scale_that_is_learnt_is_integrated_out(rng, n, median):
-    """Against an integral over all scales, whose logarithms are normal around that of the median."""
+    """Against an integral over scales of the grid, whose logarithms are normal around that of the median."""
     precision = a_precision(rng, n)
     group = Group.learnt(precision, n, median)
     covariance = np.linalg.inv(precision)
@@ -37,11 +37,12 @@ def test_a_scale_that_is_learnt_is_integrated_out(rng, n, median):
 
     def density(u):
         def of_scale(log):
-            return norm.pdf(log, np.log(median), 1.0) * multivariate_normal.pdf(
+            return norm.pdf(log, np.log(median), 1.5) * multivariate_normal.pdf(
                 u, cov=np.exp(2.0 * log) * covariance
             )
 
-        return quad(of_scale, -8.0, 8.0, limit=200, epsabs=0.0)[0]
+        ends = group.logs[[0, -1]] + np.array([-0.5, 0.5]) * np.diff(group.logs[:2])
+        return quad(of_scale, *ends, limit=200, epsabs=0.0)[0]
 
     expected = -np.log([density(u) for u in points])
     found, _ = group.energy(points)
@@ -118,9 +119,11 @@ def test_the_scale_of_a_vector_that_is_seen_through_noise_is_found(rng, scale, m
 
 @pytest.mark.parametrize("median", [1.0, 2.0])
 def test_a_vector_of_zeros_has_a_small_scale_but_no_end_of_the_grid(median):
-    """``-log tau - log(tau / m)^2 / 2`` is largest at ``m / e``; without a law of scales nowhere."""
+    """``-log tau - log(tau / m)^2 / 4.5`` is largest at ``m e^-2.25``; without a law of scales nowhere."""
     group = Group.learnt(np.eye(1), 1, median)
-    assert group.likeliest(np.zeros(1), np.zeros((1, 1))) == pytest.approx(median / np.e, rel=0.1)
+    assert group.likeliest(np.zeros(1), np.zeros((1, 1))) == pytest.approx(
+        median * np.exp(-2.25), rel=0.1
+    )
 
 
 def test_the_usual_scales_are_the_medians(rng):
@@ -221,7 +224,9 @@ def test_without_information_draws_have_the_law_of_a_scale_that_is_not_known():
     """Products of normal numbers, and of one scale whose logarithm is normal."""
     draws = draws_of_nothing(intercept_prior_scale=1.25) / 2.5
     rng = np.random.default_rng(1)
-    expected = rng.normal(size=(200_000, 3)) * np.exp(rng.normal(size=(200_000, 1)))
+    logs = 1.5 * rng.normal(size=200_000)
+    scales = np.exp(logs[(logs > -2.77) & (logs < 3.47)])[:, None]
+    expected = rng.normal(size=(len(scales), 3)) * scales
     for share in (0.05, 0.25, 0.75, 0.95):
         found = np.quantile(draws[:, :3], share)
         assert found == pytest.approx(np.quantile(expected, share), rel=0.25)

@@ -87,7 +87,7 @@ def log_prior(prior, u):
     square = u @ learnt.precision @ u
     return total + logsumexp(
         [
-            norm.logpdf(log) - learnt.rank * log - 0.5 * square / math.exp(log) ** 2
+            norm.logpdf(log / 1.5) - learnt.rank * log - 0.5 * square / math.exp(log) ** 2
             for log in learnt.logs
         ]
     )
