@@ -209,3 +209,31 @@ def slope_matrix(family, predicted, weights, rows):
             products[i, j] = product.toarray() if sp.issparse(product) else product
             products[j, i] = products[i, j].T
     return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
+
+
+@silently()
+def bounded_curvature(
+    target: Any, transform: np.ndarray, theta: np.ndarray, most: float
+) -> np.ndarray:
+    """Return ``sum_i w_i min(1, m_i / most) z_i z_i^T``, with the means at ``theta``. **It is not private.**"""
+
+    def of_block(part, block):
+        means = target.family.inverse_link(block.logits(theta[None]))[0]
+        factors = target.weights[part] * np.minimum(1.0, means / most)
+        moved = block.moved(transform) * np.sqrt(factors)[:, None]
+        return (moved.T @ moved,)
+
+    return sum_of_blocks(target, of_block)[0]
+
+
+@silently()
+def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
+    """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**"""
+
+    def counted(values, inner):
+        places = np.searchsorted(inner, values, side="right")
+        return np.bincount(places, target.weights, minlength=inner.size + 1)
+
+    offsets = getattr(target, "offsets", ())
+    of_offsets = counted(offsets, offset_edges) if len(offsets) else None
+    return counted(target.responses, edges), of_offsets
