@@ -12,6 +12,7 @@ from .table import looked_up
 
 # Counts of each row in what is simulated.
 _REPEATED = 8
+_SPARSE = 5
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,6 @@ class CountPopulation:
 
     def square(self, u, centre_point, clip, dispersion):
         """Return the mean square of clipped residuals at a point if ``u`` is true."""
-        means = np.exp(np.minimum(self.logits(u), 30.0))
-        centres = self.centres(centre_point)
+        means = np.exp(np.minimum(self.logits(u), 30.0))[::_SPARSE]
+        centres = self.centres(centre_point)[::_SPARSE]
         return clipped_count(means, centres, clip, dispersion, self.largest)[1].mean()

@@ -25,6 +25,7 @@ from ..schedule import CLIPPING
 from ..sensitivity import look_precision
 from ..curvature import _apart, _cut, _turned
 from .histogram import count_edges, exposure_edges, quantiles, shares_of_bins
+from .dispersion import Dispersion, estimated, of_histogram, of_look
 from .law import clipped_count
 from .population import CountPopulation
 from .surrogate import CountCurvature, CountSurrogate
@@ -34,9 +35,6 @@ _NOISE_FLOOR = 1.5
 _ROUNDS = 3
 _USED = 4
 _LEAST_CLIP = 1.0
-_DISPERSIONS = np.geomspace(1.0, 16.0, 41)
-_USUAL_EXCESS = 0.3
-_OF_ROWS = 0.03
 _MOST = 2.0
 _POSITIVE = 0.25
 _USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
@@ -62,7 +60,8 @@ class CountReleases:
         self.largest = plan.bounds.max_weight or 1.0
         self.is_weighted = plan.bounds.max_weight is not None
         self.looks = []
-        self.dispersion = 1.0
+        self.phi = Dispersion(1.3, 0.3)
+        self.last = None
         self.released_curvature = None
         self._release_rows()
         self._release_histograms()
@@ -99,6 +98,7 @@ class CountReleases:
             e = np.concatenate([[e[0] - step], e, [e[-1] + step]])
             of_offsets = release_vector(of_offsets, noise, self.generator)
             offsets = generator.permutation(quantiles(e, shares_of_bins(of_offsets, noise), n_rows))
+        self.histogram = of_histogram(counts / self.n_records, noise / self.n_records, edges)
         shares = shares_of_bins(counts, noise)
         ends = np.concatenate([[0.0], edges, [max(largest, edges[-1]) + 1.0]])
         self.seen_counts = np.minimum(np.floor(quantiles(ends, shares, 4000)), largest)
@@ -196,45 +196,71 @@ class CountReleases:
                 self.release_curvature(self.start)
             self.release_look(self.start, clip, *pair)
             self._settle(_ROUNDS)
-            self.last = self.surrogate()
             if k + 1 < len(pairs):
                 clip = self._clip(pairs[k + 1][0])
 
+    @property
+    def dispersion(self):
+        return self.phi.value
+
     def _settle(self, rounds):
-        """Find the mode, twice, as the dispersion follows from it."""
-        for _ in range(2):
+        """Find the mode, and the dispersion that follows from it."""
+        for turn in range(2):
             settled = settle(self.surrogate(), rounds)
             self.start, self.scales = settled.start, settled.scales
-            self.dispersion = self._dispersion()
+            if turn == 0:
+                self.phi = self._dispersion(settled)
+        self.last = settled
         return settled
 
-    def _dispersion(self):
-        looks = self.looks[-2:]
-        energy = (_DISPERSIONS - 1.0) / _USUAL_EXCESS - np.log(_DISPERSIONS)
-        for look in looks:
-            squares = np.array([self.population.square(self.start, look.point, look.clip, d) for d in _DISPERSIONS])
-            deviation = np.sqrt(look.square_noise**2 + (_OF_ROWS**2 + 4.0 / self.n_records) * squares**2)
-            energy = energy + 0.5 * ((look.square - squares) / deviation) ** 2 + np.log(deviation)
-        weights = np.exp(energy.min() - energy)
-        return float(weights @ _DISPERSIONS / weights.sum())
+    def _doubts(self, settled):
+        """Deviations of the logits of rows."""
+        covariance = np.linalg.inv(settled.information(settled.start))
+        rows = self.population.rows
+        return np.minimum(np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, covariance, rows), 0.0)), 1.5)
+
+    def _dispersion(self, settled):
+        normal = np.random.default_rng(2).standard_normal(len(self.population.rows))
+        step = max(1, len(normal) // 100)
+        logits = self.population.logits(self.start) + normal * self._doubts(settled)
+        margins = [self.histogram]
+        along = None
+        constant = self.plan.bounds.constant
+        for look in self.looks[-2:]:
+            if constant:
+                w = np.linalg.solve(self.transform, np.eye(len(self.transform))[-1]) / constant
+                w = np.linalg.inv(self.transform)[:, -1] / constant
+                along = float(w @ look.value) / self.n_records, float(np.linalg.norm(w)) * look.noise / self.n_records
+            margins.append(of_look(look, self.population.weights[::step], self.population.centres(look.point)[::step], self.family.max_count, along))
+        return estimated(margins, logits[::step], self.n_records, bool(constant))
 
     def _clip(self, multiplier):
         settled = self.last
-        covariance = np.linalg.inv(settled.information(settled.start))
-        rows = self.population.rows
-        deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, covariance, rows), 0.0))
-        counts, means = self.population.simulated(self.start, np.minimum(deviations, 1.5), self.dispersion, np.random.default_rng(0))
+        deviations = self._doubts(settled)
+        counts, means = self.population.simulated(self.start, deviations, self.dispersion, np.random.default_rng(0))
         centres = np.broadcast_to(self.population.centres(self.start), counts.shape)
-        return self._best_clip(counts.ravel(), means.ravel(), centres.ravel(), multiplier)
+        return self._best_clip(counts.ravel(), means.ravel(), centres.ravel(), multiplier, self._leaning)
 
-    def _best_clip(self, counts, means, centres, multiplier):
+    def _leaning(self, clip, point=None):
+        """What a deviation of the dispersion changes of a look at a point, over the number of records."""
+        step = max(1, len(self.population.rows) // 300)
+        rows, weights = self.population.rows[::step], self.population.weights[::step]
+        means = np.exp(np.minimum(self.population.logits(self.start), 30.0))[::step]
+        centres = self.population.centres(self.start if point is None else point)[::step]
+        low = max(1.0, self.phi.value - self.phi.doubt)
+        ends = [clipped_count(means, centres, clip, d, self.family.max_count)[0] for d in (low, low + 2 * self.phi.doubt)]
+        return 0.5 * (weights * (ends[1] - ends[0])) @ rows / len(rows)
+
+    def _best_clip(self, counts, means, centres, multiplier, leaning=None):
         top = max(self.family.max_count, 2 * _LEAST_CLIP)
-        clips = np.geomspace(_LEAST_CLIP, top, 60)
+        clips = np.geomspace(_LEAST_CLIP, top, 40)
         reach = (self.largest * self.moved * self.norm * multiplier * clips) ** 2
         psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
         square = np.mean(psi**2, axis=1)
         # The slope of a clipped mean by a logit.
         slope = np.mean(psi * (counts - means), axis=1) - np.mean(psi, axis=1) * np.mean(counts - means)
+        if leaning is not None:
+            reach = reach + np.array([np.mean((self.n_records * leaning(c)) ** 2) for c in clips])
         return float(clips[np.argmin((reach + self.n_records * square) / np.maximum(slope, 1e-12) ** 2)])
 
     def surrogate(self):
@@ -266,6 +292,8 @@ class CountReleases:
         turned = (population.weights[:, None] * (population.rows @ basis)) ** 2
         cov = np.einsum("krp,lrp->klp", psi, psi) / psi.shape[1]
         blocks = self.population.size * np.einsum("klp,pi->ikl", cov, turned) * (self.curvature.values / self.curvature.own)[:, None, None]
+        leaning = np.array([self.n_records * self._leaning(look.clip, look.point) @ basis for look in looks]).reshape(len(looks), -1)
+        blocks += np.einsum("ki,li->ikl", leaning, leaning)
         own = np.arange(len(looks))
         blocks[:, own, own] += np.array([look.noise**2 for look in looks])
         return blocks
