@@ -15,7 +15,7 @@ import numpy as np
 from .law import clipped_count, distribution
 
 _DISPERSIONS = np.array([1.0, 1.15, 1.35, 1.6, 2.0, 2.5, 3.2, 4.5, 7.0, 12.0])
-_SHIFTS = np.linspace(-0.6, 0.6, 13)
+_SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
 _USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.01
 # Relative errors of expectations: rows are not quite those of the population.

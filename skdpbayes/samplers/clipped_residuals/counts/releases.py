@@ -221,7 +221,7 @@ class CountReleases:
 
     def _dispersion(self, settled):
         normal = np.random.default_rng(2).standard_normal(len(self.population.rows))
-        step = max(1, len(normal) // 100)
+        step = max(1, len(normal) // 64)
         logits = self.population.logits(self.start) + normal * self._doubts(settled)
         margins = [self.histogram]
         along = None
@@ -243,7 +243,7 @@ class CountReleases:
 
     def _leaning(self, clip, point=None):
         """What a deviation of the dispersion changes of a look at a point, over the number of records."""
-        step = max(1, len(self.population.rows) // 300)
+        step = max(1, len(self.population.rows) // 200)
         rows, weights = self.population.rows[::step], self.population.weights[::step]
         means = np.exp(np.minimum(self.population.logits(self.start), 30.0))[::step]
         centres = self.population.centres(self.start if point is None else point)[::step]

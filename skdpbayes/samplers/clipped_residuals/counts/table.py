@@ -10,7 +10,7 @@ import numpy as np
 from ...._compiled import compiled
 from .law import clipped_count
 
-REACH, SPACING = 4.0, 0.125
+REACH, SPACING = 4.0, 0.2
 _NODES = np.arange(-REACH, REACH + 0.5 * SPACING, SPACING)
 
 
