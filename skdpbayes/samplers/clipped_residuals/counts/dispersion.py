@@ -1,13 +1,14 @@
 """How much more counts vary than Poisson's law says, given what was released of all of them.
 
-    Var Y = phi E Y,      log eta -> eta + a
+    Var Y = phi E Y,      log E Y = z . u + o + a
 
-``phi`` and a shift ``a`` of all logits are looked for together on a grid: of what is released, the histogram
-``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. If few counts
-are clipped, a look says the mean of counts, and otherwise how many are not zero: then ``phi`` matters, and
-what is not known of it.
+``phi`` and a shift ``a`` of all logits are looked for together, on a grid: of what is released, the histogram
+``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. Where few
+counts are clipped, a look says what their mean is, and otherwise how many are not zero: then ``phi`` matters,
+and so does what is not known of it.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,35 +21,44 @@ _SHIFTS = np.linspace(-0.6, 0.6, 9)
 _USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.01
 # Relative errors of expectations: rows are not quite those of the population.
 _OF_ROWS = 0.03
+_TINY = 1e-12
 
 
 class Dispersion(NamedTuple):
-    """What is believed of ``phi``: its mean, and the deviation of what is not known."""
+    """What is believed of ``phi``: a value, and the deviation of what is not known."""
 
     value: float
     doubt: float
 
+    @property
+    def ends(self):
+        """Two values, twice the deviation apart, of which none is below 1."""
+        low = max(1.0, self.value - self.doubt)
+        return low, low + 2.0 * self.doubt
+
+
+# What is believed before anything is released.
+USUAL = Dispersion(1.0 + _USUAL_EXCESS, _USUAL_EXCESS)
+
 
 class Margin(NamedTuple):
-    """Numbers with the same law given ``phi`` and a shift: expectations are of one record.
+    """Released numbers that depend on ``phi`` and a shift.
 
     Attributes
     ----------
-    values : ndarray
-        What was released, over the number of records.
-    noises : ndarray
-        Deviations of the noise, likewise.
+    values, noises : ndarray of shape (n,)
+        What was released, and deviations of the noise, both over the number of records.
     expected : callable
-        Of means and a dispersion; returns expectations of the numbers, and of their squares.
+        Maps means of rows and ``phi`` to expectations of what a record adds, and of its square.
     """
 
     values: np.ndarray
     noises: np.ndarray
-    expected: object
+    expected: Callable
 
 
 def of_histogram(values, noise, edges):
-    """Return the `Margin` of a histogram."""
+    """Return the `Margin` of a histogram with edges between its bins."""
 
     def expected(means, dispersion):
         up_to = distribution(edges - 1.0, means[:, None], dispersion).mean(axis=0)
@@ -66,53 +76,58 @@ def of_look(look, weights, centres, largest, along):
     look : CountLook
     weights, centres : ndarray of shape (n_rows,)
     largest : float
+        Of counts.
     along : tuple of (float, float) or None
-        The look along ``w``, of one record, and the deviation of its noise.
+        ``w . g`` and the deviation of its noise; None without an intercept.
     """
 
     def expected(means, dispersion):
         value, square = clipped_count(means, centres, look.clip, dispersion, largest)
-        fourth = square * look.clip**2
-        found = [square.mean()], [fourth.mean()]
+        first, second = [square.mean()], [look.clip**2 * square.mean()]
         if along is not None:
-            found[0].append(np.mean(weights * value))
-            found[1].append(np.mean(weights**2 * square))
-        return tuple(map(np.array, found))
+            first.append(np.mean(weights * value))
+            second.append(np.mean(weights**2 * square))
+        return np.array(first), np.array(second)
 
-    pairs = [(look.square, look.square_noise)] + ([along] if along is not None else [])
+    pairs = [(look.square, look.square_noise)] + ([] if along is None else [along])
     values, noises = map(np.array, zip(*pairs, strict=True))
     return Margin(values, noises, expected)
 
 
-def estimated(margins, logits, n_records, shifts=True):
+def dispersion_given(margins, logits, n_records, shifts):
     """Return the `Dispersion`.
 
     Parameters
     ----------
     margins : list of Margin
     logits : ndarray of shape (n_rows,)
-        As they are believed to be, what is not known of each included.
+        Of rows, with what is not known of them.
     n_records : float
-    shifts : bool, default=True
-        Whether there may be one.
+    shifts : bool
+        Whether there is an intercept, so that all may be shifted.
     """
     steps = _SHIFTS if shifts else np.zeros(1)
-    logs = np.empty((len(_DISPERSIONS), len(steps)))
-    for i, dispersion in enumerate(_DISPERSIONS):
-        for j, shift in enumerate(steps):
-            means, energy = np.exp(np.minimum(logits + shift, 30.0)), 0.0
-            for margin in margins:
-                first, second = margin.expected(means, dispersion)
-                variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
-                variance = variance + _OF_ROWS**2 * first**2 + 1e-12
-                energy += 0.5 * np.sum((margin.values - first) ** 2 / variance + np.log(variance))
-            logs[i, j] = -energy
-    log_phi = np.log(_DISPERSIONS)
-    width = np.gradient(_DISPERSIONS)
-    logs += (np.log(width) - (_DISPERSIONS - 1.0) / _USUAL_EXCESS)[:, None]
-    weights = np.exp(logs - logs.max()).sum(axis=1)
+    energies = np.array(
+        [
+            [_energy(margins, logits + shift, dispersion, n_records) for shift in steps]
+            for dispersion in _DISPERSIONS
+        ]
+    )
+    prior = (_DISPERSIONS - 1.0) / _USUAL_EXCESS - np.log(np.gradient(_DISPERSIONS))
+    energies += prior[:, None]
+    weights = np.exp(energies.min() - energies).sum(axis=1)
     weights /= weights.sum()
-    mean = weights @ log_phi
-    doubt = np.sqrt(weights @ (log_phi - mean) ** 2 + _LEAST_DOUBT**2)
-    value = float(np.exp(mean))
-    return Dispersion(value, float(value * doubt))
+    logs = np.log(_DISPERSIONS)
+    mean = weights @ logs
+    doubt = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
+    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * doubt))
+
+
+def _energy(margins, logits, dispersion, n_records):
+    means, energy = np.exp(np.minimum(logits, 30.0)), 0.0
+    for margin in margins:
+        first, second = margin.expected(means, dispersion)
+        variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
+        variance = variance + (_OF_ROWS * first) ** 2 + _TINY
+        energy += 0.5 * np.sum((margin.values - first) ** 2 / variance + np.log(variance))
+    return energy

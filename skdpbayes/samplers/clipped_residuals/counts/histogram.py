@@ -1,50 +1,67 @@
-"""How many records have which counts and exposures: what says where to start, whatever the bounds.
+"""How many records have which counts and exposures: what says where to begin, however large both may be.
 
-    h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4 to 5, 6 to 8, ...
+    h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ...
 
-A record is in one bin: two tables are at most ``sqrt(q) w`` apart, however large counts may be.
+A record is in one bin, so that two tables are at most ``sqrt(q) w`` apart. Exposures have bins of a constant
+ratio, beyond the last of which they are counted there.
 """
 
 import numpy as np
 
-# Bins grow by this, and those of exposures are as wide; exposures beyond the last bins are counted there.
-_GROWTH, _EXPOSURE_RATIO, _N_EXPOSURES = 1.4, np.sqrt(2.0), 81
-# Deviations of noise below which a bin is taken to be empty.
+# Bins of counts grow by this, and how many there may be.
+_GROWTH, _MOST_BINS = 1.4, 300
+# Bins of exposures: the ratio of their ends, and their number. An exposure of 1 is in the middle of one.
+_RATIO, _N_EXPOSURES = np.sqrt(2.0), 81
+# Deviations of the noise up to which a bin is taken to be empty.
 _CLEAR = 2.5
 
 
 def count_edges(largest):
-    """Return the first counts of bins, but for the first bin, which begins at 0."""
+    """Return the first counts of all bins but the first, which begins at 0."""
     edges = [1.0]
-    while edges[-1] < largest and len(edges) < 300:
-        edges.append(max(edges[-1] + 1.0, np.floor(edges[-1] * _GROWTH)))
+    while edges[-1] < largest and len(edges) < _MOST_BINS:
+        edges.append(max(edges[-1] + 1.0, float(np.floor(edges[-1] * _GROWTH))))
     return np.array(edges)
 
 
 def exposure_edges():
-    """Return logarithms of exposures between bins; 1 is in the middle of one."""
-    return np.log(_EXPOSURE_RATIO) * (np.arange(_N_EXPOSURES - 1) - 0.5 * (_N_EXPOSURES - 2))
+    """Return the logarithms of exposures between two bins."""
+    return np.log(_RATIO) * (np.arange(_N_EXPOSURES - 1) - 0.5 * (_N_EXPOSURES - 2))
 
 
-def shares_of_bins(values, noise):
-    """Return which share of records is in each bin, for numbers released with noise of a deviation.
-
-    Bins that noise may have filled are taken to be empty.
-    """
-    kept = np.where(values > _CLEAR * noise, values, 0.0)
-    if not kept.any():
-        kept[np.argmax(values)] = 1.0
-    return kept / kept.sum()
-
-
-def quantiles(edges, shares, n):
-    """Return numbers of which each bin has its share, evenly spread between its edges, in order.
+def counts_seen(values, noise, largest, n):
+    """Return numbers distributed as released counts say they are, in order.
 
     Parameters
     ----------
-    edges : ndarray of shape (n_bins + 1,)
-    shares : ndarray of shape (n_bins,)
+    values : ndarray of shape (n_bins,)
+        The histogram, with noise.
+    noise : float
+        Deviation of the noise.
+    largest : float
+        Of counts.
     n : int
+        How many numbers.
     """
-    ranks = (np.arange(n) + 0.5) / n
-    return np.interp(ranks, np.append(0.0, np.cumsum(shares)), edges)
+    edges = count_edges(largest)
+    ends = np.concatenate([[0.0], edges, [max(largest, edges[-1]) + 1.0]])
+    return np.minimum(np.floor(_spread(ends, values, noise, n)), largest)
+
+
+def log_exposures_seen(values, noise, n):
+    """Return logarithms of exposures as released ones say they are, in order; as for `counts_seen`."""
+    edges = exposure_edges()
+    step = edges[1] - edges[0]
+    found = _spread(
+        np.concatenate([[edges[0] - step], edges, [edges[-1] + step]]), values, noise, n
+    )
+    # Exposures that do not differ are most likely 1.
+    return np.zeros(n) if np.all(np.abs(found) <= 0.5 * step) else found
+
+
+def _spread(ends, values, noise, n):
+    """Return numbers of which each bin has its share, evenly between its ends."""
+    kept = np.where(values > _CLEAR * noise, values, 0.0)
+    kept[np.argmax(values)] = max(values.max(), noise)
+    shares = np.append(0.0, np.cumsum(kept / kept.sum()))
+    return np.interp((np.arange(n) + 0.5) / n, shares, ends)

@@ -1,18 +1,19 @@
 """Rows that stand for those of a table, their exposures, and what a look sees of them.
 
-    f_k(u) = (n / M) sum_i v_i z_i e(z_i . u + o_i),        e the mean of a clipped count, see `table`
+f_k(u) = (n / M) sum_i v_i z_i e_k(z_i . u + o_i),        e_k the mean of a clipped count, see `table`
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from .law import clipped_count, drawn
+from .law import drawn
 from .table import looked_up
 
-# Counts of each row in what is simulated.
+# Logits are cut here: means are large enough to be clipped.
+_TOP = 30.0
+# Counts for each row, where counts are simulated.
 _REPEATED = 8
-_SPARSE = 5
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class CountPopulation:
     size : float
         ``n / M``, how many records a row stands for.
     largest, largest_centre : float
-        Of counts, and of means that residuals are taken from.
+        Of counts, and of means that are subtracted from them.
     """
 
     rows: np.ndarray
@@ -41,16 +42,16 @@ class CountPopulation:
     largest_centre: float
 
     def logits(self, u):
-        """Return logits for points of shape (n_points, length)."""
+        """Return logits for points of shape (n_points, length), or for one."""
         return u @ self.rows.T + self.offsets
 
     def centres(self, u):
-        """Return the means that residuals at one point are taken from."""
+        """Return what is subtracted from counts at a point."""
         return np.minimum(np.exp(np.minimum(self.logits(u), 700.0)), self.largest_centre)
 
     def curvature(self, u, most):
-        """Return the mean of ``v z z^T`` times means at a point, over ``most`` and at most 1."""
-        factors = self.weights * np.minimum(1.0, self.centres(u) / most)
+        """Return the mean of ``v min(1, m / most) z z^T``, with the means at a point; of ``v z z^T`` for 0."""
+        factors = self.weights * (np.minimum(1.0, self.centres(u) / most) if most else 1.0)
         return (self.rows * factors[:, None]).T @ self.rows / len(self.rows)
 
     def seen(self, u, centres, tables):
@@ -64,7 +65,7 @@ class CountPopulation:
         return self.size * factors @ self.rows
 
     def jacobians(self, u, centres, tables):
-        """Return ``f_k`` at one point, and the derivatives, of shape (n_looks, length, length)."""
+        """Return ``f_k`` at one point, and its derivatives, of shape (n_looks, length, length)."""
         f, slopes = self.seen(u[None], centres, tables)
         factors = self.size * slopes[0] * self.weights
         return f[0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
@@ -75,19 +76,48 @@ class CountPopulation:
         Parameters
         ----------
         u : ndarray of shape (length,)
-        deviations : ndarray of shape (n_rows,)
-            Of logits, around those at ``u``.
+        deviations : ndarray of shape (n_rows,) or float
+            Of logits around those at ``u``.
         dispersion : float
         generator : Generator
             It need not be secret.
         """
         # Post-processing.
         normal = generator.standard_normal((_REPEATED, len(self.rows)))
-        means = np.exp(np.minimum(self.logits(u) + deviations * normal, 30.0))
+        means = np.exp(np.minimum(self.logits(u) + deviations * normal, _TOP))
+        # Post-processing.
         return np.minimum(drawn(means, dispersion, generator), self.largest), means
 
-    def square(self, u, centre_point, clip, dispersion):
-        """Return the mean square of clipped residuals at a point if ``u`` is true."""
-        means = np.exp(np.minimum(self.logits(u), 30.0))[::_SPARSE]
-        centres = self.centres(centre_point)[::_SPARSE]
-        return clipped_count(means, centres, clip, dispersion, self.largest)[1].mean()
+
+def count_population(design, coordinates, offsets, n_records, family, generator):
+    """Return rows with exactly the moments of a `Design`, and offsets that do not depend on them.
+
+    Parameters
+    ----------
+    design : Design
+    coordinates : Coordinates
+    offsets : ndarray of shape (n_rows,)
+        Of an even number of rows, at least twice as many as there are columns.
+    n_records : float
+    family : Poisson
+    generator : Generator
+        It need not be secret.
+    """
+    transform, n_rows = coordinates.transform, len(offsets)
+    values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
+    used = values > 1e-12 * values[-1]
+    # Post-processing.
+    half = generator.standard_normal((n_rows // 2, int(used.sum())))
+    normal = np.vstack([half, -half])
+    factor = np.linalg.cholesky(normal.T @ normal / n_rows)
+    normal = np.linalg.solve(factor, normal.T).T
+    rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
+    squares = np.maximum(np.sum(rows**2, axis=1), 1e-300)
+    return CountPopulation(
+        rows=rows,
+        weights=np.minimum(1.0, coordinates.norm**2 / squares),
+        offsets=offsets,
+        size=n_records / n_rows,
+        largest=family.max_count,
+        largest_centre=family.slope_bound,
+    )

@@ -2,50 +2,26 @@
 
     g_k ~ N(f^c_k(u) + E x_k, B_k),      f^c_k = f_k(u_k) + (I + M) (f_k(u) - f_k(u_k))
 
-``f_k`` is what the look sees of a population (`population`). ``M`` is what a released curvature says of the
-table, in the place of the population: ``I + M = H P^-1``, with ``P`` the population's curvature and ``H`` the
-table's, as it is believed to be. ``E`` is what is not known of ``H``: symmetric in the basis of the
-eigenvectors of ``H``, with variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal, and
-``x_k = H^-1 (f^c_k - f_k(u_k))``. It is integrated out. ``B_k`` has the noise, and what looks at the same
-counts share.
+``f_k`` is what a look sees of a population (`population`). ``I + M = H P^-1`` takes its curvature ``P`` to
+that of the table, ``H``, as far as that is known (`curvature`). ``E`` is what is not known of ``H``: symmetric,
+with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the basis of the eigenvectors of ``H``, and
+integrated out; ``x_k = H^-1 (f^c_k - f_k(u_k))``. ``B`` has the noise, what looks at the same counts have in
+common, and what is not known of how they are dispersed. It does not depend on ``u``: where that is hardly
+known, noise is most of it.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from ...noise_aware.scales import Prior, WithPrior
 from ..conditioned import conditioned, inverted
+from .curvature import CountCurvature
 from .population import CountPopulation
 
-# By how much the table's look may differ from the population's, relative to it, elsewhere than at the pilot.
+# By how much what the table's looks see may be off, relative to how it changes from the look's point.
 _OF_SHAPE = 0.1
-
-
-class CountCurvature(NamedTuple):
-    """What is believed of the table's curvature, of one record.
-
-    Attributes
-    ----------
-    basis : ndarray of shape (length, length)
-        Eigenvectors.
-    values : ndarray of shape (length,)
-    own : ndarray of shape (length,)
-        Those of the population along them.
-    change : ndarray of shape (length, length)
-        ``I + M``.
-    doubt, own_doubt : ndarray of shape (length,)
-        ``p`` and ``h``.
-    """
-
-    basis: np.ndarray
-    values: np.ndarray
-    own: np.ndarray
-    change: np.ndarray
-    doubt: np.ndarray
-    own_doubt: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,23 @@ import numpy as np
 from ...._compiled import compiled
 from .law import clipped_count
 
+# Of the nodes: compiled code has these as constants.
 REACH, SPACING = 4.0, 0.2
 _NODES = np.arange(-REACH, REACH + 0.5 * SPACING, SPACING)
 
 
-def tabulated(centres, largest_centre, clip, dispersion, largest):
+def tabulated(logits, centres, clip, dispersion, largest):
     """Return means, and their slopes times the spacing, at the nodes, of shape (n_rows, n_nodes, 2).
 
     Parameters
     ----------
-    centres : ndarray of shape (n_rows,)
-        Logits at the look's point.
-    largest_centre : float
-        Of means.
+    logits, centres : ndarray of shape (n_rows,)
+        Those at the look's point, and what is subtracted from counts there.
     clip, dispersion, largest : float
         As for `clipped_count`.
     """
-    means = np.exp(np.minimum(centres[:, None] + _NODES, 30.0))
-    centre = np.minimum(np.exp(np.minimum(centres, 700.0)), largest_centre)[:, None]
-    values, _ = clipped_count(means, centre, clip, dispersion, largest)
+    means = np.exp(np.minimum(logits[:, None] + _NODES, 30.0))
+    values, _ = clipped_count(means, centres[:, None], clip, dispersion, largest)
     slopes = np.gradient(values, axis=1)
     slopes[:, [0, -1]] = 0.0
     return np.stack([values, slopes], axis=2)
