@@ -30,14 +30,14 @@ def is_for(bounds):
 
 @options()
 class ClippedResiduals(Sampler):
-    """The posterior given looks at residuals that are clipped ever tighter, for numbers or counts as responses.
+    """The posterior given looks at residuals that are clipped ever tighter, for numbers or counts.
 
     It releases two second moments of rows and then, at one mode after the other, the sum of rows times
     clipped residuals. Each clip follows from what was released before: as residuals get smaller, so does
     the noise [1]_ [2]_. Draws come from the posterior of the coefficients and of the errors' deviation given
-    these noisy numbers [3]_, in which clips are accounted for as well. Of counts it releases a histogram, too,
-    and learns whether they vary more than Poisson's law says. A prior scale that is not given is learnt. Any
-    number of draws is free. It supports normal and Poisson responses and up to 200 coefficients, under a
+    these noisy numbers [3]_, in which clips are accounted for as well. Of counts it releases a histogram,
+    too, and learns whether they vary more than Poisson's law says. A prior scale that is not given is learnt.
+    Any number of draws is free. It supports normal and Poisson responses and up to 200 coefficients, under a
     finite budget.
 
     References

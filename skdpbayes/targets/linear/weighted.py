@@ -215,7 +215,7 @@ def slope_matrix(family, predicted, weights, rows):
 def bounded_curvature(
     target: Any, transform: np.ndarray, theta: np.ndarray, most: float
 ) -> np.ndarray:
-    """Return ``sum_i w_i min(1, m_i / most) z_i z_i^T``, with the means at ``theta``. **It is not private.**"""
+    """Return ``sum_i w_i min(1, m_i / most) z_i z_i^T``, ``m`` being means. **It is not private.**"""
 
     def of_block(part, block):
         means = target.family.inverse_link(block.logits(theta[None]))[0]

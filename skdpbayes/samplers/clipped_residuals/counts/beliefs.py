@@ -95,10 +95,11 @@ class Beliefs:
 
     def _dispersion(self):
         population, margins = self.population, [self.histogram]
-        some = slice(None, None, max(1, len(population.rows) // _FEWER))
         # Post-processing.
         normal = np.random.default_rng(2).standard_normal(len(population.rows))
         logits = population.logits(self.start) + normal * self._deviations()
+        step = max(1, len(logits) // _FEWER)
+        some = np.argsort(logits)[step // 2 :: step]  # Their law is that of all.
         n = population.size * len(population.rows)
         for look in self.looks[-_OF_DISPERSION:]:
             along = None

@@ -36,7 +36,8 @@ class CountCurvature(NamedTuple):
     change : ndarray of shape (length, length)
         ``H P^-1``.
     doubt, own_doubt : ndarray of shape (length,)
-        ``p`` and ``h``: entries in the basis have variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal.
+        ``p`` and ``h``: in the basis entries have variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the
+        diagonal.
     """
 
     basis: np.ndarray

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .law import clipped_count, distribution
+from ....targets.linear.families.dispersed import distribution
+from .law import clipped_count
 
-_DISPERSIONS = np.array([1.0, 1.15, 1.35, 1.6, 2.0, 2.5, 3.2, 4.5, 7.0, 12.0])
+_DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
-_USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.01
+_USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.02
 # Relative errors of expectations: rows are not quite those of the population.
 _OF_ROWS = 0.03
 _TINY = 1e-12

@@ -2,30 +2,19 @@
 
     psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
 
-For ``phi > 1`` counts are negative binomial with ``mu / (phi - 1)`` as their number of failures, which is
-Poisson's law in the limit. With ``F_j`` the distribution function for ``mu + j (phi - 1)`` in the place of
+For ``phi > 1`` counts are negative binomial, see `targets.linear.families.dispersed`. With ``F_j`` the
+distribution function for ``mu + j (phi - 1)`` in the place of
 ``mu``, and ``T_t(Y) = min(Y, t)``,
 
     E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
 """
 
 import numpy as np
-from scipy.special import betainc, pdtr
 
-# Dispersions nearer to 1 are counted as Poisson's.
-_LEAST_EXCESS = 1e-3
+from ....targets.linear.families.dispersed import distribution
+
+# Means are cut here: all counts are clipped.
 _LARGEST_MEAN = 1e15
-
-
-def distribution(counts, mean, dispersion, shift=0):
-    """Return ``P(Y <= k)``, ``shift`` being ``j``."""
-    counts = np.floor(counts)
-    if dispersion - 1.0 < _LEAST_EXCESS:
-        found = pdtr(np.maximum(counts, 0.0), mean)
-    else:
-        failures = mean / (dispersion - 1.0) + shift
-        found = betainc(failures, np.maximum(counts, 0.0) + 1.0, 1.0 / dispersion)
-    return np.where(counts < 0.0, 0.0, found)
 
 
 def clipped_count(mean, centre, clip, dispersion, largest):
@@ -58,13 +47,3 @@ def clipped_count(mean, centre, clip, dispersion, largest):
     value = low * below + of_count + high * above
     square = low**2 * below + of_square + high**2 * above
     return value - centre, np.maximum(square - 2.0 * centre * value + centre**2, 0.0)
-
-
-def drawn(mean, dispersion, generator):
-    """Return counts."""
-    mean = np.minimum(mean, _LARGEST_MEAN)
-    if dispersion - 1.0 >= _LEAST_EXCESS:
-        # Post-processing.
-        mean = generator.gamma(mean / (dispersion - 1.0), dispersion - 1.0)
-    # Post-processing.
-    return generator.poisson(mean).astype(float)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .law import drawn
+from ....targets.linear.families.dispersed import drawn
 from .table import looked_up
 
 # Logits are cut here: means are large enough to be clipped.
@@ -50,7 +50,7 @@ class CountPopulation:
         return np.minimum(np.exp(np.minimum(self.logits(u), 700.0)), self.largest_centre)
 
     def curvature(self, u, most):
-        """Return the mean of ``v min(1, m / most) z z^T``, with the means at a point; of ``v z z^T`` for 0."""
+        """Return the mean of ``v min(1, m / most) z z^T``, ``m`` being means at a point; 0 is no factor."""
         factors = self.weights * (np.minimum(1.0, self.centres(u) / most) if most else 1.0)
         return (self.rows * factors[:, None]).T @ self.rows / len(self.rows)
 

@@ -165,7 +165,7 @@ class CountReleases:
         )
 
     def _exponents(self, theta, largest):
-        """Return what bounds the rounding of means of up to ``largest``, relative to them (Proposition 77)."""
+        """Return what bounds the rounding of means of up to ``largest`` (Proposition 77)."""
         longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
         return 2.0 * (longest + 3.0 * max(1.0, abs(math.log(largest))) + _OF_EXPONENTIAL)
 

@@ -3,11 +3,11 @@
     g_k ~ N(f^c_k(u) + E x_k, B_k),      f^c_k = f_k(u_k) + (I + M) (f_k(u) - f_k(u_k))
 
 ``f_k`` is what a look sees of a population (`population`). ``I + M = H P^-1`` takes its curvature ``P`` to
-that of the table, ``H``, as far as that is known (`curvature`). ``E`` is what is not known of ``H``: symmetric,
-with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the basis of the eigenvectors of ``H``, and
-integrated out; ``x_k = H^-1 (f^c_k - f_k(u_k))``. ``B`` has the noise, what looks at the same counts have in
-common, and what is not known of how they are dispersed. It does not depend on ``u``: where that is hardly
-known, noise is most of it.
+that of the table, ``H``, as far as that is known (`curvature`). ``E`` is what is not known of ``H``: it is
+symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the basis of the eigenvectors of
+``H``, and integrated out; ``x_k = H^-1 (f^c_k - f_k(u_k))``. ``B`` has the noise, what looks at the same
+counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``: where
+that is hardly known, noise is most of it.
 """
 
 from dataclasses import dataclass
