@@ -228,12 +228,16 @@ def bounded_curvature(
 
 @silently()
 def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
-    """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**"""
+    """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**
+
+    The third number is positive if there are offsets, and otherwise 0.
+    """
 
     def counted(values, inner):
         places = np.searchsorted(inner, values, side="right")
         return np.bincount(places, target.weights, minlength=inner.size + 1)
 
     offsets = getattr(target, "offsets", ())
-    of_offsets = counted(offsets, offset_edges) if len(offsets) else None
-    return counted(target.responses, edges), of_offsets
+    if not len(offsets):
+        return counted(target.responses, edges), np.zeros(offset_edges.size + 1), 0.0
+    return counted(target.responses, edges), counted(offsets, offset_edges), 1.0

@@ -23,12 +23,14 @@ _USED, _OF_DISPERSION = 4, 2
 _LARGEST_DOUBT = 1.5
 # By how much rows that are not those of the population may change what clips take, relative to it.
 _OF_ROWS = 0.1
+# By how much looks far from the mode may be off, relative to what they see of it.
+_OF_SHAPE = 0.1
 # Rows of the population for what need not be exact, at least.
 _FEW, _FEWER = 200, 64
 # The largest mean that counts fully for a curvature, over the mean of them.
 _MOST, _TINY = 2.0, 1e-12
 # Dispersions closer than this, on a scale of logarithms, share tables.
-_CLOSE = 0.05
+_CLOSE = 0.01
 
 
 class Beliefs:
@@ -163,13 +165,16 @@ class Beliefs:
     def surrogate(self):
         """Return the posterior given the last looks."""
         looks, population = self.looks[-_USED:], self.population
-        shape = len(looks), self.start.size
         centres = np.array([population.logits(look.point) for look in looks])
         tables = np.array([self._table(look) for look in looks])
         origins = [
             population.seen(look.point[None], own[None], table[None])[0][0, 0]
             for look, own, table in zip(looks, centres, tables, strict=True)
         ]
+        seen, _ = population.seen(self.start[None], centres, tables)
+        away = (seen[0] - origins) @ self.curvature.change.T @ self.curvature.basis
+        blocks, own = self._blocks(looks), np.arange(len(looks))
+        blocks[:, own, own] += (_OF_SHAPE * away.T) ** 2
         return CountSurrogate(
             population=population,
             curvature=self.curvature,
@@ -177,9 +182,9 @@ class Beliefs:
             scales=self.scales,
             centres=centres,
             tables=tables,
-            origins=np.reshape(origins, shape),
-            values=np.reshape([look.value for look in looks], shape),
-            blocks=self._blocks(looks),
+            origins=np.array(origins),
+            values=np.array([look.value for look in looks]),
+            blocks=blocks,
             start=self.start,
         )
 
@@ -209,13 +214,12 @@ class Beliefs:
             mean, _ = clipped_count(means[0], centres, look.clip, value, population.largest)
             residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
             leanings.append(self._leanings(look.point, look.clip) @ self.curvature.basis)
-        residuals = np.reshape(residuals, (len(looks), *counts.shape))
+        residuals = np.array(residuals)
         covariances = np.einsum("krp,lrp->pkl", residuals, residuals) / len(counts)
         turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
         blocks = population.size * np.tensordot(turned, covariances, axes=(0, 0))
         blocks *= self.curvature.ratios[:, None, None]
-        leanings = np.reshape(leanings, (len(looks), -1, self.start.size))
-        leanings = population.size * len(population.rows) * leanings
+        leanings = population.size * len(population.rows) * np.array(leanings)
         blocks += np.einsum("kci,lci->ikl", leanings, leanings)
         own = np.arange(len(looks))
         blocks[:, own, own] += np.array([look.noise**2 for look in looks])

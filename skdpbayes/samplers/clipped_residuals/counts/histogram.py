@@ -12,8 +12,8 @@ import numpy as np
 _GROWTH, _MOST_BINS = 1.4, 300
 # Bins of exposures: the ratio of their ends, and their number. An exposure of 1 is in the middle of one.
 _RATIO, _N_EXPOSURES = np.sqrt(2.0), 81
-# Deviations of the noise up to which a bin is taken to be empty.
-_CLEAR = 2.5
+# Deviations of the noise up to which a bin is taken to be empty, near the largest and farther off.
+_NEAR, _CLEAR, _CLEARER = 4, 2.5, 4.0
 
 
 def count_edges(largest):
@@ -61,7 +61,9 @@ def log_exposures_seen(values, noise, n):
 
 def _spread(ends, values, noise, n):
     """Return numbers of which each bin has its share, evenly between its ends."""
-    kept = np.where(values > _CLEAR * noise, values, 0.0)
-    kept[np.argmax(values)] = max(values.max(), noise)
+    largest = int(np.argmax(values))
+    near = np.abs(np.arange(values.size) - largest) <= _NEAR
+    kept = np.where(values > np.where(near, _CLEAR, _CLEARER) * noise, values, 0.0)
+    kept[largest] = max(values[largest], noise)
     shares = np.append(0.0, np.cumsum(kept / kept.sum()))
     return np.interp((np.arange(n) + 0.5) / n, shares, ends)

@@ -3,8 +3,7 @@
     psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
 
 For ``phi > 1`` counts are negative binomial, see `targets.linear.families.dispersed`. With ``F_j`` the
-distribution function for ``mu + j (phi - 1)`` in the place of
-``mu``, and ``T_t(Y) = min(Y, t)``,
+distribution function for ``mu + j (phi - 1)`` in the place of ``mu``,
 
     E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
 """

@@ -129,19 +129,20 @@ class CountReleases:
         # Post-processing.
         generator = np.random.default_rng(0)
         edges, offsets = count_edges(self.family.max_count), np.zeros(n_rows)
-        of_counts, of_exposures = total(binned, self.table, edges, exposure_edges())
+        of_counts, of_exposures, are_exposed = total(binned, self.table, edges, exposure_edges())
         # Without exposures counts have what is planned for both.
-        multiplier = self.plan.size_multiplier * (1.0 if of_exposures is not None else 0.5**0.5)
+        multiplier = self.plan.size_multiplier * (1.0 if are_exposed else 0.5**0.5)
         noise = (
             self.largest * math.sqrt(self.moved) * self.coordinates.inflation_within(self.plan, 0.0)
         )
-        noise /= free_shift(multiplier, max(of_counts.size, exposure_edges().size + 1))
+        noise /= free_shift(multiplier, max(of_counts.size, of_exposures.size))
         of_counts = release_vector(of_counts, noise, self.generator)  # Proposition 76.
-        self.histogram = of_counts, noise
+        self.histograms = [of_counts]
+        self.histogram_noise = noise
         self.advance()
-        if of_exposures is not None:
+        if are_exposed:
             of_exposures = release_vector(of_exposures, noise, self.generator)  # Proposition 76.
-            self.exposures = of_exposures
+            self.histograms.append(of_exposures)
             # Post-processing.
             offsets = generator.permutation(log_exposures_seen(of_exposures, noise, n_rows))
         counts = counts_seen(of_counts, noise, self.family.max_count, _N_COUNTS)

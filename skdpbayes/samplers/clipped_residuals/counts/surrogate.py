@@ -20,9 +20,6 @@ from ..conditioned import conditioned, inverted
 from .curvature import CountCurvature
 from .population import CountPopulation
 
-# By how much what the table's looks see may be off, relative to how it changes from the look's point.
-_OF_SHAPE = 0.1
-
 
 @dataclass(frozen=True)
 class CountSurrogate(WithPrior):
@@ -73,29 +70,20 @@ class CountSurrogate(WithPrior):
 
     def likelihood(self, u):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length)."""
-        if not len(self.values):
-            return np.zeros(len(u)), np.zeros_like(u)
         turn, target = self._turned
         curvature = self.curvature
         f, slopes = self.population.seen(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
         x = changed / curvature.values
-        blocks = np.repeat(self.blocks[None], len(u), axis=0)
-        own = np.arange(len(self.values))
-        blocks[..., own, own] += (_OF_SHAPE * changed.transpose(0, 2, 1)) ** 2
-        energy, by_r, by_blocks, by_x = conditioned(
-            target - changed, blocks, x, curvature.doubt, curvature.own_doubt
+        energy, by_r, _, by_x = conditioned(
+            target - changed, self.blocks[None], x, curvature.doubt, curvature.own_doubt
         )
         by_changed = by_x / curvature.values - by_r
-        by_own = np.einsum("bikk->bki", by_blocks)
-        by_changed += 2.0 * _OF_SHAPE**2 * by_own * changed
         return energy, self.population.pulled(by_changed @ turn.T, slopes)
 
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
         matrix = self.prior.precision(self.scales)
-        if not len(self.values):
-            return matrix
         turn, _ = self._turned
         curvature = self.curvature
         f, jacobians = self.population.jacobians(u, self.centres, self.tables)
@@ -103,8 +91,6 @@ class CountSurrogate(WithPrior):
         x = changed / curvature.values
         v = self.blocks + curvature.doubt[:, None, None] * ((x * curvature.doubt) @ x.T)
         v = v + np.einsum("ki,li,i->ikl", x, x, curvature.own_doubt)
-        own = np.arange(len(x))
-        v[:, own, own] += (_OF_SHAPE * changed.T) ** 2
         inverse = inverted(v)[0]
         turned = np.einsum("kab,ai->kib", jacobians, turn)
         return matrix + np.einsum("kia,ikl,lib->ab", turned, inverse, turned, optimize=True)
