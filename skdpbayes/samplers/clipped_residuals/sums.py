@@ -2,7 +2,8 @@
 
     g = sum_i v_i z_i psi_i + N,    s = sum_i psi_i^2 + N,    psi_i = psi_tau(y_i - m(theta x_i))
 
-Neither depends on what responses are: residuals of any family are clipped to ``tau``.
+What a record can move does not depend on the family: residuals are clipped to ``tau``, whatever is
+subtracted from a response.
 """
 
 import math
@@ -16,7 +17,7 @@ from ..langevin.paid_noise import free_shift
 from .sensitivity import look_precision
 
 
-def sums_at(released, theta, clip):
+def sums_at(released, theta, clip, centre=None):
     """Return the sums in the coordinates of the rows. **They are not private.**
 
     Parameters
@@ -27,14 +28,18 @@ def sums_at(released, theta, clip):
         In the coordinates of the rows.
     clip : float
         ``tau``.
+    centre : callable or None, default=None
+        Maps logits to what is subtracted from responses; None is the mean.
     """
-    sums, square = total(clipped_sums, released.target, theta, clip, is_weighted=False)
+    sums, square = total(
+        clipped_sums, released.target, theta, clip, is_weighted=False, centre=centre
+    )
     if released.is_weighted:
-        _, square = total(clipped_sums, released.table, theta, clip)
+        _, square = total(clipped_sums, released.table, theta, clip, centre=centre)
     return sums, square
 
 
-def release_sums(released, theta, transform, clip, multipliers, room):
+def release_sums(released, theta, transform, clip, multipliers, room, centre=None):
     """Return ``g``, the deviation of its noise, ``s``, and that of its noise.
 
     Parameters
@@ -47,8 +52,10 @@ def release_sums(released, theta, transform, clip, multipliers, room):
         Noise multipliers of both.
     room : float
         By what rounding may enlarge what a record moves.
+    centre : callable or None, default=None
+        As for `sums_at`.
     """
-    sums, square = sums_at(released, theta, clip)
+    sums, square = sums_at(released, theta, clip, centre)
     parts = [multiplier**-2.0 for multiplier in multipliers]
     paid = math.sqrt(look_precision(*parts, released.moved == 2))
     factor = (paid + (room - 1.0) * math.sqrt(sum(parts))) / free_shift(1.0 / paid, sums.size + 1)

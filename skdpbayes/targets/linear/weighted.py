@@ -119,7 +119,7 @@ def weighted_moment(target: Any, transform: np.ndarray) -> np.ndarray:
 
 @silently()
 def clipped_sums(
-    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True
+    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True, centre: Any = None
 ) -> tuple[np.ndarray, float]:
     """Return sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
 
@@ -133,6 +133,8 @@ def clipped_sums(
     clip : float
     is_weighted : bool, default=True
         Whether squares are weighted, too.
+    centre : callable or None, default=None
+        Maps logits to what is subtracted from responses; None is the mean.
 
     Returns
     -------
@@ -142,7 +144,7 @@ def clipped_sums(
     """
 
     def of_block(part, block):
-        means = target.family.inverse_link(block.logits(theta[None]))
+        means = (centre or target.family.inverse_link)(block.logits(theta[None]))
         residuals = np.clip(target.responses[part] - means, -clip, clip)
         weighted = target.weights[part] * residuals
         squares = np.vdot(residuals, weighted if is_weighted else residuals)

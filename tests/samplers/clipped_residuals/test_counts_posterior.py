@@ -13,6 +13,7 @@ from skdpbayes.samplers import Auto, ClippedResiduals
 from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.samplers.clipped_residuals.counts import beliefs, table
 from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs
+from skdpbayes.samplers.clipped_residuals.counts.centre import centre_for
 from skdpbayes.samplers.clipped_residuals.counts.clips import best_clip
 from skdpbayes.samplers.clipped_residuals.counts.curvature import curvature_given
 from skdpbayes.samplers.clipped_residuals.counts.dispersion import dispersion_given, of_histogram
@@ -86,6 +87,20 @@ def test_tables_are_the_law_and_their_slopes_its_derivatives(rng):
     np.testing.assert_allclose(slopes[:, 0][smooth], change[smooth], atol=1e-6)
 
 
+@pytest.mark.parametrize("clip, dispersion", [(1.0, 1.0), (2.7, 1.0), (1.3, 2.5), (40.0, 1.0)])
+def test_centres_are_where_clips_take_as_much_from_either_tail(clip, dispersion):
+    """Between nodes, too; with a wide clip they are means, of counts that are cut."""
+    centre = centre_for(clip, dispersion, 20.0)
+    logits = np.linspace(-11.0, 3.5, 500)
+    values, squares = clipped_count(np.exp(logits), centre(logits), clip, dispersion, 20.0)
+    assert np.max(np.abs(values) / np.sqrt(squares)) < 3e-3
+    assert np.all(np.diff(centre.values) >= 0.0)
+    slopes = np.diff(centre(logits)) / np.diff(logits)
+    assert centre.largest >= max(centre(99.0), slopes.max() * (1 - 1e-12))
+    if clip == 40.0:
+        np.testing.assert_allclose(centre(logits[:300]), np.exp(logits[:300]), rtol=1e-3)
+
+
 # What is read off releases
 
 
@@ -127,9 +142,7 @@ def test_clips_are_tighter_where_noise_is_larger(rng):
     counts = rng.poisson(3.0, size=4000).astype(float)
     clips = [best_clip(counts, means, means, reach, 5000, 40.0) for reach in (0.1, 30.0, 1e4)]
     assert clips[0] > clips[1] >= clips[2]
-    leaning = best_clip(
-        counts, means, means, 1e4, 5000, 40.0, lambda clip: np.full((1, 3), 9.0 / clip)
-    )
+    leaning = best_clip(counts, means, means, 1e4, 5000, 40.0, lambda clip: np.full(3, 9.0 / clip))
     assert leaning > clips[2]
 
 
@@ -173,10 +186,11 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
     vars(given).update({**fields, **changed})
     for k, clip in enumerate((5.0, 2.0, 1.5, 1.2)):
         point = truth + 0.5 ** (k + 1) * rng.normal(size=length)
-        means, centres = np.exp(population.logits(truth)), population.centres(point)
+        means, centre = np.exp(population.logits(truth)), centre_for(clip, 1.3, 20.0)
+        centres = centre(population.logits(point))
         value, square = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
         sums = population.size * value @ rows + noise * clip * rng.normal(size=length)
-        given.looks.append(CountLook(point, clip, sums, noise * clip, square.mean(), 0.01))
+        given.looks.append(CountLook(point, clip, centre, sums, noise * clip, square.mean(), 0.01))
     return given, truth
 
 
@@ -203,9 +217,8 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
         looks = np.zeros((4, 3))
         counts = drawn(np.tile(np.exp(population.logits(truth)), (copies, 1)), 1.3, rng)
         for k, look in enumerate(given.looks):
-            psi = np.clip(
-                np.minimum(counts, 20.0) - population.centres(look.point), -look.clip, look.clip
-            )
+            centres = look.centre(population.logits(look.point))
+            psi = np.clip(np.minimum(counts, 20.0) - centres, -look.clip, look.clip)
             looks[k] = psi.sum(axis=0) @ population.rows
         found.append(looks)
     found = np.array(found) / 2.0
@@ -215,9 +228,11 @@ def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     turned = np.sqrt(2.0) * (found - found.mean(axis=0)) @ given.curvature.basis
     blocks, own = given._blocks(given.looks), []
     for look in given.looks:
-        leanings = given._leanings(look.point, look.clip) @ given.curvature.basis
-        own.append(population.size * 400 * leanings)
-    blocks = blocks - np.einsum("kci,lci->ikl", np.array(own), np.array(own))
+        centres = look.centre(population.logits(look.point))
+        own.append(
+            population.size * 400 * given._leaning(look.clip, centres) @ given.curvature.basis
+        )
+    blocks = blocks - np.einsum("ki,li->ikl", np.array(own), np.array(own))
     seen = np.einsum("bki,bli->ikl", turned, turned) / len(turned)
     for i in range(3):
         np.testing.assert_allclose(blocks[i], seen[i], rtol=0.25, atol=0.1 * seen[i].max())

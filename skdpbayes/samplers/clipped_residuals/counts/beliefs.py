@@ -21,8 +21,6 @@ from .table import tabulated
 _USED, _OF_DISPERSION = 4, 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
 _LARGEST_DOUBT = 1.5
-# By how much rows that are not those of the population may change what clips take, relative to it.
-_OF_ROWS = 0.1
 # By how much looks far from the mode may be off, relative to what they see of it.
 _OF_SHAPE = 0.1
 # Rows of the population for what need not be exact, at least.
@@ -63,7 +61,7 @@ class Beliefs:
     @property
     def most(self):
         """The largest mean that counts fully for a curvature, at the next point."""
-        return _MOST * float(np.mean(self.population.weights * self.population.centres(self.start)))
+        return _MOST * float(np.mean(self.population.weights * self.population.means(self.start)))
 
     def learn_curvature(self, most, *released):
         """Take in a curvature at the next point, if there is one.
@@ -108,7 +106,7 @@ class Beliefs:
             if self.constant:
                 w = np.linalg.inv(self.transform)[:, -1] / self.constant
                 along = w @ look.value / n, float(np.linalg.norm(w)) * look.noise / n
-            centres = population.centres(look.point)[some]
+            centres = look.centre(population.logits(look.point))[some]
             margins.append(
                 of_look(look, population.weights[some], centres, population.largest, along)
             )
@@ -132,7 +130,7 @@ class Beliefs:
         counts, means = population.simulated(
             self.start, self._deviations(), self.dispersion.value, generator
         )
-        centres = np.broadcast_to(population.centres(self.start), counts.shape)
+        centres = np.broadcast_to(population.means(self.start), counts.shape)
         return best_clip(
             counts.ravel(),
             means.ravel(),
@@ -140,27 +138,20 @@ class Beliefs:
             reach,
             n,
             largest,
-            lambda clip: self._leanings(self.start, clip),
+            lambda clip: self._leaning(clip, centres[0]),
         )
 
-    def _leanings(self, point, clip):
-        """Return how a look of one record may be off: by the dispersion, and by the rows' law.
-
-        Both are arrays of shape (length,): what a deviation of each changes.
-        """
+    def _leaning(self, clip, centres):
+        """Return how a look of one record changes with the dispersion, by what is not known of it."""
         population = self.population
         some = slice(None, None, max(1, len(population.rows) // _FEW))
         rows, weights = population.rows[some], population.weights[some]
         means = np.exp(np.minimum(population.logits(self.start)[some], 30.0))
-        centres = population.centres(point)[some]
         ends = [
-            weights * clipped_count(means, centres, clip, value, population.largest)[0]
+            clipped_count(means, centres[some], clip, value, population.largest)[0]
             for value in self.dispersion.ends
         ]
-        # Clips take more from one tail than from the other.
-        own = centres, centres, clip, self.dispersion.value, population.largest
-        of_rows = _OF_ROWS * weights * clipped_count(*own)[0]
-        return np.array([0.5 * (ends[1] - ends[0]), of_rows]) @ rows / len(rows)
+        return 0.5 * (weights * (ends[1] - ends[0])) @ rows / len(rows)
 
     def surrogate(self):
         """Return the posterior given the last looks."""
@@ -195,7 +186,7 @@ class Beliefs:
             population = self.population
             self._tables[key] = tabulated(
                 population.logits(look.point),
-                population.centres(look.point),
+                look.centre(population.logits(look.point)),
                 look.clip,
                 math.exp(key[-1] * _CLOSE),
                 population.largest,
@@ -210,17 +201,17 @@ class Beliefs:
         counts, means = population.simulated(self.start, 0.0, value, generator)
         residuals, leanings = [], []
         for look in looks:
-            centres = population.centres(look.point)
+            centres = look.centre(population.logits(look.point))
             mean, _ = clipped_count(means[0], centres, look.clip, value, population.largest)
             residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
-            leanings.append(self._leanings(look.point, look.clip) @ self.curvature.basis)
+            leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
         residuals = np.array(residuals)
         covariances = np.einsum("krp,lrp->pkl", residuals, residuals) / len(counts)
         turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
         blocks = population.size * np.tensordot(turned, covariances, axes=(0, 0))
         blocks *= self.curvature.ratios[:, None, None]
         leanings = population.size * len(population.rows) * np.array(leanings)
-        blocks += np.einsum("kci,lci->ikl", leanings, leanings)
+        blocks += np.einsum("ki,li->ikl", leanings, leanings)
         own = np.arange(len(looks))
         blocks[:, own, own] += np.array([look.noise**2 for look in looks])
         return blocks
@@ -229,7 +220,7 @@ class Beliefs:
         """Return the deviations that coefficients would have without noise, as far as that is known."""
         population, curvature = self.population, self.curvature
         # Without privacy records count fully, and no mean is cut.
-        factors = population.centres(self.start) * population.size / self.dispersion.value
+        factors = population.means(self.start) * population.size / self.dispersion.value
         precision = (population.rows * factors[:, None]).T @ population.rows
         turned = curvature.basis * np.sqrt(curvature.ratios)
         half = turned @ curvature.basis.T

@@ -1,9 +1,9 @@
 """The clip with which a look at counts says most.
 
-    (q C tau nu)^2 + n E psi^2 + sum |n b|^2 / length,      over  Cov(psi, y)^2,      is least
+    (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
 
-The tighter a clip, the more a look depends on how dispersed counts are (`dispersion`), and on the law of the
-rows: ``b`` is how much the mean of a look may be off. So clips are wider where noise is small.
+The tighter a clip, the more a look depends on how dispersed counts are (`dispersion`): ``b`` is how much its
+mean may be off. So clips are wider where noise is small.
 """
 
 import numpy as np
@@ -26,14 +26,14 @@ def best_clip(counts, means, centres, reach, n_records, largest, leaning=None):
     largest : float
         Of counts.
     leaning : callable or None, default=None
-        Maps a clip to several ``b``, of shape (n, length).
+        Maps a clip to ``b``.
     """
     clips = np.geomspace(LEAST_CLIP, max(largest, 2.0 * LEAST_CLIP), _N_CLIPS)
     psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
     variances = (reach * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
     if leaning is not None:
         of_clips = np.array([leaning(clip) for clip in clips])
-        variances += n_records**2 * np.sum(of_clips**2, axis=(1, 2)) / of_clips.shape[2]
+        variances += n_records**2 * np.mean(of_clips**2, axis=1)
     raised = counts - means
     slopes = psi @ (raised - raised.mean()) / raised.size
     return float(clips[np.argmin(variances / np.maximum(slopes, 1e-12) ** 2)])

@@ -30,8 +30,8 @@ class CountPopulation:
         ``o``, logarithms of exposures.
     size : float
         ``n / M``, how many records a row stands for.
-    largest, largest_centre : float
-        Of counts, and of means that are subtracted from them.
+    largest, largest_mean : float
+        Of counts, and of means where these are factors.
     """
 
     rows: np.ndarray
@@ -39,19 +39,19 @@ class CountPopulation:
     offsets: np.ndarray
     size: float
     largest: float
-    largest_centre: float
+    largest_mean: float
 
     def logits(self, u):
         """Return logits for points of shape (n_points, length), or for one."""
         return u @ self.rows.T + self.offsets
 
-    def centres(self, u):
-        """Return what is subtracted from counts at a point."""
-        return np.minimum(np.exp(np.minimum(self.logits(u), 700.0)), self.largest_centre)
+    def means(self, u):
+        """Return means at a point."""
+        return np.minimum(np.exp(np.minimum(self.logits(u), 700.0)), self.largest_mean)
 
     def curvature(self, u, most):
         """Return the mean of ``v min(1, m / most) z z^T``, ``m`` being means at a point; 0 is no factor."""
-        factors = self.weights * (np.minimum(1.0, self.centres(u) / most) if most else 1.0)
+        factors = self.weights * (np.minimum(1.0, self.means(u) / most) if most else 1.0)
         return (self.rows * factors[:, None]).T @ self.rows / len(self.rows)
 
     def seen(self, u, centres, tables):
@@ -119,5 +119,5 @@ def count_population(design, coordinates, offsets, n_records, family, generator)
         offsets=offsets,
         size=n_records / n_rows,
         largest=family.max_count,
-        largest_centre=family.slope_bound,
+        largest_mean=family.slope_bound,
     )

@@ -25,6 +25,7 @@ from ...noise_aware.scales import prior_of
 from ..schedule import CLIPPING
 from ..sums import release_sums
 from .beliefs import Beliefs
+from .centre import FIRST, Centre, centre_for
 from .dispersion import of_histogram
 from .histogram import count_edges, counts_seen, exposure_edges, log_exposures_seen
 from .population import count_population
@@ -36,8 +37,8 @@ _NOISE_FLOOR = 1.5
 _ROUNDS = 3
 # Counts that stand for those of the histogram.
 _N_COUNTS = 4000
-# What rounding can do to a mean, a factor or an exponential, in units of that of an inner product.
-_OF_EXPONENTIAL = 11.0
+# What rounding can do to an exponential, or between nodes, in units of that of an inner product.
+_OF_FUNCTION = 11.0
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
@@ -64,6 +65,8 @@ class CountLook(NamedTuple):
     ----------
     point : ndarray of shape (length,)
     clip : float
+    centre : Centre
+        What was subtracted from counts.
     value : ndarray of shape (length,)
         Sums of rows times clipped residuals.
     noise : float
@@ -74,6 +77,7 @@ class CountLook(NamedTuple):
 
     point: np.ndarray
     clip: float
+    centre: Centre
     value: np.ndarray
     noise: float
     square: float
@@ -165,17 +169,25 @@ class CountReleases:
             start=np.linalg.solve(transform, theta),
         )
 
-    def _exponents(self, theta, largest):
-        """Return what bounds the rounding of means of up to ``largest`` (Proposition 77)."""
+    def _reach(self, theta, logit):
+        """Return what bounds the rounding of functions of logits with slopes up to 1 (Proposition 77).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (length,)
+        logit : float
+            Where logits are larger, or smaller than its opposite, functions stay.
+        """
         longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
-        return 2.0 * (longest + 3.0 * max(1.0, abs(math.log(largest))) + _OF_EXPONENTIAL)
+        return 2.0 * (longest + 3.0 * max(1.0, logit) + _OF_FUNCTION)
 
     def release_curvature(self):
         """Release the curvature where the next look is."""
         point, transform = self.beliefs.start, self.coordinates.transform
         theta = transform @ point
         most = self.beliefs.most
-        room = self.coordinates.inflation_within(self.plan, self._exponents(theta, most))
+        reach = self._reach(theta, abs(math.log(most)))
+        room = self.coordinates.inflation_within(self.plan, reach)
         noise = math.sqrt(self.moved) * self.norm**2 * self.largest * room
         noise /= free_shift(self.plan.curvature_multiplier, theta.size**2)
         matrix = total(bounded_curvature, self.target, transform, theta, most)
@@ -187,15 +199,19 @@ class CountReleases:
     def release_look(self, clip, multipliers):
         """Release sums of clipped residuals at the mode."""
         point, transform = self.beliefs.start, self.coordinates.transform
-        theta, top = transform @ point, self.family.slope_bound
-        room = self.coordinates.inflation_within(
-            self.plan, self._exponents(theta, top) * max(1.0, top / clip)
+        theta, largest = transform @ point, self.family.max_count
+        centre = centre_for(clip, self.beliefs.dispersion.value, largest)
+        reach = (
+            self._reach(theta, max(-FIRST, centre.nodes[-1])) * max(centre.largest, largest) / clip
         )
+        room = self.coordinates.inflation_within(self.plan, reach)
         value, noise, square, of_square = release_sums(
-            self, theta, transform, clip, multipliers, room
+            self, theta, transform, clip, multipliers, room, centre
         )
         n = self.n_records
-        self.beliefs.looks.append(CountLook(point, clip, value, noise, square / n, of_square / n))
+        self.beliefs.looks.append(
+            CountLook(point, clip, centre, value, noise, square / n, of_square / n)
+        )
         self.advance()
 
     def look_around(self):

@@ -21,7 +21,7 @@ def tabulated(logits, centres, clip, dispersion, largest):
     Parameters
     ----------
     logits, centres : ndarray of shape (n_rows,)
-        Those at the look's point, and what is subtracted from counts there.
+        Logits at the look's point, and what is subtracted from counts there.
     clip, dispersion, largest : float
         As for `clipped_count`.
     """
