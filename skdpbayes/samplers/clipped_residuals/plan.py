@@ -20,7 +20,7 @@ from ...privacy.cost import PrivacyCost
 from .._plan import Plan
 from ..langevin.paid_noise import free_shift
 from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
-from .schedule import ERRORS, share_budget
+from .schedule import ERRORS
 from .sensitivity import FREE, look_precision
 
 # How often the size of responses is released before the first look.
@@ -115,13 +115,15 @@ class ClippedResidualsPlan(Plan):
         return lines
 
 
-def plan_clipped_residuals(kind, sampler, bounds, n_samples, budget, n_draws):
+def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws):
     """Share a budget among the releases.
 
     Parameters
     ----------
     kind : type
         `ClippedResidualsPlan`, or one for other responses.
+    share : callable
+        `share_budget`, or what takes its place.
     sampler : ClippedResiduals
     bounds, n_samples, budget, n_draws
         As for its `plan`.
@@ -131,7 +133,7 @@ def plan_clipped_residuals(kind, sampler, bounds, n_samples, budget, n_draws):
     plan : kind
     """
     length, replaces = bounds.n_parameters, budget.records_moved == 2
-    shares, error = share_budget(n_samples, length, budget.mu, budget.records_moved)
+    shares, error = share(n_samples, length, budget.mu, budget.records_moved)
 
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)

@@ -15,8 +15,9 @@ from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
 from .._protocol import Sampler, checked_gaussian, options
 from ..noise_aware.sampler import check_constant, redrawn
-from .counts.plan import ClippedCountsPlan
+from .counts.plan import ClippedCountsPlan, share_for_counts
 from .plan import ClippedResidualsPlan, plan_clipped_residuals
+from .schedule import share_budget
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
 LARGEST_SIZE = 200
@@ -83,8 +84,10 @@ class ClippedResiduals(Sampler):
             raise ValueError(
                 f"sampler={self.name!r} is for a finite epsilon: without privacy take sampler='auto'."
             )
-        kind = ClippedCountsPlan if isinstance(bounds.family, Poisson) else ClippedResidualsPlan
-        return plan_clipped_residuals(kind, self, bounds, n_samples, budget, n_draws)
+        kind, share = ClippedResidualsPlan, share_budget
+        if isinstance(bounds.family, Poisson):
+            kind, share = ClippedCountsPlan, share_for_counts
+        return plan_clipped_residuals(kind, share, self, bounds, n_samples, budget, n_draws)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and responses."""

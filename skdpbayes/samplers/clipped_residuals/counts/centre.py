@@ -13,7 +13,7 @@ import numpy as np
 from .law import clipped_count
 
 # The first node, the distance between two, and the number of bisections.
-FIRST, _DISTANCE, _HALVINGS = -12.0, 0.05, 45
+FIRST, _DISTANCE, _HALVINGS = -12.0, 0.02, 40
 
 
 class Centre(NamedTuple):

@@ -8,8 +8,9 @@ mean may be off. So clips are wider where noise is small.
 
 import numpy as np
 
-# No clip is smaller: a count of 1 where 0 is usual would be reduced, too.
-LEAST_CLIP = 1.0
+# No clip is smaller: a count of 1 where 0 is usual would be reduced, too. Nor is it smaller than so many
+# deviations of residuals: looks farther off would say nothing of how far.
+LEAST_CLIP, _LEAST_DEVIATIONS = 1.0, 1.0
 _N_CLIPS = 40
 
 
@@ -28,7 +29,8 @@ def best_clip(counts, means, centres, reach, n_records, largest, leaning=None):
     leaning : callable or None, default=None
         Maps a clip to ``b``.
     """
-    clips = np.geomspace(LEAST_CLIP, max(largest, 2.0 * LEAST_CLIP), _N_CLIPS)
+    least = max(LEAST_CLIP, _LEAST_DEVIATIONS * float(np.std(counts - centres)))
+    clips = np.geomspace(least, max(largest, 2.0 * least), _N_CLIPS)
     psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
     variances = (reach * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
     if leaning is not None:

@@ -14,24 +14,30 @@ from dataclasses import dataclass
 
 from ...noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_ROWS
 from ..plan import ClippedResidualsPlan
-from ..schedule import CLIPPING
+from ..schedule import CLIPPING, SIZE_SHARE, Shares
 
-# Means and clips where counts are about 1.
+# Of mu^2, and how many looks, each of which has more than the last. Clips follow from counts from the first
+# look on, since a histogram tells these: looks need not begin with little.
+_MOMENT, _CURVATURE, _N_LOOKS, _GROWTH = 0.08, 0.12, 4, 1.5
+# Slopes and clips where counts are about 1.
 _SLOPE, _CLIP = 0.75, 1.25
-# Deviations of logits from noise at which little is learnt.
+# An expected error of logits at which little is learnt.
 _NOTHING = 0.5
+
+
+def share_for_counts(n_samples, length, mu, moved):
+    """Return the `Shares`, and about the error where counts have a mean of 1; as `share_budget`."""
+    looks = [_GROWTH**k for k in range(_N_LOOKS)]
+    left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
+    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, tuple(left * x for x in looks))
+    reach = moved * math.sqrt(CLIPPING * length) * _CLIP / _SLOPE
+    noise = reach / (n_samples * mu * math.sqrt(sum(shares.looks)))
+    return shares, math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedCountsPlan(ClippedResidualsPlan):
     """A plan for a posterior of counts; ``size_multiplier`` is that of a histogram."""
-
-    @property
-    def _noise(self):
-        """The deviation of the noise of all looks, over that of counts whose mean is 1."""
-        reach = self.budget.records_moved * math.sqrt(CLIPPING * self.n_parameters) * _CLIP / _SLOPE
-        precision = sum(value**-2.0 for value in self.look_multipliers)
-        return reach / math.sqrt(self.n_samples * precision)
 
     @property
     def estimated_seconds(self):
@@ -46,12 +52,12 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     @property
     def widening(self):
         """How much wider privacy makes intervals, about, if counts have a mean of 1."""
-        return math.hypot(1.0, self._noise)
+        return self.expected_error / math.sqrt(self.n_parameters / self.n_samples)
 
     @property
     def is_drowned(self):
         """Whether noise hides nearly all."""
-        return self._noise * math.sqrt(self.n_parameters / self.n_samples) > _NOTHING
+        return self.expected_error > _NOTHING
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
