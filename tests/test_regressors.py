@@ -90,14 +90,14 @@ def test_an_unsuitable_unit_of_exposure_is_told(unit, is_told):
     X, y, exposure = counts()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        poisson(n_draws="auto", sampler="auto").fit(X, y, exposure=unit * exposure)
+        poisson(n_draws="auto", sampler="sgfs").fit(X, y, exposure=unit * exposure)
     told = [str(one.message) for one in caught if "larger unit" in str(one.message)]
     assert len(told) == is_told and all("budget again" in text for text in told)
 
 
-def test_no_other_sampler_is_named_where_none_is_calibrated():
+def test_a_chain_of_counts_names_the_sampler_whose_intervals_are_calibrated():
     model = poisson().fit(np.zeros((200, 1)), np.ones(200))
-    with pytest.warns(UserWarning, match=r"their level\.$"):
+    with pytest.warns(UserWarning, match=r"their level\. Draws of 'clipped_residuals' are\.$"):
         model.posterior_interval()
 
 

@@ -101,7 +101,7 @@ def samplers_that_plan():
 
 
 # What tells of which kind a target is.
-KINDS = {"LinearTarget", "Normal", "clips_each_example", "has_losses", "has_own_prior"}
+KINDS = {"Poisson", "LinearTarget", "Normal", "clips_each_example", "has_losses", "has_own_prior"}
 
 
 @pytest.mark.parametrize("path", samplers_that_plan(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -1,6 +1,6 @@
 """Private Bayesian Poisson regression: counts, and rates where exposures differ.
 
-p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b))^(1/tau) p(theta),
+p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b)) p(theta),
 E[y | x, e, data] = e times the mean over draws of exp(x . beta + b)
 """
 
@@ -52,18 +52,19 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
     delta : float or None, default=None
         Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
     sampler : str or Sampler, default="auto"
-        The algorithm: an object of `skdpbayes.samplers` with its options, or a name, as for
-        `DPBayesianLogisticRegression`. ``sampler__name`` sets an option.
+        The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults;
+        ``sampler__name`` sets an option. "auto" is `ClippedResiduals`, whose intervals are calibrated, for
+        up to 200 coefficients, and otherwise, or without privacy, a chain.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
-        given. None is ``2.5 / data_norm``.
+        given. None learns it, around ``2.5 / data_norm``; chains take that as it is.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. Without
-        ``prior_scale`` it is half of ``log(1 + max_count)``, but at least 1.25: choose a unit of exposure in
-        which rates are of the order of 1, or set it.
+        ``prior_scale`` it is learnt, around half of ``log(1 + max_count)``, but at least 1.25. Chains take
+        that as it is: choose a unit of exposure in which rates are of the order of 1, or set it.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None
@@ -95,6 +96,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         Posterior mean of the intercept; 0 without one.
     posterior_samples_ : ndarray of shape (n_draws, 1, n_features + fit_intercept)
         The draws, the intercept last.
+    dispersion_ : float
+        Variance of a count over its mean, as learnt from what is released; 1 where a chain draws.
     max_count_ : float
         The largest count that was told apart.
     target_bounds_ : tuple of (float, float)
@@ -125,9 +128,11 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
 
     Notes
     -----
-    A row's residual is at most ``max_count``, because larger ones are clipped: only those of means that are
-    larger than the count by more than ``max_count`` are. The posterior is that of Poisson regression wherever
-    means are at most ``max_count``.
+    Of counts that vary more than Poisson's law says, the default learns by how much: intervals of
+    coefficients and of new counts are wider then.
+
+    A chain clips residuals to ``max_count``: only those of means that are larger than the count by more than
+    that are. Its posterior is that of Poisson regression wherever means are at most ``max_count``.
 
     Examples
     --------
@@ -194,6 +199,11 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
     def _released_sides(self):
         return ("high",) if self.max_count == "auto" else ()
 
+    def _noise(self) -> Any:
+        """Return the dispersion of counts for each draw, or None for Poisson's law."""
+        known = self.dispersion_ > 1.0
+        return np.full(len(self.posterior_samples_), self.dispersion_) if known else None
+
     def _family(self):
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
@@ -236,6 +246,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         """
         self._fit(X, y, sample_weight, groups, client, exposure=exposure)
         self._is_exposed = exposure is not None
+        self.dispersion_ = float(self.released_.get("dispersion", 1.0))
         self.max_count_ = self._law.max_count
         self.target_bounds_ = 0.0, self.max_count_
         return self

@@ -164,7 +164,13 @@ class Sampler(BaseEstimator):
         learns_noise = getattr(getattr(bounds, "family", None), "has_unknown_noise", False)
         if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
             model = "normal" if learns_noise else "linear"
-            others = names_where(lambda own: own.takes_weights and model in own.targets)
+            family = bounds.family
+
+            def takes(own):
+                is_for = family is None or not own.families or isinstance(family, own.families)
+                return own.takes_weights and model in own.targets and is_for
+
+            others = names_where(takes)
             raise ValueError(
                 f"sampler={self.name!r}, with these options, does not support sample weights or class "
                 f"weights: use one of {others}, which do with their defaults; or omit them."

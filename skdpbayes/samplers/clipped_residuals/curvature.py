@@ -82,13 +82,13 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     share = prior / (prior + noise)
     found, doubt = left * np.diag(before) + excess * share, noise * share
     values, basis = np.linalg.eigh(found)
-    values = _cut(values, np.sqrt(np.diag(_turned(doubt, basis))))
+    values = cut(values, np.sqrt(np.diag(turned(doubt, basis))))
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
-    turned = np.ascontiguousarray(transform @ basis)
-    return Curvature(turned, values, *_apart(_turned(doubt, basis)), design.mean @ turned)
+    own = np.ascontiguousarray(transform @ basis)
+    return Curvature(own, values, *apart(turned(doubt, basis)), design.mean @ own)
 
 
-def _apart(variances):
+def apart(variances):
     """Return ``p`` and ``h``: variances are about ``p_i p_j``, and ``2 p_i^2 + h_i`` on the diagonal."""
     length, own = len(variances), np.diag(variances)
     if length == 1:
@@ -98,13 +98,13 @@ def _apart(variances):
     return p, np.maximum(own - 2.0 * p**2, 0.0)
 
 
-def _turned(variances, basis):
+def turned(variances, basis):
     """Return the variances of a matrix's entries in another basis, entries being independent."""
     squares = basis**2
     return squares.T @ variances @ squares
 
 
-def _cut(values, deviations):
+def cut(values, deviations):
     """Return means of normal laws that are cut at zero."""
     z = values / deviations
     density = np.exp(-0.5 * z**2 - log_ndtr(z)) / np.sqrt(2.0 * np.pi)

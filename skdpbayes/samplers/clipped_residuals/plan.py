@@ -21,7 +21,7 @@ from ...privacy.cost import PrivacyCost
 from .._plan import Plan
 from ..langevin.paid_noise import free_shift
 from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
-from .schedule import ERRORS, share_budget
+from .schedule import ERRORS
 from .sensitivity import FREE, look_precision
 
 # How often the size of responses is released before the first look.
@@ -85,10 +85,15 @@ class ClippedResidualsPlan(Plan):
         return math.hypot(1.0, self.expected_error / sampling)
 
     @property
+    def is_drowned(self):
+        """Whether noise hides nearly all."""
+        return self.expected_error > _NOTHING
+
+    @property
     def warnings(self):
         """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
-        if self.expected_error > _NOTHING:
+        if self.is_drowned:
             found += (
                 f"noise hides nearly all that {self.n_samples:,} rows say at "
                 f"epsilon={self.budget.epsilon:g}: draws are close to the prior. Raise epsilon, or "
@@ -118,21 +123,25 @@ class ClippedResidualsPlan(Plan):
         return lines
 
 
-def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
+def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws):
     """Share a budget among the releases.
 
     Parameters
     ----------
+    kind : type
+        `ClippedResidualsPlan`, or one for other responses.
+    share : callable
+        `share_budget`, or what takes its place.
     sampler : ClippedResiduals
     bounds, n_samples, budget, n_draws
         As for its `plan`.
 
     Returns
     -------
-    plan : ClippedResidualsPlan
+    plan : kind
     """
     length, replaces = bounds.n_parameters, budget.records_moved == 2
-    shares, error = share_budget(n_samples, length, budget.mu, budget.records_moved)
+    shares, error = share(n_samples, length, budget.mu, budget.records_moved)
 
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
@@ -150,7 +159,7 @@ def plan_clipped_residuals(sampler, bounds, n_samples, budget, n_draws):
     for precision in precisions:  # Raises where rounding would take too much of one.
         free_shift(precision**-0.5, (length + 1) ** 2)
     sums, squares = zip(*looks, strict=True)
-    return ClippedResidualsPlan(
+    return kind(
         sampler=sampler,
         n_samples=n_samples,
         bounds=bounds,

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...targets.linear.weighted import clipped_sums, reweighted, squares_moment, weighted_moment
+from ...targets.linear.weighted import reweighted, squares_moment, weighted_moment
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
@@ -26,7 +26,7 @@ from .plan import N_SIZES
 from .posterior import Posterior
 from .sandwich import slopes_of, stretch_of, varying_part
 from .schedule import CLIPPING, best_clip
-from .sensitivity import look_precision
+from .sums import release_sums, sums_at
 from .surrogate import Look, Size, Surrogate
 
 # Deviations of the noise on an entry of ``A`` at which whitening stops.
@@ -122,14 +122,10 @@ class Releases:
         self.scales = self.prior.usual
         self.start = np.append(np.zeros(len(transform)), math.log(self.usual))
 
-    def _sums(self, point, clip):
-        """Return sums of clipped residuals, and by what rounding may enlarge what a record moves."""
-        theta = self.curvature.transform @ point
-        sums, square = total(clipped_sums, self.target, theta, clip, is_weighted=False)
-        if self.is_weighted:  # What records count by themselves.
-            _, square = total(clipped_sums, self.table, theta, clip)
+    def _room(self, theta, clip):
+        """Return by what rounding may enlarge what a record moves."""
         reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
-        return sums, square, self.coordinates.inflation_within(self.plan, reach)
+        return self.coordinates.inflation_within(self.plan, reach)
 
     def _note(self, point, clip, square, noise):
         self.sizes.append(Size(point, clip, square / self.n_records, noise / self.n_records))
@@ -138,8 +134,9 @@ class Releases:
     def release_size(self, clip):
         """Release the size of clipped responses, and return the clip that follows from it."""
         point = np.zeros(self.curvature.values.size)
-        _, square, room = self._sums(point, clip)
-        noise = self.largest * clip**2 * room / free_shift(self.plan.size_multiplier, 1)
+        _, square = sums_at(self, point, clip)
+        noise = self.largest * clip**2 * self._room(point, clip)
+        noise /= free_shift(self.plan.size_multiplier, 1)
         # Proposition 73.
         square = release_vector(np.array([square]), noise, self.generator)[0]
         self._note(point, clip, square, noise)
@@ -150,17 +147,11 @@ class Releases:
 
     def release_look(self, point, clip, multiplier, square_multiplier):
         """Release sums of clipped residuals at a point."""
-        size = point.size + 1
-        sums, square, room = self._sums(point, clip)
-        parts = multiplier**-2.0, square_multiplier**-2.0
-        paid = math.sqrt(look_precision(*parts, self.moved == 2))
-        factor = (paid + (room - 1.0) * math.sqrt(sum(parts))) / free_shift(1.0 / paid, size)
-        noise = self.largest * self.moved * self.norm * clip * multiplier * factor
-        of_square = self.largest * clip**2 * square_multiplier * factor
-        # Propositions 73 and 74.
-        value = release_vector(self.curvature.transform.T @ sums, noise, self.generator)
-        # Propositions 73 and 74.
-        square = release_vector(np.array([square]), of_square, self.generator)[0]
+        transform = self.curvature.transform
+        theta = transform @ point
+        value, noise, square, of_square = release_sums(
+            self, theta, transform, clip, (multiplier, square_multiplier), self._room(theta, clip)
+        )
         self.looks.append(Look(point, clip, value, noise))
         self._note(point, clip, square, of_square)
 

@@ -1,4 +1,4 @@
-"""A posterior given looks at clipped residuals: for responses that are numbers with unknown errors.
+"""A posterior given looks at clipped residuals: for numbers with unknown errors, and for counts.
 
     p(u, s | g_1, g_2, ...)  ~  p(u) p(s) N(g; E[g | u, s], Cov(g | u, s) + noise)
 
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..._typing import GeneratorLike
-from ...targets.linear.families import Normal
+from ...targets.linear.families import Normal, Poisson
 from ...targets.linear.target import LinearTarget
 from .._made_for import check_made_for
 from .._protocol import Sampler, checked_gaussian, options
 from ..noise_aware.sampler import check_constant, redrawn
-from .plan import plan_clipped_residuals
+from .counts.plan import ClippedCountsPlan, share_for_counts
+from .plan import ClippedResidualsPlan, plan_clipped_residuals
+from .schedule import share_budget
 
 # Matrices of more rows are not released: noise would drown them, and drawing take minutes.
 LARGEST_SIZE = 200
@@ -29,13 +31,14 @@ def is_for(bounds):
 
 @options()
 class ClippedResiduals(Sampler):
-    """The posterior given looks at residuals that are clipped ever tighter, for numbers as responses.
+    """The posterior given looks at residuals that are clipped ever tighter, for numbers or counts.
 
     It releases two second moments of rows and then, at one mode after the other, the sum of rows times
     clipped residuals. Each clip follows from what was released before: as residuals get smaller, so does
     the noise [1]_ [2]_. Draws come from the posterior of the coefficients and of the errors' deviation given
-    these noisy numbers [3]_, in which clips are accounted for as well. A prior scale that is not given is
-    learnt. Any number of draws is free. It supports normal responses and up to 200 coefficients, under a
+    these noisy numbers [3]_, in which clips are accounted for as well. Of counts it releases a histogram,
+    too, and learns whether they vary more than Poisson's law says. A prior scale that is not given is learnt.
+    Any number of draws is free. It supports normal and Poisson responses and up to 200 coefficients, under a
     finite budget.
 
     References
@@ -58,8 +61,8 @@ class ClippedResiduals(Sampler):
     """
 
     name = "clipped_residuals"
-    targets = frozenset({"normal"})
-    families = (Normal,)
+    targets = frozenset({"linear", "normal"})
+    families = (Normal, Poisson)
     mechanism = "statistics"
     is_calibrated = True
     wants_equal_precisions = False
@@ -81,7 +84,10 @@ class ClippedResiduals(Sampler):
             raise ValueError(
                 f"sampler={self.name!r} is for a finite epsilon: without privacy take sampler='auto'."
             )
-        return plan_clipped_residuals(self, bounds, n_samples, budget, n_draws)
+        kind, share = ClippedResidualsPlan, share_budget
+        if isinstance(bounds.family, Poisson):
+            kind, share = ClippedCountsPlan, share_for_counts
+        return plan_clipped_residuals(kind, share, self, bounds, n_samples, budget, n_draws)
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and responses."""
@@ -94,9 +100,11 @@ class ClippedResiduals(Sampler):
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""
+        from .counts.releases import run_counts
         from .releases import run_clipped_residuals
 
-        return run_clipped_residuals(plan, target, generator, verbose)
+        run = run_counts if isinstance(plan.bounds.family, Poisson) else run_clipped_residuals
+        return run(plan, target, generator, verbose)
 
     def redraw(self, released: Any, n_draws: int, random_state: GeneratorLike) -> np.ndarray | None:
         """Return new draws given what was released."""

@@ -119,7 +119,7 @@ class NumberFamily(Family):
 
     @abstractmethod
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """Return probabilities of responses up to ``values``; ``noise`` is their deviation, if any."""
+        """Return probabilities of responses up to ``values``; ``noise`` is their deviation or dispersion."""
 
     @abstractmethod
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:

@@ -119,7 +119,7 @@ def weighted_moment(target: Any, transform: np.ndarray) -> np.ndarray:
 
 @silently()
 def clipped_sums(
-    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True
+    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True, centre: Any = None
 ) -> tuple[np.ndarray, float]:
     """Return sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
 
@@ -133,6 +133,8 @@ def clipped_sums(
     clip : float
     is_weighted : bool, default=True
         Whether squares are weighted, too.
+    centre : callable or None, default=None
+        Maps logits to what is subtracted from responses; None is the mean.
 
     Returns
     -------
@@ -142,7 +144,7 @@ def clipped_sums(
     """
 
     def of_block(part, block):
-        means = target.family.inverse_link(block.logits(theta[None]))
+        means = (centre or target.family.inverse_link)(block.logits(theta[None]))
         residuals = np.clip(target.responses[part] - means, -clip, clip)
         weighted = target.weights[part] * residuals
         squares = np.vdot(residuals, weighted if is_weighted else residuals)
@@ -239,3 +241,35 @@ def slope_matrix(family, predicted, weights, rows):
             products[i, j] = product.toarray() if sp.issparse(product) else product
             products[j, i] = products[i, j].T
     return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
+
+
+@silently()
+def bounded_curvature(
+    target: Any, transform: np.ndarray, theta: np.ndarray, most: float
+) -> np.ndarray:
+    """Return ``sum_i w_i min(1, m_i / most) z_i z_i^T``, ``m`` being means. **It is not private.**"""
+
+    def of_block(part, block):
+        means = target.family.inverse_link(block.logits(theta[None]))[0]
+        factors = target.weights[part] * np.minimum(1.0, means / most)
+        moved = block.moved(transform) * np.sqrt(factors)[:, None]
+        return (moved.T @ moved,)
+
+    return sum_of_blocks(target, of_block)[0]
+
+
+@silently()
+def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
+    """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**
+
+    The third number is positive if there are offsets, and otherwise 0.
+    """
+
+    def counted(values, inner):
+        places = np.searchsorted(inner, values, side="right")
+        return np.bincount(places, target.weights, minlength=inner.size + 1)
+
+    offsets = getattr(target, "offsets", ())
+    if not len(offsets):
+        return counted(target.responses, edges), np.zeros(offset_edges.size + 1), 0.0
+    return counted(target.responses, edges), counted(offsets, offset_edges), 1.0

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import pdtr
 
 from ...._compiled import compilable
 from ..._interface import implements
@@ -25,11 +24,10 @@ from ..family import Family, NumberFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
 from ..target import DENSE, REMOTE, SPARSE, LinearTarget
 from ..vector_math import exp
+from .dispersed import distribution, drawn
 
 # Means of smaller logits are counted as 0.
 _LEAST = -700.0
-# Counts are drawn as integers of 64 bits.
-_LARGEST_MEAN = 1e18
 _OWN = ("max_count", "clip", "largest_logit")
 
 
@@ -133,14 +131,12 @@ class Poisson(NumberFamily):
         return np.exp(np.minimum(logits, -_LEAST))
 
     def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
-        """Return the probabilities of counts up to ``values``."""
-        found = pdtr(np.floor(np.maximum(values, 0.0)), self.prediction(logits))
-        return np.where(values < 0.0, 0.0, found)
+        """Return the probabilities of counts up to ``values``; ``noise`` is their dispersion, if not 1."""
+        return distribution(values, self.prediction(logits), 1.0 if noise is None else noise)
 
     def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
-        """Return counts."""
-        # Post-processing.
-        return generator.poisson(np.minimum(self.prediction(logits), _LARGEST_MEAN))
+        """Return counts; ``noise`` is their dispersion, if not 1."""
+        return drawn(self.prediction(logits), 1.0 if noise is None else noise, generator)
 
     @property
     def largest_slope(self) -> np.ndarray:

@@ -1,0 +1,229 @@
+"""What is believed of coefficients, curvature and dispersion, given what has been released of counts.
+
+    looks -> mode and prior scales -> dispersion -> mode again -> the next point and clip
+
+All of it follows from what was released: no record is read here.
+"""
+
+import math
+
+import numpy as np
+
+from ...noise_aware.draws import settle
+from .clips import best_clip
+from .curvature import curvature_given
+from .dispersion import USUAL, dispersion_given, of_look
+from .law import clipped_count
+from .surrogate import CountSurrogate
+from .table import tabulated
+
+# Looks of which the posterior is, and those of which the dispersion is; what was seen before says little.
+_USED, _OF_DISPERSION = 4, 2
+# The largest deviation of a logit that is allowed for where clips are chosen.
+_LARGEST_DOUBT = 1.5
+# By how much looks far from the mode may be off, relative to what they see of it.
+_OF_SHAPE = 0.1
+# Rows of the population for what need not be exact, at least.
+_FEW, _FEWER = 200, 64
+# The largest mean that counts fully for a curvature, over the mean of them.
+_MOST, _TINY = 2.0, 1e-12
+# Dispersions closer than this, on a scale of logarithms, share tables.
+_CLOSE = 0.01
+
+
+class Beliefs:
+    """What is believed; it changes with every release.
+
+    Parameters
+    ----------
+    population : CountPopulation
+    design : Design
+    transform : ndarray of shape (length, length)
+        ``W``.
+    constant : float
+        Of the intercept's column; 0 without one.
+    prior : Prior
+    counts : ndarray of shape (n,)
+        Counts distributed as the table's, about.
+    histogram : Margin
+    start : ndarray of shape (length,)
+        The first point.
+    """
+
+    def __init__(self, *, population, design, transform, constant, prior, counts, histogram, start):
+        self.population, self.design, self.transform = population, design, transform
+        self.constant, self.prior, self.counts = constant, prior, counts
+        self.histogram, self.start = histogram, start
+        self.scales, self.dispersion = prior.usual, USUAL
+        self.looks, self.settled, self._tables = [], None, {}
+        self.learn_curvature(self.most)
+
+    @property
+    def most(self):
+        """The largest mean that counts fully for a curvature, at the next point."""
+        return _MOST * float(np.mean(self.population.weights * self.population.means(self.start)))
+
+    def learn_curvature(self, most, *released):
+        """Take in a curvature at the next point, if there is one.
+
+        Parameters
+        ----------
+        most : float
+            The largest mean that counted fully.
+        released : ndarray of shape (length, length), float
+            The curvature, of one record, and the deviation of the noise on its diagonal.
+        """
+        population, squares = self.population, self.transform**2
+        own = population.curvature(self.start, most)
+        factors = np.diag(own) / np.maximum(np.diag(population.curvature(self.start, 0.0)), _TINY)
+        unknown = squares.T @ self.design.uncertainty @ squares * np.outer(factors, factors)
+        self.curvature = curvature_given(own, unknown, *released)
+
+    def learn(self, rounds):
+        """Find the mode given all that is released, and the dispersion that follows from it."""
+        for turn in range(2):
+            self.settled = settle(self.surrogate(), rounds)
+            self.start, self.scales = self.settled.start, self.settled.scales
+            if turn == 0:
+                self.dispersion = self._dispersion()
+
+    def _deviations(self):
+        """Return what is not known of the population's logits."""
+        covariance, rows = np.linalg.inv(self.settled.information(self.start)), self.population.rows
+        variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
+        return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_DOUBT)
+
+    def _dispersion(self):
+        population, margins = self.population, [self.histogram]
+        # Post-processing.
+        normal = np.random.default_rng(2).standard_normal(len(population.rows))
+        logits = population.logits(self.start) + normal * self._deviations()
+        step = max(1, len(logits) // _FEWER)
+        some = np.argsort(logits)[step // 2 :: step]  # Their law is that of all.
+        n = population.size * len(population.rows)
+        for look in self.looks[-_OF_DISPERSION:]:
+            along = None
+            if self.constant:
+                w = np.linalg.inv(self.transform)[:, -1] / self.constant
+                along = w @ look.value / n, float(np.linalg.norm(w)) * look.noise / n
+            centres = look.centre(population.logits(look.point))[some]
+            margins.append(
+                of_look(look, population.weights[some], centres, population.largest, along)
+            )
+        return dispersion_given(margins, logits[some], n, bool(self.constant))
+
+    def clip(self, reach):
+        """Return the clip for the next look.
+
+        Parameters
+        ----------
+        reach : float
+            Deviation of its noise, for a clip of 1.
+        """
+        population, largest = self.population, self.population.largest
+        n = population.size * len(population.rows)
+        if not self.looks:
+            means = np.full(self.counts.size, self.counts.mean())
+            return best_clip(self.counts, means, means, reach, n, largest)
+        # Post-processing.
+        generator = np.random.default_rng(0)
+        counts, means = population.simulated(
+            self.start, self._deviations(), self.dispersion.value, generator
+        )
+        centres = np.broadcast_to(population.means(self.start), counts.shape)
+        return best_clip(
+            counts.ravel(),
+            means.ravel(),
+            centres.ravel(),
+            reach,
+            n,
+            largest,
+            lambda clip: self._leaning(clip, centres[0]),
+        )
+
+    def _leaning(self, clip, centres):
+        """Return how a look of one record changes with the dispersion, by what is not known of it."""
+        population = self.population
+        some = slice(None, None, max(1, len(population.rows) // _FEW))
+        rows, weights = population.rows[some], population.weights[some]
+        means = np.exp(np.minimum(population.logits(self.start)[some], 30.0))
+        ends = [
+            clipped_count(means, centres[some], clip, value, population.largest)[0]
+            for value in self.dispersion.ends
+        ]
+        return 0.5 * (weights * (ends[1] - ends[0])) @ rows / len(rows)
+
+    def surrogate(self):
+        """Return the posterior given the last looks."""
+        looks, population = self.looks[-_USED:], self.population
+        centres = np.array([population.logits(look.point) for look in looks])
+        tables = np.array([self._table(look) for look in looks])
+        origins = [
+            population.seen(look.point[None], own[None], table[None])[0][0, 0]
+            for look, own, table in zip(looks, centres, tables, strict=True)
+        ]
+        seen, _ = population.seen(self.start[None], centres, tables)
+        away = (seen[0] - origins) @ self.curvature.change.T @ self.curvature.basis
+        blocks, own = self._blocks(looks), np.arange(len(looks))
+        blocks[:, own, own] += (_OF_SHAPE * away.T) ** 2
+        return CountSurrogate(
+            population=population,
+            curvature=self.curvature,
+            prior=self.prior,
+            scales=self.scales,
+            centres=centres,
+            tables=tables,
+            origins=np.array(origins),
+            values=np.array([look.value for look in looks]),
+            blocks=blocks,
+            start=self.start,
+        )
+
+    def _table(self, look):
+        """Return the table of a look's clipped means, which is kept as long as dispersions are close."""
+        key = look.clip, look.noise, round(math.log(self.dispersion.value) / _CLOSE)
+        if key not in self._tables:
+            population = self.population
+            self._tables[key] = tabulated(
+                population.logits(look.point),
+                look.centre(population.logits(look.point)),
+                look.clip,
+                math.exp(key[-1] * _CLOSE),
+                population.largest,
+            )
+        return self._tables[key]
+
+    def _blocks(self, looks):
+        """Return the covariances of looks along each eigenvector, noise included."""
+        population, value = self.population, self.dispersion.value
+        # Post-processing.
+        generator = np.random.default_rng(1)
+        counts, means = population.simulated(self.start, 0.0, value, generator)
+        residuals, leanings = [], []
+        for look in looks:
+            centres = look.centre(population.logits(look.point))
+            mean, _ = clipped_count(means[0], centres, look.clip, value, population.largest)
+            residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
+            leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
+        residuals = np.array(residuals)
+        covariances = np.einsum("krp,lrp->pkl", residuals, residuals) / len(counts)
+        turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
+        blocks = population.size * np.tensordot(turned, covariances, axes=(0, 0))
+        blocks *= self.curvature.ratios[:, None, None]
+        leanings = population.size * len(population.rows) * np.array(leanings)
+        blocks += np.einsum("ki,li->ikl", leanings, leanings)
+        own = np.arange(len(looks))
+        blocks[:, own, own] += np.array([look.noise**2 for look in looks])
+        return blocks
+
+    def deviations_without_noise(self):
+        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        population, curvature = self.population, self.curvature
+        # Without privacy records count fully, and no mean is cut.
+        factors = population.means(self.start) * population.size / self.dispersion.value
+        precision = (population.rows * factors[:, None]).T @ population.rows
+        turned = curvature.basis * np.sqrt(curvature.ratios)
+        half = turned @ curvature.basis.T
+        precision = half @ precision @ half + self.prior.precision(self.scales)
+        covariance = self.transform @ np.linalg.inv(precision) @ self.transform.T
+        return np.sqrt(np.diag(covariance))

@@ -1,0 +1,237 @@
+"""The releases for counts, one after the other, and what is believed given them.
+
+    A -> W, C -> histograms -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ... , F at one of these points
+
+Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ....targets.linear.weighted import binned, bounded_curvature, reweighted
+from ..._machinery.execution import progress_bar
+from ..._machinery.lattice import release_moment, release_vector
+from ..._machinery.shards import mapped, total
+from ..._protocol import Released
+from ...langevin.paid_noise import free_shift
+from ...noise_aware.coordinates import whiten
+from ...noise_aware.draws import settle
+from ...noise_aware.plan import N_ROWS
+from ...noise_aware.releases import release_design
+from ...noise_aware.scales import prior_of
+from ..schedule import CLIPPING
+from ..sums import release_sums
+from .beliefs import Beliefs
+from .centre import FIRST, Centre, centre_for
+from .dispersion import of_histogram
+from .histogram import count_edges, counts_seen, exposure_edges, log_exposures_seen
+from .population import count_population
+from .posterior import CountPosterior
+
+# Deviations of the noise on an entry of ``A`` at which whitening stops.
+_NOISE_FLOOR = 1.5
+# Of looking for the likeliest prior scales, before each look.
+_ROUNDS = 3
+# Counts that stand for those of the histogram.
+_N_COUNTS = 4000
+# What rounding can do to an exponential, or between nodes, in units of that of an inner product.
+_OF_FUNCTION = 11.0
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+def run_counts(plan, target, generator, verbose):
+    """Carry out a `ClippedCountsPlan`."""
+    with progress_bar(plan.n_steps, plan.name, verbose) as advance:
+        released = CountReleases(plan, target, generator, advance)
+        released.look_around()
+    posterior = released.posterior()
+    other = {
+        "second_moment": released.moment,
+        "posterior": posterior,
+        **released.shares,
+        "dispersion": posterior.dispersion.value,
+    }
+    draws = posterior.draw(plan.n_draws, generator)
+    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+
+
+class CountLook(NamedTuple):
+    """What was released at a point.
+
+    Attributes
+    ----------
+    point : ndarray of shape (length,)
+    clip : float
+    centre : Centre
+        What was subtracted from counts.
+    value : ndarray of shape (length,)
+        Sums of rows times clipped residuals.
+    noise : float
+        Deviation of their noise.
+    square, square_noise : float
+        The mean square of clipped residuals, and the deviation of its noise.
+    """
+
+    point: np.ndarray
+    clip: float
+    centre: Centre
+    value: np.ndarray
+    noise: float
+    square: float
+    square_noise: float
+
+
+class CountReleases:
+    """What has been released.
+
+    Parameters
+    ----------
+    plan : ClippedCountsPlan
+    target : NamedTuple
+        A linear model's target with counts as responses.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, target, generator, advance=lambda: None):
+        self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
+        self.family = plan.bounds.family
+        self.moved = plan.budget.records_moved
+        self.largest = plan.bounds.max_weight or 1.0
+        self.is_weighted = plan.bounds.max_weight is not None
+        self._release_rows()
+        self._release_histograms()
+
+    def _release_rows(self):
+        """Release the second moment, and fix coordinates by it."""
+        plan, bounds = self.plan, self.plan.bounds
+        of_rows = release_design(plan, self.table, self.generator)
+        self.advance()
+        self.moment, self.moment_noise, self.design, self.n_records, self.shares = of_rows
+        precision = min(bounds.prior_precision[0], self.moment_noise)
+        bounds = bounds._replace(prior_precision=(precision, precision))
+        self.coordinates = whiten(
+            self.design,
+            self.moment_noise,
+            bounds,
+            self.n_records,
+            CLIPPING,
+            noise_floor=_NOISE_FLOOR,
+        )
+        self.norm = self.coordinates.norm
+        self.target = mapped(reweighted, self.table, self.coordinates.transform, self.norm)
+        self.advance()
+
+    def _release_histograms(self):
+        """Release which counts there are, and which exposures if there are any, and what is believed then."""
+        n_rows = 2 * max(N_ROWS // 2, 2 * len(self.coordinates.transform))
+        # Post-processing.
+        generator = np.random.default_rng(0)
+        edges, offsets = count_edges(self.family.max_count), np.zeros(n_rows)
+        of_counts, of_exposures, are_exposed = total(binned, self.table, edges, exposure_edges())
+        # Without exposures counts have what is planned for both.
+        multiplier = self.plan.size_multiplier * (1.0 if are_exposed else 0.5**0.5)
+        noise = (
+            self.largest * math.sqrt(self.moved) * self.coordinates.inflation_within(self.plan, 0.0)
+        )
+        noise /= free_shift(multiplier, max(of_counts.size, of_exposures.size))
+        of_counts = release_vector(of_counts, noise, self.generator)  # Proposition 76.
+        self.histograms = [of_counts]
+        self.histogram_noise = noise
+        self.advance()
+        if are_exposed:
+            of_exposures = release_vector(of_exposures, noise, self.generator)  # Proposition 76.
+            self.histograms.append(of_exposures)
+            # Post-processing.
+            offsets = generator.permutation(log_exposures_seen(of_exposures, noise, n_rows))
+        counts = counts_seen(of_counts, noise, self.family.max_count, _N_COUNTS)
+        rate = max(counts.mean(), noise / self.n_records) / np.exp(offsets).mean()
+        theta = np.zeros(len(self.coordinates.transform))
+        constant = self.plan.bounds.constant
+        if constant:
+            theta[-1] = math.log(rate) / constant
+        transform = self.coordinates.transform
+        self.beliefs = Beliefs(
+            population=count_population(
+                self.design, self.coordinates, offsets, self.n_records, self.family, generator
+            ),
+            design=self.design,
+            transform=transform,
+            constant=constant,
+            prior=prior_of(self.plan.bounds, 1, self.table.prior_precision, transform),
+            counts=counts,
+            histogram=of_histogram(of_counts / self.n_records, noise / self.n_records, edges),
+            start=np.linalg.solve(transform, theta),
+        )
+
+    def _reach(self, theta, logit):
+        """Return what bounds the rounding of functions of logits with slopes up to 1 (Proposition 77).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (length,)
+        logit : float
+            Where logits are larger, or smaller than its opposite, functions stay.
+        """
+        longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
+        return 2.0 * (longest + 3.0 * max(1.0, logit) + _OF_FUNCTION)
+
+    def release_curvature(self):
+        """Release the curvature where the next look is."""
+        point, transform = self.beliefs.start, self.coordinates.transform
+        theta = transform @ point
+        most = self.beliefs.most
+        reach = self._reach(theta, abs(math.log(most)))
+        room = self.coordinates.inflation_within(self.plan, reach)
+        noise = math.sqrt(self.moved) * self.norm**2 * self.largest * room
+        noise /= free_shift(self.plan.curvature_multiplier, theta.size**2)
+        matrix = total(bounded_curvature, self.target, transform, theta, most)
+        matrix = release_moment(matrix, noise, self.generator)  # Proposition 76.
+        self.advance()
+        self.released_curvature = point, most, matrix, noise
+        self.beliefs.learn_curvature(most, matrix / self.n_records, noise / self.n_records)
+
+    def release_look(self, clip, multipliers):
+        """Release sums of clipped residuals at the mode."""
+        point, transform = self.beliefs.start, self.coordinates.transform
+        theta, largest = transform @ point, self.family.max_count
+        centre = centre_for(clip, self.beliefs.dispersion.value, largest)
+        reach = (
+            self._reach(theta, max(-FIRST, centre.nodes[-1])) * max(centre.largest, largest) / clip
+        )
+        room = self.coordinates.inflation_within(self.plan, reach)
+        value, noise, square, of_square = release_sums(
+            self, theta, transform, clip, multipliers, room, centre
+        )
+        n = self.n_records
+        self.beliefs.looks.append(
+            CountLook(point, clip, centre, value, noise, square / n, of_square / n)
+        )
+        self.advance()
+
+    def look_around(self):
+        """Release looks at one mode after the other, and the curvature at the one in the middle."""
+        plan, beliefs = self.plan, self.beliefs
+        pairs = list(zip(plan.look_multipliers, plan.square_multipliers, strict=True))
+        reach = self.largest * self.moved * self.norm
+        for k, pair in enumerate(pairs):
+            if k == len(pairs) // 2:
+                self.release_curvature()
+            self.release_look(beliefs.clip(reach * pair[0]), pair)
+            beliefs.learn(_ROUNDS)
+
+    def posterior(self):
+        """Return the `CountPosterior` that all releases amount to."""
+        beliefs = self.beliefs
+        beliefs.settled = settle(beliefs.surrogate(), 2 * _ROUNDS)
+        return CountPosterior(
+            surrogate=beliefs.settled,
+            transform=self.coordinates.transform,
+            dispersion=beliefs.dispersion,
+            deviations=beliefs.deviations_without_noise(),
+        )

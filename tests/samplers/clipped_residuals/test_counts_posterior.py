@@ -1,0 +1,432 @@
+"""The posterior given looks at counts: laws, derivatives, draws against quadrature, and coverage."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpbayes import DPBayesianPoissonRegressor
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import Auto, ClippedResiduals
+from skdpbayes.samplers._protocol import carry_out
+from skdpbayes.samplers.clipped_residuals.counts import beliefs, table
+from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs
+from skdpbayes.samplers.clipped_residuals.counts.centre import centre_for
+from skdpbayes.samplers.clipped_residuals.counts.clips import best_clip
+from skdpbayes.samplers.clipped_residuals.counts.curvature import curvature_given
+from skdpbayes.samplers.clipped_residuals.counts.dispersion import dispersion_given, of_histogram
+from skdpbayes.samplers.clipped_residuals.counts.histogram import (
+    count_edges,
+    counts_seen,
+    exposure_edges,
+    log_exposures_seen,
+)
+from skdpbayes.samplers.clipped_residuals.counts.law import clipped_count
+from skdpbayes.samplers.clipped_residuals.counts.population import CountPopulation
+from skdpbayes.samplers.clipped_residuals.counts.releases import CountLook, CountReleases
+from skdpbayes.samplers.clipped_residuals.counts.table import looked_up, tabulated
+from skdpbayes.samplers.noise_aware.draws import draw
+from skdpbayes.samplers.noise_aware.scales import Group, Prior
+from skdpbayes.targets import LinearModel, Poisson
+from skdpbayes.targets.linear.families.dispersed import distribution, drawn
+
+# Laws
+
+
+def pmf(mean, dispersion):
+    if dispersion == 1.0:
+        return stats.poisson(mean)
+    return stats.nbinom(mean / (dispersion - 1.0), 1.0 / dispersion)
+
+
+@pytest.mark.parametrize("dispersion", [1.0, 1.3, 4.0])
+@pytest.mark.parametrize("clip", [0.4, 1.0, 3.7, 50.0])
+def test_moments_of_a_clipped_count_are_sums(dispersion, clip):
+    mean, centre = np.array([0.03, 1.0, 7.0, 2.0]), np.array([0.5, 0.2, 9.3, 30.0])
+    values, squares = clipped_count(mean, centre, clip, dispersion, 20.0)
+    y = np.arange(3000)
+    psi = np.clip(np.minimum(y, 20.0) - centre[:, None], -clip, clip)
+    p = np.array([pmf(m, dispersion).pmf(y) for m in mean])
+    np.testing.assert_allclose(values, np.sum(p * psi, axis=1), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(squares, np.sum(p * psi**2, axis=1), rtol=1e-7, atol=1e-9)
+
+
+def test_dispersed_counts_have_their_law_and_their_moments(rng):
+    k = np.arange(-2, 30)
+    dispersion = np.array([1.0, 1.0 + 1e-9, 1.5, 6.0])
+    for mean in (0.2, 5.0):
+        for phi in (1.0, 1.5, 6.0):
+            np.testing.assert_allclose(
+                distribution(k, mean, phi), pmf(mean, phi).cdf(k), atol=1e-12
+            )
+        # One for each draw, some of which are Poisson's to within a thousandth.
+        found = distribution(k[:, None] + 0.5, mean, dispersion)
+        expected = np.transpose([pmf(mean, phi).cdf(k) for phi in (1.0, 1.0, 1.5, 6.0)])
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+    counts = drawn(np.full((4, 40_000), 3.0), dispersion[:, None], rng)
+    assert counts.mean(axis=1) == pytest.approx(3.0, rel=0.05)
+    assert counts.var(axis=1) / 3.0 == pytest.approx(dispersion, rel=0.06)
+
+
+def test_tables_are_the_law_and_their_slopes_its_derivatives(rng):
+    logits, clip = np.array([-2.0, 0.0, 1.5]), 1.8
+    tables = tabulated(logits, np.exp(logits), clip, 1.4, 20.0)
+    at = np.linspace(-6.0, 6.0, 201)[:, None] + logits
+    found, slopes = looked_up(at, logits[None], tables[None])
+    exact, _ = clipped_count(np.exp(at), np.exp(logits), clip, 1.4, 20.0)
+    inside = np.abs(at - logits) <= table.REACH
+    assert np.max(np.abs(found[:, 0] - exact)[inside]) < 4e-3 * clip
+    far = at > logits + table.REACH + 0.2
+    assert np.all(slopes[:, 0][far] == 0.0) and np.max(np.abs(found[:, 0] - exact)[far]) < 0.02
+    step = 1e-6
+    ahead, behind = (looked_up(at + s, logits[None], tables[None])[0] for s in (step, -step))
+    smooth = np.abs(np.abs(at - logits) - table.REACH) > 0.01
+    change = ((ahead - behind) / (2 * step))[:, 0]
+    np.testing.assert_allclose(slopes[:, 0][smooth], change[smooth], atol=1e-6)
+
+
+@pytest.mark.parametrize("clip, dispersion", [(1.0, 1.0), (2.7, 1.0), (1.3, 2.5), (40.0, 1.0)])
+def test_centres_are_where_clips_take_as_much_from_either_tail(clip, dispersion):
+    """Between nodes, too; with a wide clip they are means, of counts that are cut."""
+    centre = centre_for(clip, dispersion, 20.0)
+    logits = np.linspace(-11.0, 3.5, 500)
+    values, squares = clipped_count(np.exp(logits), centre(logits), clip, dispersion, 20.0)
+    assert np.max(np.abs(values) / np.sqrt(squares)) < 0.015
+    assert np.all(np.diff(centre.values) >= 0.0)
+    slopes = np.diff(centre(logits)) / np.diff(logits)
+    assert centre.largest >= max(centre(99.0), slopes.max() * (1 - 1e-12))
+    if clip == 40.0:
+        np.testing.assert_allclose(centre(logits[:300]), np.exp(logits[:300]), rtol=1e-3)
+
+
+# What is read off releases
+
+
+def test_histograms_tell_counts_and_exposures_in_any_unit(rng):
+    y, edges = rng.poisson(2.0, size=20_000), count_edges(200.0)
+    bins = np.bincount(np.searchsorted(edges, y, side="right"), minlength=edges.size + 1)
+    seen = counts_seen(bins + 30.0 * rng.normal(size=bins.size), 30.0, 200.0, 4000)
+    assert seen.mean() == pytest.approx(2.0, rel=0.1)
+    assert seen.var() == pytest.approx(2.0, rel=0.2)
+    for unit in (1e-3, 1.0, 1e3):
+        offsets = np.log(unit) + 0.6 * rng.normal(size=20_000)
+        edges = exposure_edges()
+        bins = np.bincount(np.searchsorted(edges, offsets, side="right"), minlength=81)
+        found = log_exposures_seen(bins + 30.0 * rng.normal(size=81), 30.0, 1000)
+        assert found.mean() == pytest.approx(np.log(unit), abs=0.03)
+        assert found.std() == pytest.approx(0.6, rel=0.1)
+    alike = np.zeros(81)
+    alike[40] = 1000.0
+    assert np.all(log_exposures_seen(alike, 5.0, 100) == 0.0)
+    # Where noise hides all, it is some bin.
+    assert np.all(np.isfinite(counts_seen(-np.ones(count_edges(1e30).size + 1), 1.0, 1e30, 100)))
+
+
+@pytest.mark.parametrize("phi", [1.0, 2.0])
+def test_a_histogram_tells_how_dispersed_counts_are(rng, phi):
+    logits = 0.5 * rng.normal(size=64)
+    edges, n = count_edges(30.0), 50_000
+    y = drawn(np.exp(0.5 * rng.normal(size=n)), phi, rng)
+    bins = np.bincount(np.searchsorted(edges, y, side="right"), minlength=edges.size + 1)
+    margin = of_histogram(bins / n, 20.0 / n, edges)
+    found = dispersion_given([margin], logits, n, shifts=True)
+    assert found.value == pytest.approx(phi, rel=0.12)
+    hidden = margin._replace(noises=np.full(bins.size, 10.0))
+    assert dispersion_given([hidden], logits, n, shifts=True).doubt > 2.0 * found.doubt
+
+
+def test_clips_are_tighter_where_noise_is_larger(rng):
+    means = np.full(4000, 3.0)
+    counts = rng.poisson(3.0, size=4000).astype(float)
+    clips = [best_clip(counts, means, means, reach, 5000, 40.0) for reach in (0.1, 30.0, 1e4)]
+    assert clips[0] > clips[1] >= clips[2]
+    leaning = best_clip(counts, means, means, 1e4, 5000, 40.0, lambda clip: np.full(3, 9.0 / clip))
+    assert leaning > clips[2]
+
+
+def test_a_released_curvature_is_believed_as_far_as_noise_allows(rng):
+    own = np.diag([1.0, 2.0, 0.5])
+    change = 0.2 * rng.normal(size=(3, 3))
+    true = own + change + change.T
+    for noise, tolerance in ((1e-4, 1e-3), (0.1, 0.4)):
+        found = curvature_given(own, np.zeros((3, 3)), true, noise)
+        matrix = (found.basis * found.values) @ found.basis.T
+        np.testing.assert_allclose(matrix, true, atol=tolerance)
+        np.testing.assert_allclose(found.change @ own, matrix, atol=1e-9)
+        assert np.all(found.doubt < 2.0 * noise)
+    drowned = curvature_given(own, np.zeros((3, 3)), true, 100.0)
+    assert drowned.values == pytest.approx(np.linalg.eigvalsh(own), abs=0.1)
+
+
+# The posterior
+
+
+def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
+    """What is believed after four looks, at points that come closer to ``truth``."""
+    rows = rng.normal(size=(400, length))
+    rows[:, -1] = 1.0
+    population = CountPopulation(rows, np.ones(400), np.zeros(400), n / 400, 20.0, 40.0)
+    truth = 0.3 * rng.normal(size=length)
+    given = Beliefs.__new__(Beliefs)
+    fields = dict(
+        population=population,
+        transform=np.eye(length),
+        constant=1.0,
+        prior=Prior((Group.learnt(np.eye(length), length),)),
+        scales=np.ones(1),
+        dispersion=beliefs.USUAL,
+        looks=[],
+        settled=None,
+        _tables={},
+        start=truth,
+        curvature=curvature_given(population.curvature(truth, 2.0), 1e-3 * np.eye(length)),
+    )
+    vars(given).update({**fields, **changed})
+    for k, clip in enumerate((5.0, 2.0, 1.5, 1.2)):
+        point = truth + 0.5 ** (k + 1) * rng.normal(size=length)
+        means, centre = np.exp(population.logits(truth)), centre_for(clip, 1.3, 20.0)
+        centres = centre(population.logits(point))
+        value, square = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
+        sums = population.size * value @ rows + noise * clip * rng.normal(size=length)
+        given.looks.append(CountLook(point, clip, centre, sums, noise * clip, square.mean(), 0.01))
+    return given, truth
+
+
+def test_gradients_are_derivatives(rng):
+    surrogate = some_beliefs(rng)[0].surrogate()
+    points, step = surrogate.start + 0.2 * rng.normal(size=(3, 3)), 1e-5
+    for of_point in (surrogate.energy, surrogate.potential):
+        _, gradient = of_point(points)
+        change = [
+            (of_point(points + step * unit)[0] - of_point(points - step * unit)[0]) / (2 * step)
+            for unit in np.eye(3)
+        ]
+        np.testing.assert_allclose(gradient, np.transpose(change), rtol=1e-4, atol=1e-4)
+
+
+def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
+    """Of tables whose rows are those of the population: what clips take is in the mean."""
+    given, truth = some_beliefs(rng, noise=1e-9, dispersion=beliefs.USUAL._replace(doubt=1e-9))
+    population, surrogate = given.population, given.surrogate()
+    mean, _ = population.seen(truth[None], surrogate.centres, surrogate.tables)
+    copies = int(population.size * 2)  # Half a record is no record.
+    found = []
+    for _ in range(1500):
+        looks = np.zeros((4, 3))
+        counts = drawn(np.tile(np.exp(population.logits(truth)), (copies, 1)), 1.3, rng)
+        for k, look in enumerate(given.looks):
+            centres = look.centre(population.logits(look.point))
+            psi = np.clip(np.minimum(counts, 20.0) - centres, -look.clip, look.clip)
+            looks[k] = psi.sum(axis=0) @ population.rows
+        found.append(looks)
+    found = np.array(found) / 2.0
+    error = found.std(axis=0) / math.sqrt(len(found))
+    assert np.max(np.abs(found.mean(axis=0) - mean[0]) / error) < 5.0
+    # Noise and what rows may change are left out.
+    turned = np.sqrt(2.0) * (found - found.mean(axis=0)) @ given.curvature.basis
+    blocks, own = given._blocks(given.looks), []
+    for look in given.looks:
+        centres = look.centre(population.logits(look.point))
+        own.append(
+            population.size * 400 * given._leaning(look.clip, centres) @ given.curvature.basis
+        )
+    blocks = blocks - np.einsum("ki,li->ikl", np.array(own), np.array(own))
+    seen = np.einsum("bki,bli->ikl", turned, turned) / len(turned)
+    for i in range(3):
+        np.testing.assert_allclose(blocks[i], seen[i], rtol=0.25, atol=0.1 * seen[i].max())
+
+
+def test_draws_follow_the_density(rng):
+    """Of one coefficient, with noise that is known, against quadrature."""
+    given, _ = some_beliefs(rng, length=1, noise=30.0)
+    surrogate = given.surrogate()
+    grid = surrogate.start + np.linspace(-1.5, 1.5, 4001)[:, None]
+    energy, _ = surrogate.energy(grid)
+    weights = np.exp(energy.min() - energy)
+    weights /= weights.sum()
+    mean = weights @ grid[:, 0]
+    deviation = math.sqrt(weights @ (grid[:, 0] - mean) ** 2)
+    draws = draw(surrogate, 10_000, 0)[:, 0]
+    assert abs(draws.mean() - mean) < 0.1 * deviation
+    assert math.isclose(draws.std(), deviation, rel_tol=0.1)
+
+
+@pytest.mark.parametrize("rate", [0.2, 3.0])
+def test_with_much_budget_it_is_the_posterior_by_quadrature(rate):
+    """One coefficient, no intercept, Poisson's likelihood on a grid: a wrong temperature would show."""
+    rng, n = np.random.default_rng(1), 5000
+    rows = np.sign(rng.normal(size=(n, 1))) * rng.uniform(0.5, 1.0, size=(n, 1))
+    offsets = np.full(n, math.log(rate))
+    counts = rng.poisson(rate * np.exp(0.3 * rows[:, 0]))
+    model = LinearModel(family=Poisson(20.0), n_features=1, norm=1.0, constant=0.0, prior_scale=1.0)
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(2000.0, 1e-6))
+    target = model.target(rows, counts, None, offsets)
+    draws = carry_out(target, plan, 0, 0).draws[:, 0]
+    grid = np.linspace(-0.5, 1.0, 3001)
+    log_p = counts @ (rows * grid) - rate * np.exp(rows * grid).sum(axis=0) - 0.5 * grid**2
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    mean = p @ grid
+    deviation = math.sqrt(p @ (grid - mean) ** 2)
+    # Clips leave out a little, and so do rows that are not normal.
+    assert abs(draws.mean() - mean) < 0.6 * deviation
+    assert math.isclose(draws.std(), deviation, rel_tol=0.25)
+
+
+# Fits
+
+
+def a_table(seed, n, d, rate, dispersion=1.0, kind="uniform"):
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, size=(n, d))
+    if kind == "binary":
+        rows = (rng.random((n, d)) < np.linspace(0.2, 0.7, d)).astype(float)
+    theta = 0.5 * rng.normal(size=d)
+    intercept = math.log(rate) - rows.mean(axis=0) @ theta
+    counts = drawn(np.exp(rows @ theta + intercept), dispersion, rng)
+    return np.ascontiguousarray(rows), counts.astype(float), np.append(theta, intercept)
+
+
+def fitted(seed, n, d, epsilon, rate=1.0, weights=None, relation="replace_one", **options):
+    rows, counts, truth = a_table(seed, n, d, rate, **options)
+    model = LinearModel(
+        family=Poisson(20.0),
+        n_features=d,
+        norm=math.sqrt(d),
+        max_weight=None if weights is None else weights.max(),
+    )
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-6, relation))
+    released = carry_out(model.target(rows, counts, weights), plan, seed, 0)
+    return model.in_blocks(released.draws.copy())[:, 0], truth, released
+
+
+def coverage(repetitions, *arguments, **options):
+    shares = []
+    for seed in range(repetitions):
+        draws, truth, _ = fitted(seed, *arguments, **options)
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        shares.append(np.mean((low < truth) & (truth < high)))
+    return np.mean(shares)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "epsilon, rate, dispersion, kind",
+    [
+        (0.1, 1.0, 1.0, "uniform"),
+        (0.3, 1.0, 1.0, "binary"),
+        (1.0, 0.2, 1.0, "binary"),
+        (1.0, 1.0, 2.0, "uniform"),
+        (10.0, 4.0, 1.0, "binary"),
+    ],
+)
+def test_intervals_cover_as_often_as_they_say(epsilon, rate, dispersion, kind):
+    found = coverage(30, 5000, 4, epsilon, rate, dispersion=dispersion, kind=kind)
+    assert abs(found - 0.9) < 0.08
+
+
+@pytest.mark.nightly
+def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
+    """The test above could fail."""
+    exact = Beliefs._blocks
+
+    def without_noise(self, looks):
+        return exact(self, [look._replace(noise=0.1 * look.noise) for look in looks])
+
+    monkeypatch.setattr(Beliefs, "_blocks", without_noise)
+    assert coverage(8, 5000, 4, 0.3) < 0.7
+
+
+@pytest.mark.nightly
+def test_intervals_do_not_cover_if_clips_are_not_accounted_for(monkeypatch):
+    """As if residuals had their own mean, and not that of clipped ones."""
+
+    def unclipped(logits, centres, clip, dispersion, largest):
+        return tabulated(logits, centres, largest, 1.0, 10.0 * largest)
+
+    monkeypatch.setattr(beliefs, "tabulated", unclipped)
+    assert coverage(8, 5000, 4, 1.0) < 0.7
+
+
+def test_a_fit_is_near_the_truth_and_tells_how_near():
+    draws, truth, released = fitted(0, 4000, 3, 3.0)
+    off = (draws.mean(axis=0) - truth) / draws.std(axis=0)
+    assert np.max(np.abs(off)) < 4.0 and draws.std(axis=0).max() < 0.1
+    assert released.other["dispersion"] < 1.2
+    without = released.other["posterior"].deviations_without_privacy()
+    assert np.all(without < 1.15 * draws.std(axis=0))
+    again = released.plan.sampler.redraw(
+        {**released.parameters, **released.other}, 700, np.random.RandomState(0)
+    ).reshape(700, -1)
+    np.testing.assert_allclose(again.mean(axis=0), released.draws.mean(axis=0), atol=0.03)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_weights_of_two_are_two_records(relation):
+    draws, truth, released = fitted(1, 4000, 2, 3.0, weights=np.full(4000, 2.0), relation=relation)
+    assert np.max(np.abs(draws.mean(axis=0) - truth) / draws.std(axis=0)) < 5.0
+    assert released.plan.epsilon <= 3.0
+
+
+def test_counts_that_vary_more_are_known_to(rng):
+    draws, truth, released = fitted(2, 8000, 2, 3.0, dispersion=2.0)
+    assert released.other["dispersion"] == pytest.approx(2.0, rel=0.2)
+    assert np.max(np.abs(draws.mean(axis=0) - truth) / draws.std(axis=0)) < 4.0
+
+
+def test_the_curvature_is_released_at_the_point_of_a_look():
+    rows, counts, _ = a_table(0, 1000, 2, 1.0)
+    model = LinearModel(family=Poisson(20.0), n_features=2, norm=math.sqrt(2))
+    plan = ClippedResiduals().plan(model.bounds(), 1000, Budget(3.0, 1e-6))
+    released = CountReleases(plan, model.target(rows, counts), np.random.default_rng(0))
+    released.look_around()
+    point, *_ = released.released_curvature
+    looks = released.beliefs.looks
+    np.testing.assert_array_equal(point, looks[len(looks) // 2].point)
+    assert len(looks) == len(plan.look_multipliers) and len(released.histograms) == 1
+
+
+# Public numbers
+
+
+def test_it_is_what_auto_takes_for_counts_and_says_what_privacy_costs():
+    bounds = LinearModel(family=Poisson(9.0), n_features=3, norm=1.0).bounds()
+    plans = [Auto().plan(bounds, n, Budget(0.1, 1e-6)) for n in (100, 10**6)]
+    assert {plan.name for plan in plans} == {"clipped_residuals"}
+    assert all(plan.is_calibrated and plan.temperature == 1.0 for plan in plans)
+    assert plans[0].widening > plans[1].widening > 1.0
+    assert any("noise hides nearly all" in text for text in plans[0].warnings)
+    assert not plans[1].warnings and "histogram" in plans[1].summary()["spent on"]
+    assert Auto(burn_in=0.5).plan(bounds, 10_000, Budget(1.0, 1e-6)).name in ("sghmc", "sgfs")
+    assert Auto().plan(bounds, 1000, Budget(math.inf, 1e-6)).name in ("sghmc", "sgfs")
+    wide = LinearModel(family=Poisson(9.0), n_features=300, norm=1.0).bounds()
+    assert Auto().plan(wide, 1000, Budget(1.0, 1e-6)).name in ("sghmc", "sgfs")
+
+
+def test_an_estimator_has_calibrated_intervals_whatever_the_unit_of_exposure():
+    rng = np.random.default_rng(0)
+    X, years = rng.uniform(-1, 1, size=(5000, 2)), rng.uniform(0.2, 2.0, size=5000)
+    y = rng.poisson(years * np.exp(0.3 + X @ [0.7, 0.0]))
+    truth = np.array([0.7, 0.0, 0.3])
+    for unit in (1e-3, 1.0, 500.0):
+        model = DPBayesianPoissonRegressor(max_count=12, epsilon=3.0, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", message="A seeded random_state")
+            model.fit(X, y, exposure=unit * years)
+            low, high = model.posterior_interval(0.999)[0].T
+        shift = np.array([0.0, 0.0, math.log(unit)])
+        assert np.all((low < truth - shift) & (truth - shift < high))
+        assert model.plan_.name == "clipped_residuals"
+
+
+def test_prediction_intervals_know_of_dispersion():
+    X, y, _ = a_table(0, 6000, 2, 3.0, dispersion=3.0)
+    model = DPBayesianPoissonRegressor(max_count=30, epsilon=3.0, random_state=0).fit(X, y)
+    assert model.dispersion_ > 1.8
+    low, high = model.prediction_interval(X[:2000], 0.9).T
+    assert 0.86 < np.mean((low <= y[:2000]) & (y[:2000] <= high)) < 0.97
+    simulated = model.posterior_predictive(X[:500], 300, random_state=0)
+    assert np.mean(simulated.var(axis=0) / simulated.mean(axis=0)) > 1.7
