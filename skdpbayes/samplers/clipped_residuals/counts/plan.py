@@ -29,7 +29,7 @@ def share_for_counts(n_samples, length, mu, moved):
     """Return the `Shares`, and about the error where counts have a mean of 1; as `share_budget`."""
     looks = [_GROWTH**k for k in range(_N_LOOKS)]
     left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
-    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, tuple(left * x for x in looks))
+    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(left * x for x in looks))
     reach = moved * math.sqrt(CLIPPING * length) * _CLIP / _SLOPE
     noise = reach / (n_samples * mu * math.sqrt(sum(shares.looks)))
     return shares, math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
