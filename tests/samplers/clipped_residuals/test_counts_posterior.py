@@ -435,7 +435,7 @@ def test_prediction_intervals_know_of_dispersion():
 
 
 def test_tables_of_all_kinds_and_in_parts_give_the_same_draws():
-    """Sparse, in single precision, and in parts of which one is of another size; with exposures and weights."""
+    """Sparse, in single precision, and in unequal parts; with exposures and weights."""
     rng = np.random.default_rng(0)
     X, exposure = rng.integers(-4, 5, size=(600, 2)) / 4.0, rng.uniform(0.5, 2.0, size=600)
     y, weights = rng.poisson(exposure * np.exp(0.4 * X[:, 0])), rng.choice([0.5, 1.0], size=600)
