@@ -3,8 +3,10 @@
 import math
 import warnings
 
+import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
 
 from skdpbayes import DPBayesianPoissonRegressor
@@ -430,3 +432,40 @@ def test_prediction_intervals_know_of_dispersion():
     assert 0.86 < np.mean((low <= y[:2000]) & (y[:2000] <= high)) < 0.97
     simulated = model.posterior_predictive(X[:500], 300, random_state=0)
     assert np.mean(simulated.var(axis=0) / simulated.mean(axis=0)) > 1.7
+
+
+def test_tables_of_all_kinds_and_in_parts_give_the_same_draws():
+    """Sparse, in single precision, and in unequal parts; with exposures and weights."""
+    rng = np.random.default_rng(0)
+    X, exposure = rng.integers(-4, 5, size=(600, 2)) / 4.0, rng.uniform(0.5, 2.0, size=600)
+    y, weights = rng.poisson(exposure * np.exp(0.4 * X[:, 0])), rng.choice([0.5, 1.0], size=600)
+    options = {"max_count": 9, "epsilon": 3.0, "n_draws": 50, "random_state": 0}
+
+    def draws(table, *others):
+        counts, times, own = others
+        model = DPBayesianPoissonRegressor(**options)
+        return model.fit(table, counts, sample_weight=own, exposure=times).posterior_samples_
+
+    expected = draws(X, y, exposure, weights)
+    parts = [
+        da.from_array(part, chunks=((400, 200), *[part.shape[1:]] * (part.ndim > 1)))
+        for part in (X, y, exposure, weights)
+    ]
+    for found in (
+        draws(sp.csr_matrix(X), y, exposure, weights),
+        draws(X.astype(np.float32), y, exposure, weights),
+        draws(*parts),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_persons_are_protected_with_all_their_rows():
+    rng = np.random.default_rng(0)
+    X, groups = rng.uniform(-1.0, 1.0, size=(3000, 1)), np.repeat(np.arange(1500), 2)
+    y = rng.poisson(np.exp(0.5 * X[:, 0]))
+    model = DPBayesianPoissonRegressor(
+        max_count=9, epsilon=3.0, max_rows_per_group=2, n_draws=50, random_state=0
+    )
+    model.fit(X, y, groups=groups)
+    assert model.plan_.name == "clipped_residuals" and model.spent_epsilon_ <= 3.0
+    assert abs(model.coef_[0] - 0.5) < 5.0 * model.posterior_samples_[:, 0, 0].std()

@@ -193,7 +193,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, relation,
     monkeypatch.setattr(Beliefs, "clip", lambda self, reach: 1.5)
     tables, plan = two_tables(relation, exposed)
     scores = [
-        np.array([scored(plan, table, tables, 10_000 * which + seed) for seed in range(150)])
+        np.array([scored(plan, table, tables, 10_000 * which + seed) for seed in range(100)])
         for which, table in enumerate(tables)
     ]
     audit = audit_separation(*scores)
