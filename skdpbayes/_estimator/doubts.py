@@ -25,6 +25,14 @@ _SURPRISES = (0.006, 0.003)
 _WIDE, _FOLLOWED, _MOVED, _ENOUGH_DRAWS = 4.0, 0.6, 0.8, 50
 # Prior deviations below zero of an intercept that is the logarithm of a rate.
 _RARE = 3.0
+# Mean square of what was released at several points, in the deviations that it is believed to have.
+_CONTRADICTION = 10.0
+_CONTRADICTED = (
+    "what was released at one point contradicts what was released at others: the model of errors is wrong "
+    "where it matters, and some coefficients may be off by far more than their intervals say. Large effects "
+    "of columns that are 0 in nearly all rows do this: leave such columns out, or put several together. "
+    "Fitting again spends budget again."
+)
 # Shares of the largest possible second moment: that along one direction, and all of it.
 _DOMINATED, _FULL = 0.94, 0.9
 
@@ -45,6 +53,8 @@ def doubts(draws, model, plan, released):
         return of_rows  # What rows lose makes coefficients larger, too.
     if not plan.is_calibrated:
         return rare(draws, model)
+    if released.get("contradiction", 0.0) > _CONTRADICTION:
+        return (_CONTRADICTED,)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:
         name = "prior_scale" if model.intercept_prior_scale is None else "intercept_prior_scale"

@@ -53,18 +53,21 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         Slack of the guarantee, in [0, 1); None is ``min(1e-5, 1 / (10 n))``.
     sampler : str or Sampler, default="auto"
         The algorithm: an object of `skdpbayes.samplers` with its options, or a name for the defaults;
-        ``sampler__name`` sets an option. "auto" is `ClippedResiduals`, whose intervals are calibrated, for
-        up to 200 coefficients, and otherwise, or without privacy, a chain.
+        ``sampler__name`` sets an option. "auto" is a chain, whose intervals are not calibrated under
+        privacy. "clipped_residuals" has calibrated ones for up to 200 coefficients and a finite epsilon,
+        where counts are those of a law given the columns and exposures: not of survival, where the exposure
+        ends with the event.
     data_norm : float, "auto" or None, default=None
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
         Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
-        given. None learns it, around ``2.5 / data_norm``; chains take that as it is.
+        given. None is ``2.5 / data_norm``, which "clipped_residuals" takes as the usual size, and learns.
     intercept_prior_scale : float or None, default=None
         Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. Without
-        ``prior_scale`` it is learnt, around half of ``log(1 + max_count)``, but at least 1.25. Chains take
-        that as it is: choose a unit of exposure in which rates are of the order of 1, or set it.
+        ``prior_scale`` it is half of ``log(1 + max_count)``, but at least 1.25, around which
+        "clipped_residuals" learns it: choose a unit of exposure in which rates are of the order of 1, or set
+        it.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None
@@ -128,7 +131,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
 
     Notes
     -----
-    Of counts that vary more than Poisson's law says, the default learns by how much: intervals of
+    Of counts that vary more than Poisson's law says, "clipped_residuals" learns by how much: intervals of
     coefficients and of new counts are wider then.
 
     A chain clips residuals to ``max_count``: only those of means that are larger than the count by more than

@@ -30,8 +30,8 @@ from ..targets.linear.families import Normal
 _DEVIATIONS = 4.0
 # Either bound is as many neighbouring candidates from the middle, at least, and candidates as close around 0.
 _CELLS, _LEAST = 4.0, 1e-6
-# Learnt bounds are told of if the farther is as many times as far from the middle as responses spread. Of a
-# quantile of 99% it is at most 10 deviations times the room above, whatever their law.
+# Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
+# from residuals that are clipped.
 _FAR = 100.0
 
 
@@ -281,9 +281,9 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
             warnings.warn(
                 f"bounds of responses that were learnt, {low:.4g} and {high:.4g}, are {times:.2g} times as "
                 "far from their middle as responses seem to spread: there are too few rows to learn bounds "
-                "(far fewer than public_size says, perhaps), or responses vary by less than four digits "
-                "tell. Wide intervals mean that coefficients are mostly noise. Give target_bounds=(low, "
-                "high), two public numbers; fitting again spends budget again.",
+                "(far fewer than public_size says, perhaps), responses vary by less than four digits tell, "
+                "or some lie far from all others. Wide intervals mean that coefficients are mostly noise. "
+                "Give target_bounds=(low, high), two public numbers; fitting again spends budget again.",
                 ConvergenceWarning,
                 stacklevel=callers_level(),
             )

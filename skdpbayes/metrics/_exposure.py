@@ -41,8 +41,11 @@ def respond(estimator, method, X, exposure=None):
 
 
 def refuse_rates(estimator):
-    """Raise a ValueError if an estimator was fitted with exposures: counts are not to be scored by rates."""
-    if getattr(last_step(estimator), "_is_exposed", False):
+    """Raise a ValueError if an estimator was fitted with exposures: counts are not to be scored by rates.
+
+    Of searches it is the best estimator that predicts.
+    """
+    if getattr(last_step(getattr(estimator, "best_estimator_", estimator)), "_is_exposed", False):
         raise ValueError(
             "the model was fitted with exposure, and would predict rates of the rows that are scored, not "
             "counts: pass their exposure, too (ones, if all were exposed for 1). In scikit-learn's tools, "

@@ -135,6 +135,7 @@ class PrivateScorer:
         estimator: Any,
         X: MatrixLike,
         y_true: Any = None,
+        *,
         exposure: ArrayLike | None = None,
     ) -> float:
         """Return the released score; if lower is better, its negative as a plain float.

@@ -84,7 +84,7 @@ class BestEstimatorMixin:
     score_samples = _delegated("score_samples", "Log densities")
 
     def score(
-        self, X: MatrixLike, y: ArrayLike | None = None, exposure: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike | None = None, *, exposure: ArrayLike | None = None
     ) -> float:
         """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
 
@@ -100,4 +100,4 @@ class BestEstimatorMixin:
         score : float
         """
         check_is_fitted(self)
-        return self.scorer_(self.best_estimator_, X, y, exposure)
+        return self.scorer_(self.best_estimator_, X, y, exposure=exposure)

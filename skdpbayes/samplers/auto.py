@@ -1,8 +1,8 @@
 """Choosing a sampler from public quantities.
 
-Logistic regression of a stated size has a noise-aware posterior, and regression of numbers and of counts one
-from clipped residuals. Their draws are calibrated. They are chosen wherever the budget is finite and nothing
-is asked for that only chains have: a temperature, a number of steps, batches.
+Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors one from
+clipped residuals. Their draws are calibrated. They are chosen wherever the budget is finite and nothing is
+asked for that only chains have: a temperature, a number of steps, batches.
 
 Elsewhere it is a chain. Fisher scoring pays once the matrix that it releases says more than its noise: the
 second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about
@@ -49,7 +49,7 @@ _LARGEST_MATRIX = 2000
 class Auto(TemperedSampler):
     """`NoiseAware` or `ClippedResiduals`, or a chain: `SGFS` if it is likely to pay, otherwise `SGHMC`.
 
-    `NoiseAware` is for logistic regression, `ClippedResiduals` for numbers and counts.
+    `NoiseAware` is for logistic regression, `ClippedResiduals` for regression with normal errors.
 
     Setting any option selects a chain, except a temperature of 1, which is that of the posterior itself.
     Mixtures have no such options: they are for `NoiseAware`, or `Gibbs` without privacy.

@@ -159,9 +159,11 @@ def test_what_a_scorer_refuses_of_exposures_costs_nothing():
     plain, classes = model().fit(X, y), make_private_scorer("accuracy", epsilon=1.0)
     calls = {
         "fitted with exposure": lambda: scorer(1.0)(exposed, X, y),
-        "DPBayesianRidge.predict takes no exposure": lambda: scorer(1.0)(ridge, X, y, exposure),
-        "dp_accuracy_score takes no": lambda: classes(exposed, X, y, exposure),
-        "exposure must be": lambda: scorer(1.0)(exposed, X, y, -exposure),
+        "DPBayesianRidge.predict takes no exposure": lambda: scorer(1.0)(
+            ridge, X, y, exposure=exposure
+        ),
+        "dp_accuracy_score takes no": lambda: classes(exposed, X, y, exposure=exposure),
+        "exposure must be": lambda: scorer(1.0)(exposed, X, y, exposure=-exposure),
     }
     with PrivacyLedger(10.0, 1e-4, allow_seeds=True) as ledger:
         for named, call in calls.items():

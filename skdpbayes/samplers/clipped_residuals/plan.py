@@ -4,7 +4,7 @@
     F   = sum_i v_i z_i z_i^T + N                                   z = W^T x,   v_i = min(1, C^2 / |z_i|^2)
     q_j = sum_i psi_i^2 + N            at 0, to find the first clip
     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
-    M   = sum_i v_i^2 psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
+    M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
 
 Each is a Gaussian mechanism; ``W``, ``C``, the points ``u_k`` and the clips ``tau_k`` follow from what was
 released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 +
@@ -55,8 +55,8 @@ class ClippedResidualsPlan(Plan):
     size_multiplier: float
     look_multipliers: tuple[float, ...]
     square_multipliers: tuple[float, ...]
-    errors_multiplier: float | None
     expected_error: float
+    errors_multiplier: float | None = None
 
     @property
     def is_calibrated(self):

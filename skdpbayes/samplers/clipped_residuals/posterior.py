@@ -29,7 +29,7 @@ class Posterior:
 
     surrogate: Surrogate
     transform: np.ndarray
-    stretch: np.ndarray | None
+    stretch: np.ndarray | None = None
 
     @cached_property
     def _chains(self):
@@ -65,5 +65,6 @@ class Posterior:
         precision = given.prior.precision(given.scales)[:-1, :-1]
         variance = np.exp(2.0 * given.start[-1])
         precision = precision + np.diag(given.n_samples * given.curvature / variance)
-        covariance = self.transform @ np.linalg.inv(precision) @ self.transform.T
+        back = self.transform if self.stretch is None else self.transform @ self.stretch
+        covariance = back @ np.linalg.inv(precision) @ back.T
         return np.sqrt(np.diag(covariance))

@@ -58,6 +58,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
         "posterior": posterior,
         **released.shares,
         "noise_deviations": deviations,
+        "contradiction": posterior.surrogate.contradiction(),
     }
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
@@ -163,7 +164,7 @@ class Releases:
         bound = math.sqrt(self.moved) * self.largest * (self.norm * look.clip) ** 2
         bound *= self.coordinates.inflation_within(self.plan, 2.0 * reach)
         noise = bound / free_shift(self.plan.errors_multiplier, len(transform) ** 2)
-        matrix = total(squares_moment, self.table, theta, look.clip, transform, self.norm)
+        matrix = total(squares_moment, self.target, theta, look.clip, transform)
         self.errors = release_moment(matrix, noise, self.generator), noise  # Proposition 73.
         self.advance()
 

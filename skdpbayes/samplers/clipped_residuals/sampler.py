@@ -24,8 +24,11 @@ LARGEST_SIZE = 200
 
 
 def is_for(bounds):
-    """Whether a target is one that this is for."""
-    is_linear = bounds.row_norm is not None and isinstance(bounds.family, ClippedResiduals.families)
+    """Whether a target is one that this is the default for.
+
+    Of counts it is not: those that end what they are exposed to, as deaths do, have another law.
+    """
+    is_linear = bounds.row_norm is not None and isinstance(bounds.family, Normal)
     return is_linear and bounds.n_parameters <= LARGEST_SIZE
 
 

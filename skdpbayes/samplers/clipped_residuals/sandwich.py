@@ -1,6 +1,6 @@
 """Draws as wide as errors that vary with the rows ask for.
 
-    M = sum_i w_i v_i^2 psi_i^2 z_i z_i^T + N,      E M = n b (diag(f) + R)
+    M = sum_i w_i v_i psi_i^2 z_i z_i^T + N,      E M = n b (diag(f) + R)
 
 at the last point, with the mean square ``b`` of clipped residuals there. ``R`` is zero if errors have nothing
 to do with rows; entries are ``N(0, k^2 f_i f_j)`` a priori, ``k`` learnt. In its eigenvectors, relative to

@@ -108,7 +108,7 @@ class Surrogate(WithPrior):
         away = (log_s - np.log(self.usual)) / self.spread
         energy, gradient = 0.5 * away**2, np.zeros_like(points)
         gradient[:, -1] = away / self.spread
-        for found, of_found in (self._of_sizes(u, log_s), self._of_looks(u, log_s)):
+        for found, of_found in (self._of_sizes(u, log_s), self._of_looks(u, log_s)[:2]):
             energy, gradient = energy + found, gradient + of_found
         return energy, gradient
 
@@ -154,7 +154,7 @@ class Surrogate(WithPrior):
 
     def _of_looks(self, u, log_s):
         if not self.looks:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         n, f, m = self.n_samples, self.curvature, self.mean
         points, clips, values, noises = self._look_arrays
         d, a, sigma = self.residuals(u, log_s, points)
@@ -172,6 +172,7 @@ class Surrogate(WithPrior):
         own_axis = np.arange(c.shape[1])
         blocks[..., own_axis, own_axis] += diagonal
         energy, alpha, w, by_x = conditioned(r, blocks, x, self.doubt, self.own_doubt)
+        square = np.sum(r * alpha, axis=(1, 2))
         by_x = n * by_x
         w_own = np.einsum("bikk->bki", w)
         by_cc = n * s2[:, None, None] * np.einsum("i,bikl->bkl", f, w)
@@ -188,7 +189,17 @@ class Surrogate(WithPrior):
         gradient = self._pulled(d, a, sigma, log_s, by_a, by_sigma)
         gradient[:, :-1] += np.sum(c[..., None] * by_x + n * f * by_seen, axis=1)
         gradient[:, -1] += 2.0 * np.sum(by_cc * cc, axis=(1, 2))
-        return energy, gradient
+        return energy, gradient, square
+
+    def contradiction(self):
+        """Return the square of looks at the mode, in their deviations, over how many numbers they are.
+
+        It is about 1 at most if they have the law that is taken.
+        """
+        if not self.looks:
+            return 0.0
+        square = self._of_looks(self.start[None, :-1], self.start[-1:])[2]
+        return float(square[0]) / (len(self.looks) * self.mean.size)
 
     def information(self, point):
         """Return the curvature of the potential at one point, about."""

@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
-# Rounds of ``BURN_IN`` that are repeated before other draws: states before and after have little in common.
+# Rounds of ``BURN_IN`` that are repeated before other draws. What states before and after have in common is
+# hardly seen; only where noise hides nearly all and a scale is learnt, ranks have correlations of up to 0.3.
 _FORGETTING = 6
 # Of chains that settle: no seed of `seed_of`.
 _SEED = 2**31

@@ -155,16 +155,16 @@ def clipped_sums(
 
 @silently()
 def squares_moment(
-    target: Any, theta: np.ndarray, clip: float, transform: np.ndarray, norm: float
+    target: Any, theta: np.ndarray, clip: float, transform: np.ndarray
 ) -> np.ndarray:
-    """Return ``sum_i w_i v_i^2 psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **Not private.**
+    """Return ``sum_i w_i psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**
 
     Parameters
     ----------
     target, theta, clip
         As for `clipped_sums`.
-    transform, norm
-        As for `record_weights`.
+    transform : ndarray of shape (length, length)
+        ``W``.
 
     Returns
     -------
@@ -174,10 +174,7 @@ def squares_moment(
     def of_block(part, block):
         means = target.family.inverse_link(block.logits(theta[None]))
         residuals = np.clip(target.responses[part] - means, -clip, clip)[0]
-        moved = block.moved(transform)
-        lengths = np.einsum("ij,ij->i", moved, moved)
-        counts = np.nan_to_num(np.minimum(1.0, norm**2 / lengths), nan=0.0)
-        moved = moved * (np.sqrt(target.weights[part]) * counts * residuals)[:, None]
+        moved = block.moved(transform) * (np.sqrt(target.weights[part]) * residuals)[:, None]
         return (moved.T @ moved,)
 
     return sum_of_blocks(target, of_block)[0]

@@ -57,7 +57,7 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
             assert 0.0 <= square <= 3.0 * clip**2 * (1 + 1e-9)
             sums.append(of_record @ transform / (3.0 * norm * clip))
             matrices.append(weighted_moment(chosen, transform) / (3.0 * norm**2))
-            of_record = squares_moment(only, theta, clip, transform, norm)
+            of_record = squares_moment(chosen, theta, clip, transform)
             squares.append(of_record / (3.0 * norm**2 * clip**2))
         longest = max(longest, np.linalg.norm(sums, axis=1).max())
         for k, found in enumerate((matrices, squares)):
@@ -84,9 +84,8 @@ def test_sums_are_those_of_the_definition(rng):
     moved = z @ transform
     expected = (moved * weights[:, None]).T @ moved
     np.testing.assert_allclose(weighted_moment(target, transform), expected, atol=1e-12)
-    factors = np.minimum(1.0, 0.7**2 / np.sum(moved**2, axis=1)) * psi
-    expected = (moved * (weights * factors**2)[:, None]).T @ moved
-    found = squares_moment(target, theta, 0.8, transform, 0.7)
+    expected = (moved * (weights * psi**2)[:, None]).T @ moved
+    found = squares_moment(target, theta, 0.8, transform)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
@@ -172,19 +171,19 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation):
 
 def log_ratio(released, tables):
     """Log likelihood ratio of everything that was released, of two tables."""
-    before, norm = released.coordinates.transform, released.norm
+    before = released.coordinates.transform
     after, total = released.curvature.transform, 0.0
     matrix, matrix_noise = released.released_curvature
     constant, n_records = released.plan.bounds.row_norm / 2.0, released.n_records
     for sign, table in zip((1, -1), tables, strict=True):
         miss = released.moment - second_moment(table, constant)
         total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
-        own = reweighted(table, before, norm)
+        own = reweighted(table, before, released.norm)
         total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
         if released.errors is not None:
             squares, squares_noise = released.errors
             point, clip = released.looks[-1][:2]
-            found = squares_moment(table, after @ point, clip, after, norm)
+            found = squares_moment(own, after @ point, clip, after)
             total -= sign * np.sum((squares - found) ** 2) / (2 * squares_noise**2)
         for point, clip, value, noise in released.looks:
             found = clipped_sums(own, after @ point, clip)[0] @ after

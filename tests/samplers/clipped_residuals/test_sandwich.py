@@ -1,16 +1,20 @@
 """Errors whose size varies with the rows: the matrix that tells, and what draws make of it."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
+from skdpbayes import DPBayesianRidge
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal, deviation_of
 from skdpbayes.samplers.clipped_residuals.releases import Releases
 from skdpbayes.samplers.clipped_residuals.sandwich import slopes_of, varying_part
+from skdpbayes.samplers.clipped_residuals.surrogate import Surrogate
 from skdpbayes.targets import LinearModel, Normal
+from skdpbayes.targets.linear.weighted import squares_moment
 
 DEVIATION = 0.3
 
@@ -72,6 +76,51 @@ def test_noise_is_not_taken_for_errors_that_vary(rng):
     noise = rng.normal(size=(5, 5)) * 500.0
     matrix = 1000.0 * np.eye(5) + np.triu(noise) + np.triu(noise, 1).T
     assert np.abs(varying_part(matrix, 500.0, 1000.0, np.ones(5))).max() < 0.15
+
+
+def test_errors_that_do_not_vary_are_not_taken_to_where_rows_count_less(rng):
+    """Looks weigh long rows less, and so does the matrix."""
+    rows, weights = rng.normal(size=(200_000, 3)), None
+    rows[:, 0] = rng.random(200_000) < 0.03  # Rare, and long where it is not zero.
+    rows /= rows.std(axis=0)
+    weights = np.minimum(1.0, 4.0 / np.sum(rows**2, axis=1))
+    psi = np.clip(rng.normal(size=200_000), -1.2, 1.2)
+    target = LinearModel(family=Normal(-9.0, 9.0), n_features=3, norm=100.0, constant=0.0)
+    target = target.target(rows, psi)._replace(weights=weights)
+    matrix = squares_moment(target, np.zeros(3), 1.2, np.eye(3)) / len(rows)
+    f = (rows * weights[:, None]).T @ rows / len(rows)
+    basis = np.linalg.inv(np.linalg.cholesky(f))
+    excess = basis @ matrix @ basis.T / np.mean(psi**2) - np.eye(3)
+    assert np.abs(excess).max() < 0.05
+
+
+@pytest.mark.parametrize("seed, is_contradicted", [(24, True), (1, False)])
+def test_looks_that_contradict_each_other_are_known(seed, is_contradicted):
+    """Columns that are rarely 1: modes may wander, and intervals know nothing of it."""
+    rng = np.random.default_rng(seed)
+    rows = (rng.random((20_000, 4)) < 0.04).astype(float)
+    truth = 0.5 * rng.normal(size=5)
+    responses = rows @ truth[:4] + truth[4] + 0.3 * rng.normal(size=20_000)
+    model = LinearModel(family=Normal(-6.0, 6.0), n_features=4, norm=2.0, constant=1.0)
+    plan = ClippedResiduals().plan(model.bounds(), 20_000, Budget(3.0, 1e-5))
+    generator = np.random.default_rng(10**6 + seed)
+    released = Releases(plan, model.target(rows, responses), generator)
+    released.look_around()
+    posterior = released.posterior()
+    if is_contradicted:
+        assert posterior.surrogate.contradiction() > 30.0
+    else:
+        assert 0.1 < posterior.surrogate.contradiction() < 2.0
+
+
+@pytest.mark.parametrize("contradiction, is_told", [(1.5, False), (20.0, True)])
+def test_a_fit_tells_of_looks_that_contradict_each_other(monkeypatch, contradiction, is_told):
+    monkeypatch.setattr(Surrogate, "contradiction", lambda self: contradiction)
+    rows, responses, _ = table_of(0, 2000, False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPBayesianRidge((-4, 4), random_state=0).fit(rows, responses)
+    assert any("contradicts" in str(one.message) for one in caught) == is_told
 
 
 @pytest.mark.nightly
