@@ -444,6 +444,7 @@ def test_tables_of_all_kinds_and_in_parts_give_the_same_draws():
     X, exposure = rng.integers(-4, 5, size=(600, 2)) / 4.0, rng.uniform(0.5, 2.0, size=600)
     y, weights = rng.poisson(exposure * np.exp(0.4 * X[:, 0])), rng.choice([0.5, 1.0], size=600)
     options = {"max_count": 9, "epsilon": 3.0, "n_draws": 50, "random_state": 0}
+    options["sampler"] = "clipped_residuals"
 
     def draws(table, *others):
         counts, times, own = others
@@ -468,7 +469,12 @@ def test_persons_are_protected_with_all_their_rows():
     X, groups = rng.uniform(-1.0, 1.0, size=(3000, 1)), np.repeat(np.arange(1500), 2)
     y = rng.poisson(np.exp(0.5 * X[:, 0]))
     model = DPBayesianPoissonRegressor(
-        max_count=9, epsilon=3.0, max_rows_per_group=2, n_draws=50, random_state=0
+        max_count=9,
+        epsilon=3.0,
+        sampler="clipped_residuals",
+        max_rows_per_group=2,
+        n_draws=50,
+        random_state=0,
     )
     model.fit(X, y, groups=groups)
     assert model.plan_.name == "clipped_residuals" and model.spent_epsilon_ <= 3.0
