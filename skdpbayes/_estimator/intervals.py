@@ -52,7 +52,9 @@ def warn_unless_calibrated(estimator):
             takes = family is None or not other.families or isinstance(family, other.families)
             return other.is_calibrated and other.targets & kinds and takes
 
-        calibrated = names_where(is_better)
+        # With exposures counts may be of survival, for which no posterior is calibrated.
+        is_exposed = getattr(estimator, "_is_exposed", False)
+        calibrated = "" if is_exposed else names_where(is_better)
         of_others = f" Draws of {calibrated} are." if calibrated else ""
         warnings.warn(
             f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
