@@ -426,6 +426,7 @@ def test_an_estimator_has_calibrated_intervals_whatever_the_unit_of_exposure():
         assert model.plan_.name == "clipped_residuals"
 
 
+@pytest.mark.nightly
 def test_prediction_intervals_know_of_dispersion():
     X, y, _ = a_table(0, 6000, 2, 3.0, dispersion=3.0)
     model = DPBayesianPoissonRegressor(
