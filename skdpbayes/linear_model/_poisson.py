@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import d2_tweedie_score
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from .._checks import Interval
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
@@ -359,7 +360,14 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         Raises
         ------
         ValueError, TypeError
-            If the table, the counts or the weights are invalid.
+            If the table, the counts or the weights are invalid, or if the model was fitted with exposure and
+            is given none.
         """
+        check_is_fitted(self)
+        if exposure is None and self._is_exposed:
+            raise ValueError(
+                "the model was fitted with exposure, and would compare counts with rates: pass the "
+                "exposure of these rows, too (ones, if all were exposed for 1)."
+            )
         predicted, y, sample_weight = in_memory(self.predict(X, exposure), y, sample_weight)
         return self._scored(y, predicted, sample_weight)

@@ -225,3 +225,11 @@ def test_exposures_change_no_total():
     # The best of either is chosen by noise, and plans of both differ in their last digits.
     assert totals[0].mu == pytest.approx(totals[1].mu, rel=1e-9)
     assert totals[0].pure == totals[1].pure
+
+
+def test_a_score_without_noise_refuses_to_compare_counts_with_rates():
+    exposed = model().fit(X, y, exposure=exposure)
+    with pytest.raises(ValueError, match="was fitted with exposure"):
+        exposed.score(X, y)
+    assert exposed.score(X, y, exposure=exposure) > 0.0
+    model().fit(X, y).score(X, y)
