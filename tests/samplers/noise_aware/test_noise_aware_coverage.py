@@ -148,7 +148,7 @@ def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("times", [0.3, 1.0, 3.0, 6.0])
 def test_intervals_cover_whatever_the_scale_of_coefficients_and_the_budget(times, epsilon):
-    """Twenty tables tell a share to about 0.04, since coefficients of a table share the error of their scale."""
+    """Twenty tables tell a share to about 0.04: a table's coefficients share the error of their scale."""
     assert 0.77 <= intervals(times, 20, epsilon)[0] <= 0.995
 
 
