@@ -1,6 +1,6 @@
 """Private Bayesian Poisson regression: counts, and rates where exposures differ.
 
-p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b)) p(theta),
+p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b))^(1/tau) p(theta),
 E[y | x, e, data] = e times the mean over draws of exp(x . beta + b)
 """
 

@@ -6,16 +6,15 @@ at the mode ``u^``, with ``T`` as in `sandwich`.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ..noise_aware.draws import draw, seed_of, settled_chains
+from ..noise_aware.draws import Settled, draw, seed_of
 from .surrogate import Surrogate
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Settled):
     """A posterior given what was released.
 
     Attributes
@@ -30,10 +29,6 @@ class Posterior:
     surrogate: Surrogate
     transform: np.ndarray
     stretch: np.ndarray | None = None
-
-    @cached_property
-    def _chains(self):
-        return settled_chains(self.surrogate)
 
     def draw(self, n_draws, random):
         """Return draws of coefficients, of shape (n_draws, length).

@@ -10,27 +10,24 @@ import math
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...targets.linear.weighted import reweighted, squares_moment, weighted_moment
+from ...targets.linear.weighted import squares_moment, weighted_moment
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
-from .._machinery.shards import mapped, total
+from .._machinery.shards import total
 from .._protocol import Released
 from ..langevin.paid_noise import free_shift
-from ..noise_aware.coordinates import whiten
 from ..noise_aware.draws import settle
-from ..noise_aware.releases import release_design
 from ..noise_aware.scales import Group, Prior, prior_of
 from .clipped_normal import clipped_normal, deviation_of
 from .curvature import combined
 from .plan import N_SIZES
 from .posterior import Posterior
+from .rows import RowReleases
 from .sandwich import slopes_of, stretch_of, varying_part
-from .schedule import CLIPPING, best_clip
+from .schedule import best_clip
 from .sums import release_sums, sums_at
 from .surrogate import Look, Size, Surrogate
 
-# Deviations of the noise on an entry of ``A`` at which whitening stops.
-_NOISE_FLOOR = 1.5
 # Of looking for the likeliest prior scales, before each look.
 _ROUNDS = 3
 # Looks of which the posterior is; what was seen before says little beside.
@@ -63,7 +60,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 
-class Releases:
+class Releases(RowReleases):
     """What has been released, and what is believed given it.
 
     Parameters
@@ -78,42 +75,25 @@ class Releases:
     """
 
     def __init__(self, plan, target, generator, advance=lambda: None):
-        self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
         family = plan.bounds.family
-        self.moved = plan.budget.records_moved
-        self.largest = plan.bounds.max_weight or 1.0
-        self.is_weighted = plan.bounds.max_weight is not None
         self.bound = family.half_width
         self.usual = _USUAL * self.bound if family.deviation is None else family.deviation
         self.spread = _DOUBT if family.deviation is None else _GIVEN
         self.looks, self.sizes, self.errors = [], [], None
+        super().__init__(plan, target, generator, advance, self.usual)
         self._release_curvature()
 
     def _release_curvature(self):
-        """Release both second moments, and fix coordinates and the prior by them."""
-        plan, bounds = self.plan, self.plan.bounds
-        of_rows = release_design(plan, self.table, self.generator)
-        self.advance()
-        self.moment, self.moment_noise, design, self.n_records, self.shares = of_rows
-        # A prior is worth rows of these errors.
-        precision = min(bounds.prior_precision[0] * self.usual**2, self.moment_noise)
-        bounds = bounds._replace(prior_precision=(precision, precision))
-        n_records = self.n_records
-        coordinates = whiten(
-            design, self.moment_noise, bounds, n_records, CLIPPING, noise_floor=_NOISE_FLOOR
-        )
-        transform = coordinates.transform
-        self.coordinates, self.norm = coordinates, coordinates.norm
-        self.target = mapped(reweighted, self.table, transform, self.norm)
-        self.advance()
+        """Release the weighted second moment, and fix the prior by both."""
+        plan, transform = self.plan, self.coordinates.transform
         bound = math.sqrt(self.moved) * self.norm**2 * self.largest
-        bound *= coordinates.inflation_within(plan, 0.0)
+        bound *= self.coordinates.inflation_within(plan, 0.0)
         noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
         matrix = total(weighted_moment, self.target, transform)
         matrix = release_moment(matrix, noise, self.generator)  # Proposition 73.
         self.advance()
         self.released_curvature = matrix, noise
-        self.curvature = combined(design, transform, matrix, noise, n_records)
+        self.curvature = combined(self.design, transform, matrix, noise, self.n_records)
         prior = prior_of(plan.bounds, 1, self.table.prior_precision, self.curvature.transform)
         groups = [
             Group(np.pad(group.precision, (0, 1)), group.rank, group.logs, group.weights)
@@ -123,10 +103,10 @@ class Releases:
         self.scales = self.prior.usual
         self.start = np.append(np.zeros(len(transform)), math.log(self.usual))
 
-    def _room(self, theta, clip):
-        """Return by what rounding may enlarge what a record moves."""
+    def _room(self, theta, clip, power=1.0):
+        """Return by what rounding may enlarge what a record moves, by a power of clipped residuals."""
         reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
-        return self.coordinates.inflation_within(self.plan, reach)
+        return self.coordinates.inflation_within(self.plan, power * reach)
 
     def _note(self, point, clip, square, noise):
         self.sizes.append(Size(point, clip, square / self.n_records, noise / self.n_records))
@@ -160,9 +140,8 @@ class Releases:
         """Release how squares of clipped residuals vary with the rows, at the last point."""
         look, transform = self.looks[-1], self.curvature.transform
         theta = transform @ look.point
-        reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / look.clip
         bound = math.sqrt(self.moved) * self.largest * (self.norm * look.clip) ** 2
-        bound *= self.coordinates.inflation_within(self.plan, 2.0 * reach)
+        bound *= self._room(theta, look.clip, 2.0)
         noise = bound / free_shift(self.plan.errors_multiplier, len(transform) ** 2)
         matrix = total(squares_moment, self.target, theta, look.clip, transform)
         self.errors = release_moment(matrix, noise, self.generator), noise  # Proposition 73.

@@ -8,7 +8,6 @@ Each release is a sum over records with Gaussian noise, on a lattice; what comes
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,7 +18,7 @@ from .._machinery.lattice import release_vector
 from .._machinery.shards import total
 from .._protocol import Released
 from ..langevin.paid_noise import free_shift
-from ..noise_aware.draws import draw, find_mode, seed_of, settled_chains
+from ..noise_aware.draws import Settled, draw, find_mode, seed_of, settled_chains
 from .choice import fewer_components, reference_of
 from .conditioned import Conditioned
 from .local import inflation, local_sums
@@ -154,7 +153,7 @@ def _shortened(u, given):
 
 
 @dataclass(frozen=True)
-class MixturePosterior:
+class MixturePosterior(Settled):
     """A mixture's posterior given what was released.
 
     Attributes
@@ -169,9 +168,10 @@ class MixturePosterior:
     conditioned: Conditioned
     without_noise: Conditioned
 
-    @cached_property
-    def _chains(self):
-        return settled_chains(self.conditioned)
+    @property
+    def surrogate(self):
+        """What chains draw from."""
+        return self.conditioned
 
     def draw(self, n_draws, random, *, noise=True):
         """Return draws of shape (n_draws, n), for `unpack_mixture`.

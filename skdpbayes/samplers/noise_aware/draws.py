@@ -8,7 +8,8 @@ settle once: whoever draws again goes on from where they were, after some rounds
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -114,6 +115,21 @@ def settled_chains(surrogate, energy=None):
         grown = np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
         chains = chains._replace(size=chains.size * grown)
     return chains._replace(points=state[0])
+
+
+class Settled:
+    """A posterior, given a ``surrogate``, whose chains settle once, at the first draws."""
+
+    surrogate: Any
+
+    @property
+    def _energy(self):
+        """What chains call in place of the surrogate's own energy; None is that."""
+        return None
+
+    @cached_property
+    def _chains(self):
+        return settled_chains(self.surrogate, self._energy)
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")

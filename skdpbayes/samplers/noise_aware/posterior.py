@@ -7,17 +7,16 @@ follows the prior.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from .draws import draw, seed_of, settled_chains
+from .draws import Settled, draw, seed_of
 from .predictive import surprises
 from .surrogate import Surrogate
 
 
 @dataclass(frozen=True)
-class Posterior:
+class Posterior(Settled):
     """A posterior given what was released.
 
     Attributes
@@ -36,9 +35,9 @@ class Posterior:
     norm: float
     shift: np.ndarray
 
-    @cached_property
-    def _chains(self):
-        return settled_chains(self.surrogate, self.surrogate.in_single_precision.energy)
+    @property
+    def _energy(self):
+        return self.surrogate.in_single_precision.energy
 
     def draw(self, n_draws, random):
         """Return draws of shape (n_draws, n_parameters).

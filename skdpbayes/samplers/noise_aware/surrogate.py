@@ -113,17 +113,37 @@ class Population:
 
 
 def make_population(design, transform, family, norm, n_samples, n_rows, generator):
-    """Return rows with exactly the moments of a `Design`, in other coordinates, and their weights."""
+    """Return the `Population` of `rows_like` a design."""
+    n_rows = 2 * max(n_rows // 2, 2 * len(transform))
+    rows, weights = rows_like(design, transform, norm, n_rows, generator)
+    return Population(family, rows, weights, n_samples / n_rows)
+
+
+def rows_like(design, transform, norm, n_rows, generator):
+    """Return normal rows with exactly the moments of a `Design`, in other coordinates, and their weights.
+
+    Parameters
+    ----------
+    design : Design
+    transform : ndarray of shape (length, length)
+        ``W``.
+    norm : float
+        ``C``.
+    n_rows : int
+        Even, and at least twice ``length``.
+    generator : Generator
+        It need not be secret.
+    """
     values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
     used = values > 1e-12 * values[-1]
     # Post-processing.
-    half = generator.standard_normal((max(n_rows // 2, 2 * values.size), int(used.sum())))
+    half = generator.standard_normal((n_rows // 2, int(used.sum())))
     normal = np.vstack([half, -half])
     factor = np.linalg.cholesky(normal.T @ normal / len(normal))
     normal = np.linalg.solve(factor, normal.T).T
     rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
     weights = np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
-    return Population(family, rows, weights, n_samples / len(rows))
+    return rows, weights
 
 
 @dataclass(frozen=True)

@@ -106,12 +106,18 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
     return _sums(target, family, None, theta, transform, residuals, curvature)
 
 
-@silently()
-def weighted_moment(target: Any, transform: np.ndarray) -> np.ndarray:
+def weighted_moment(target, transform):
     """Return ``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
+    return _moment(target, transform, lambda part, block: 1.0)
+
+
+@silently()
+def _moment(target, transform, factors):
+    """Return ``sum_i w_i f_i^2 z_i z_i^T``, ``f`` being what a function returns for a part and its block."""
 
     def of_block(part, block):
-        moved = block.moved(transform) * np.sqrt(target.weights[part, None])
+        roots = np.sqrt(target.weights[part]) * factors(part, block)
+        moved = block.moved(transform) * roots[:, None]
         return (moved.T @ moved,)
 
     return sum_of_blocks(target, of_block)[0]
@@ -144,8 +150,7 @@ def clipped_sums(
     """
 
     def of_block(part, block):
-        means = (centre or target.family.inverse_link)(block.logits(theta[None]))
-        residuals = np.clip(target.responses[part] - means, -clip, clip)
+        residuals = _clipped(target, theta, clip, part, block, centre)
         weighted = target.weights[part] * residuals
         squares = np.vdot(residuals, weighted if is_weighted else residuals)
         return block.summed(weighted)[0], float(squares)
@@ -153,10 +158,7 @@ def clipped_sums(
     return sum_of_blocks(target, of_block)
 
 
-@silently()
-def squares_moment(
-    target: Any, theta: np.ndarray, clip: float, transform: np.ndarray
-) -> np.ndarray:
+def squares_moment(target, theta, clip, transform):
     """Return ``sum_i w_i psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**
 
     Parameters
@@ -171,13 +173,16 @@ def squares_moment(
     matrix : ndarray of shape (length, length)
     """
 
-    def of_block(part, block):
-        means = target.family.inverse_link(block.logits(theta[None]))
-        residuals = np.clip(target.responses[part] - means, -clip, clip)[0]
-        moved = block.moved(transform) * (np.sqrt(target.weights[part]) * residuals)[:, None]
-        return (moved.T @ moved,)
+    def factors(part, block):
+        return _clipped(target, theta, clip, part, block)[0]
 
-    return sum_of_blocks(target, of_block)[0]
+    return _moment(target, transform, factors)
+
+
+def _clipped(target, theta, clip, part, block, centre=None):
+    """Return ``psi`` of a block's records, of shape (1, n)."""
+    means = (centre or target.family.inverse_link)(block.logits(theta[None]))
+    return np.clip(target.responses[part] - means, -clip, clip)
 
 
 def _sums(target, family, weights, theta, transform, residuals, curvature):
@@ -240,19 +245,14 @@ def slope_matrix(family, predicted, weights, rows):
     return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
 
 
-@silently()
-def bounded_curvature(
-    target: Any, transform: np.ndarray, theta: np.ndarray, most: float
-) -> np.ndarray:
+def bounded_curvature(target, transform, theta, most):
     """Return ``sum_i w_i min(1, m_i / most) z_i z_i^T``, ``m`` being means. **It is not private.**"""
 
-    def of_block(part, block):
+    def factors(part, block):
         means = target.family.inverse_link(block.logits(theta[None]))[0]
-        factors = target.weights[part] * np.minimum(1.0, means / most)
-        moved = block.moved(transform) * np.sqrt(factors)[:, None]
-        return (moved.T @ moved,)
+        return np.sqrt(np.minimum(1.0, means / most))
 
-    return sum_of_blocks(target, of_block)[0]
+    return _moment(target, transform, factors)
 
 
 @silently()

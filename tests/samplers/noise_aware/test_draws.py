@@ -162,7 +162,7 @@ def test_chains_settle_once(rng, monkeypatch):
         calls.append(args)
         return settled(*args)
 
-    monkeypatch.setattr(posteriors, "settled_chains", counted)
+    monkeypatch.setattr(module, "settled_chains", counted)
     posterior = posteriors.Posterior(given, np.eye(2), 1.0, np.empty(0))
     first, second = (posterior.draw(400, np.random.default_rng(seed)) for seed in (1, 2))
     again = pickle.loads(pickle.dumps(posterior)).draw(400, np.random.default_rng(1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....targets.linear.families.dispersed import drawn
+from ...noise_aware.surrogate import rows_like
 from .table import looked_up
 
 # Logits are cut here: means are large enough to be clipped.
@@ -103,19 +104,11 @@ def count_population(design, coordinates, offsets, n_records, family, generator)
     generator : Generator
         It need not be secret.
     """
-    transform, n_rows = coordinates.transform, len(offsets)
-    values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
-    used = values > 1e-12 * values[-1]
-    # Post-processing.
-    half = generator.standard_normal((n_rows // 2, int(used.sum())))
-    normal = np.vstack([half, -half])
-    factor = np.linalg.cholesky(normal.T @ normal / n_rows)
-    normal = np.linalg.solve(factor, normal.T).T
-    rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
-    squares = np.maximum(np.sum(rows**2, axis=1), 1e-300)
+    transform, norm, n_rows = coordinates.transform, coordinates.norm, len(offsets)
+    rows, weights = rows_like(design, transform, norm, n_rows, generator)
     return CountPopulation(
         rows=rows,
-        weights=np.minimum(1.0, coordinates.norm**2 / squares),
+        weights=weights,
         offsets=offsets,
         size=n_records / n_rows,
         largest=family.max_count,

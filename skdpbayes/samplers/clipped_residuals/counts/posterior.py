@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...noise_aware.draws import draw, seed_of
+from ...noise_aware.draws import Settled, draw, seed_of
 from .dispersion import Dispersion
 from .surrogate import CountSurrogate
 
 
 @dataclass(frozen=True)
-class CountPosterior:
+class CountPosterior(Settled):
     """A posterior given what was released.
 
     Attributes
@@ -37,7 +37,8 @@ class CountPosterior:
         random : Generator or RandomState
             It need not be secret.
         """
-        return draw(self.surrogate, n_draws, seed_of(random)) @ self.transform.T
+        u = draw(self.surrogate, n_draws, seed_of(random), self._chains)
+        return u @ self.transform.T
 
     def surprises(self):
         """Return 1: only draws can contradict a prior."""

@@ -11,18 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ....targets.linear.weighted import binned, bounded_curvature, reweighted
+from ....targets.linear.weighted import binned, bounded_curvature
 from ..._machinery.execution import progress_bar
 from ..._machinery.lattice import release_moment, release_vector
-from ..._machinery.shards import mapped, total
+from ..._machinery.shards import total
 from ..._protocol import Released
 from ...langevin.paid_noise import free_shift
-from ...noise_aware.coordinates import whiten
 from ...noise_aware.draws import settle
 from ...noise_aware.plan import N_ROWS
-from ...noise_aware.releases import release_design
 from ...noise_aware.scales import prior_of
-from ..schedule import CLIPPING
+from ..rows import RowReleases
 from ..sums import release_sums
 from .beliefs import Beliefs
 from .centre import FIRST, Centre, centre_for
@@ -31,8 +29,6 @@ from .histogram import count_edges, counts_seen, exposure_edges, log_exposures_s
 from .population import count_population
 from .posterior import CountPosterior
 
-# Deviations of the noise on an entry of ``A`` at which whitening stops.
-_NOISE_FLOOR = 1.5
 # Of looking for the likeliest prior scales, before each look.
 _ROUNDS = 3
 # Counts that stand for those of the histogram.
@@ -84,7 +80,7 @@ class CountLook(NamedTuple):
     square_noise: float
 
 
-class CountReleases:
+class CountReleases(RowReleases):
     """What has been released.
 
     Parameters
@@ -99,33 +95,9 @@ class CountReleases:
     """
 
     def __init__(self, plan, target, generator, advance=lambda: None):
-        self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
+        super().__init__(plan, target, generator, advance, 1.0)
         self.family = plan.bounds.family
-        self.moved = plan.budget.records_moved
-        self.largest = plan.bounds.max_weight or 1.0
-        self.is_weighted = plan.bounds.max_weight is not None
-        self._release_rows()
         self._release_histograms()
-
-    def _release_rows(self):
-        """Release the second moment, and fix coordinates by it."""
-        plan, bounds = self.plan, self.plan.bounds
-        of_rows = release_design(plan, self.table, self.generator)
-        self.advance()
-        self.moment, self.moment_noise, self.design, self.n_records, self.shares = of_rows
-        precision = min(bounds.prior_precision[0], self.moment_noise)
-        bounds = bounds._replace(prior_precision=(precision, precision))
-        self.coordinates = whiten(
-            self.design,
-            self.moment_noise,
-            bounds,
-            self.n_records,
-            CLIPPING,
-            noise_floor=_NOISE_FLOOR,
-        )
-        self.norm = self.coordinates.norm
-        self.target = mapped(reweighted, self.table, self.coordinates.transform, self.norm)
-        self.advance()
 
     def _release_histograms(self):
         """Release which counts there are, and which exposures if there are any, and what is believed then."""

@@ -1,0 +1,51 @@
+"""What is released of rows before any response: a second moment, and the coordinates that follow from it.
+
+A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C,      z = W^T x,      v_i = min(1, C^2 / |z_i|^2)
+"""
+
+from ...targets.linear.weighted import reweighted
+from .._machinery.shards import mapped
+from ..noise_aware.coordinates import whiten
+from ..noise_aware.releases import release_design
+from .schedule import CLIPPING
+
+# Deviations of the noise on an entry of ``A`` at which whitening stops.
+_NOISE_FLOOR = 1.5
+
+
+class RowReleases:
+    """What has been released of rows.
+
+    Parameters
+    ----------
+    plan : ClippedResidualsPlan
+    target : NamedTuple
+        A linear model's target.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    unit : float
+        Deviation of the errors of rows that a prior is worth.
+    """
+
+    def __init__(self, plan, target, generator, advance, unit):
+        self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
+        self.moved = plan.budget.records_moved
+        self.largest = plan.bounds.max_weight or 1.0
+        self.is_weighted = plan.bounds.max_weight is not None
+        of_rows = release_design(plan, target, generator)
+        advance()
+        self.moment, self.moment_noise, self.design, self.n_records, self.shares = of_rows
+        precision = min(plan.bounds.prior_precision[0] * unit**2, self.moment_noise)
+        self.coordinates = whiten(
+            self.design,
+            self.moment_noise,
+            plan.bounds._replace(prior_precision=(precision, precision)),
+            self.n_records,
+            CLIPPING,
+            noise_floor=_NOISE_FLOOR,
+        )
+        self.norm = self.coordinates.norm
+        self.target = mapped(reweighted, target, self.coordinates.transform, self.norm)
+        advance()
