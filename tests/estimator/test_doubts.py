@@ -128,9 +128,9 @@ def test_false_alarms_are_rare(scale, epsilon):
 @pytest.mark.nightly
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 def test_a_wide_prior_covers_or_is_told(epsilon):
-    """Uniform columns, coefficients of deviation 3 and a prior of 10; ten tables tell a share to 0.06."""
+    """Uniform columns, coefficients of deviation 3 and a prior of 10."""
     shares = []
-    for seed in range(20):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         rows, theta = rng.uniform(-1.0, 1.0, size=(5000, 8)), 3.0 * rng.normal(size=8)
         labels = (rng.random(5000) < expit(rows @ theta)).astype(int)
@@ -140,8 +140,8 @@ def test_a_wide_prior_covers_or_is_told(epsilon):
         if not told(clf, rows, labels):
             low, high = clf.posterior_interval(0.9)[0].T
             shares.append(np.mean((low < theta) & (theta < high)))
-    assert len(shares) < 5 or np.mean(shares) > 0.72
-    assert len(shares) > 15 or epsilon < 10.0
+    assert len(shares) < 5 or np.mean(shares) > 0.8
+    assert len(shares) > 45 or epsilon < 10.0
 
 
 # How they are told

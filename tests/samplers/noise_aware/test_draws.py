@@ -123,7 +123,7 @@ def test_draws_are_those_of_the_law(rng, length, noise, is_learnt):
 def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, wrong):
     """The test above can fail: here a move counts its volume some other number of times.
 
-    Twice the draws, as with the number above a seed decided whether errors were 4.6 or 9.7 deviations.
+    Four times the draws, as with the number above a seed decided whether errors were 4.6 or 9.7 deviations.
     """
     stretch = module._stretch
 
@@ -138,7 +138,7 @@ def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, 
         return after[0], *energy(after[0])
 
     monkeypatch.setattr(module, "_stretch", forgetful)
-    assert errors_of(a_surrogate(rng, length, 150.0, True), 2 * N_DRAWS).max() > 4.0
+    assert errors_of(a_surrogate(rng, length, 150.0, True), 4 * N_DRAWS).max() > 6.0
 
 
 def test_draws_that_follow_each_other_are_from_different_chains(rng):

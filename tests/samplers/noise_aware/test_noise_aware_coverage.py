@@ -148,11 +148,12 @@ def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 @pytest.mark.parametrize("times", [0.3, 1.0, 3.0, 6.0])
 def test_intervals_cover_whatever_the_scale_of_coefficients_and_the_budget(times, epsilon):
-    """Twenty tables tell a share to about 0.04: a table's coefficients share the error of their scale."""
-    assert 0.77 <= intervals(times, 20, epsilon)[0] <= 0.995
+    """Where effects are large, coefficients of a table share the error of their scale: more tables."""
+    repetitions = 60 if times > 3.0 else 20
+    assert 0.82 <= intervals(times, repetitions, epsilon)[0] <= 0.98
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("times", [0.3, 1.0, 3.0])
 def test_intervals_of_twenty_columns_cover_whatever_their_scale(times):
-    assert 0.77 <= intervals(times, 12, d=20)[0] <= 0.97
+    assert 0.82 <= intervals(times, 36 if times > 1.0 else 12, d=20)[0] <= 0.97
