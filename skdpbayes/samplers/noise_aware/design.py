@@ -5,9 +5,20 @@
     m  = A_xc / (n c), shrunk         C~ = A_xx / n - m m^T         rows ~ (N(m, C), b)
 
 Axes of a table mean something, and most noise is in the many entries off the diagonal. A priori variances
-``C_jj`` are exponential with their mean taken from the trace, and correlations are normal around 0 with a
-deviation that is estimated from all of them; ``C`` has the posterior means, made positive. At small budgets
-this is nearly diagonal, at large ones it is ``C~``.
+``C_jj`` follow a gamma law with their mean taken from the trace. Correlations, or these over some power of
+the columns' deviations because those of rare columns are small, follow a mixture of normal laws around 0 of
+many deviations, whose weights are estimated from all of them [1]_: a few of a table are large. ``C`` has the
+posterior means, and eigenvalues ``l`` of the correlations, known up to a variance ``s^2``, become the mode of
+``N(x; l, s^2)`` times ``x``,
+
+    x = (l + sqrt(l^2 + 4 s^2)) / 2,
+
+because they are positive and the least are those that noise has made small. At small budgets ``C`` is nearly
+diagonal, at large ones it is ``C~``.
+
+References
+----------
+.. [1] M. Stephens, "False discovery rates: a new deal", Biostatistics 18(2), 2017.
 """
 
 import math
@@ -17,9 +28,12 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import gamma
 
-# Least deviation of a correlation a priori, squared and times the number of columns; least eigenvalue of
-# the correlations.
-_LEAST_CORRELATION, _LEAST_EIGENVALUE = 0.03, 1e-4
+# Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
+_OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
+# How many of them the least variance is worth beforehand; rounds of learning their weights.
+_WORTH, _ROUNDS = 3.0, 50
+# Least eigenvalue of the correlations.
+_LEAST_EIGENVALUE = 1e-4
 # Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
 _LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
 # Deviations of noise that a binary column may be off, and by which its sum differs from 0.
@@ -180,19 +194,77 @@ def with_constant(design, constant):
 def _shrunk(seen, noise):
     """Return the posterior mean of a covariance, and about the variances of its entries."""
     variances = _positive(np.diag(seen), noise)
-    product, half = np.outer(variances, variances), noise**2 / 2.0
-    prior = _correlation(seen, product, half) * product
-    covariance = seen * prior / (prior + half)
-    uncertainty = half * prior / (prior + half)
-    np.fill_diagonal(covariance, variances)
-    np.fill_diagonal(uncertainty, (noise * variances) ** 2 / (noise**2 + variances**2))
     deviations = np.sqrt(variances)
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
-    if values[0] < _LEAST_EIGENVALUE:
-        correlation = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
-        deviations = deviations / np.sqrt(np.diag(correlation))
-        covariance = correlation * np.outer(deviations, deviations)
+    units = np.outer(deviations, deviations)
+    correlation, doubt = _correlations(seen, units, noise**2 / 2.0)
+    values, vectors = np.linalg.eigh(correlation)
+    squares = vectors**2
+    doubts = 2.0 * np.sum(squares * (doubt @ squares), axis=0)
+    values = np.maximum((values + np.sqrt(values**2 + 4.0 * doubts)) / 2.0, _LEAST_EIGENVALUE)
+    correlation = (vectors * values) @ vectors.T
+    norms = np.sqrt(np.diag(correlation))
+    covariance = correlation * units / np.outer(norms, norms)
+    uncertainty = doubt * units**2
+    np.fill_diagonal(uncertainty, (noise * variances) ** 2 / (noise**2 + variances**2))
     return covariance, uncertainty
+
+
+def _correlations(seen, units, half):
+    """Return posterior means of correlations, 1 on the diagonal, and their variances.
+
+    Parameters
+    ----------
+    seen, units : ndarray of shape (length, length)
+        Covariances, with noise, and what they would be if correlations were 1.
+    half : float
+        Variance of the noise.
+    """
+    length = len(seen)
+    mean, doubt = np.eye(length), np.zeros((length, length))
+    if length == 1:
+        return mean, doubt
+    pairs = np.triu_indices(length, 1)
+    unit = units[pairs]
+    rare, r, noise = unit / units.max(), seen[pairs] / unit, half / unit**2
+    laws = (_mixture(r, _OF_CORRELATIONS * rare ** (2.0 * power), noise) for power in _POWERS)
+    _, mean[pairs], doubt[pairs] = max(laws, key=lambda law: law[0])
+    # The other half is still zero.
+    return mean + np.triu(mean, 1).T, doubt + doubt.T
+
+
+def _mixture(r, prior, noise):
+    """Return what is believed of numbers from a mixture, the weights of which are learnt from all of them.
+
+    Parameters
+    ----------
+    r, noise : ndarray of shape (n,)
+        What was seen of them, and variances of its noise.
+    prior : ndarray of shape (n_parts, n)
+        Variances of the numbers around 0.
+
+    Returns
+    -------
+    evidence : float
+        Logarithm of the density of ``r``, up to a constant.
+    means, variances : ndarray of shape (n,)
+        Of the numbers given ``r``.
+    """
+    variances = prior + noise
+    logs = -0.5 * (np.log(variances) + r**2 / variances)
+    top = logs.max(axis=0)
+    likelihood = np.exp(logs - top)
+    weights = np.full((len(variances), 1), 1.0 / len(variances))
+    for _ in range(_ROUNDS):
+        odds = weights * likelihood
+        density = odds.sum(axis=0)
+        odds /= density
+        weights = odds.sum(axis=1, keepdims=True)
+        weights[0] += _WORTH
+        weights /= weights.sum()
+    share = prior / variances
+    means = np.sum(odds * share, axis=0) * r
+    doubts = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
+    return np.sum(np.log(density) + top), means, doubts
 
 
 def _positive(seen, noise):
@@ -213,17 +285,6 @@ def _positive(seen, noise):
         evidence = logsumexp(terms, axis=1)
         found.append((evidence.sum(), np.exp(terms - evidence[:, None]) @ grid))
     return max(found, key=lambda pair: pair[0])[1]
-
-
-def _correlation(seen, product, half):
-    """Return the mean square of correlations."""
-    length = len(seen)
-    least = _LEAST_CORRELATION / length
-    square = 3.0 * least
-    if length == 1:
-        return square
-    off = ~np.eye(length, dtype=bool)
-    return variance_component(seen[off] ** 2, half, product[off], square, 0.0, (least, 1.0))
 
 
 def variance_component(squares, known, units, usual, worth, limits):

@@ -28,6 +28,11 @@ _WANTED = 0.75
 _STRETCH = 0.4
 
 
+def _refusing_what_overflows():
+    """Where a step goes too far, the energy is nan, which refuses it: that is no error."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def find_mode(surrogate):
     """Return the mode, by Newton's steps that are damped until they descend."""
     u, damping = surrogate.start, 1e-3
@@ -37,7 +42,10 @@ def find_mode(surrogate):
         for _ in range(10):
             damped = information + damping * np.diag(np.diag(information))
             step = np.linalg.solve(damped, gradient)
-            new_energy, new_gradient = (part[0] for part in surrogate.potential((u - step)[None]))
+            with _refusing_what_overflows():
+                new_energy, new_gradient = (
+                    part[0] for part in surrogate.potential((u - step)[None])
+                )
             if new_energy <= energy:
                 break
             damping *= 4.0
@@ -163,9 +171,10 @@ def draw(surrogate, n_draws, seed, chains=None):
 def _round(surrogate, chains, state, generator):
     """Return (states after a path and a move of the scale that is learnt, the path's chances)."""
     step = chains.size * generator.uniform(0.7, 1.2)  # Post-processing.
-    state, chance = _leap(chains.energy, state, step, chains.scale, generator)
-    if surrogate.learns_scales:
-        state = _stretch(chains.energy, state, surrogate.n_scaled, generator)
+    with _refusing_what_overflows():
+        state, chance = _leap(chains.energy, state, step, chains.scale, generator)
+        if surrogate.learns_scales:
+            state = _stretch(chains.energy, state, surrogate.n_scaled, generator)
     return state, chance
 
 

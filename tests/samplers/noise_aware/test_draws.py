@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from skdpbayes.samplers.noise_aware.draws import draw, find_mode, settle
 from skdpbayes.samplers.noise_aware.misfit import learn_misfit
 from skdpbayes.samplers.noise_aware.plan import N_CHAINS
 from skdpbayes.samplers.noise_aware.releases import NoisyValue
-from skdpbayes.samplers.noise_aware.scales import Group, Prior
+from skdpbayes.samplers.noise_aware.scales import Group, Prior, WithPrior
 from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate
 from skdpbayes.targets.linear.families import classifier
 
@@ -217,3 +218,32 @@ def test_coefficients_are_not_shrunk_by_a_scale_that_is_learnt(rng):
         (np.quantile(learnt, 0.05, axis=0) < 1.0) & (np.quantile(learnt, 0.95, axis=0) > 1.0)
     )
     assert inside == 1.0
+
+
+@dataclasses.dataclass
+class Steep(WithPrior):
+    """A likelihood that overflows some 27 away from its mode."""
+
+    prior: Prior
+    scales: np.ndarray
+    start: np.ndarray
+    n_scaled: int
+
+    def likelihood(self, u):
+        """Return it."""
+        energy = np.exp(u**2)
+        return energy.sum(axis=1), 2.0 * u * energy
+
+    def information(self, u):
+        """Return the curvature of its potential."""
+        return np.diag((2.0 + 4.0 * u**2) * np.exp(u**2)) + self.prior.precision(self.scales)
+
+
+def test_paths_that_overflow_are_refused_without_a_word():
+    prior = Prior((Group.learnt(np.eye(2), 2),))
+    given = Steep(prior, prior.usual, np.full(2, 6.0), 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = draw(given, 1000, 0)
+    assert np.abs(drawn).max() < 2.0 and drawn.std() > 0.2
+    assert np.abs(find_mode(given)).max() < 1e-6

@@ -204,7 +204,7 @@ def draws_of_nothing(**options):
     rng = np.random.default_rng(0)
     rows, labels = rng.uniform(-0.5, 0.5, size=(40, 3)), np.arange(40) % 2
     clf = DPBayesianLogisticRegression(
-        1e-3, 1e-6, sampler="noise_aware", data_norm=1.0, n_draws=2000, random_state=0, **options
+        1e-3, 1e-6, sampler="noise_aware", data_norm=1.0, n_draws=20_000, random_state=0, **options
     )
     return clf.fit(rows, labels).posterior_samples_[:, 0]
 

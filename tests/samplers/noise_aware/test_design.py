@@ -1,0 +1,119 @@
+"""What a released second moment says of correlations: a few large ones, and no direction without variance."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skdpbayes.samplers.noise_aware import design
+from skdpbayes.samplers.noise_aware.design import _correlations, _mixture, _shrunk
+
+
+def with_noise(matrix, noise, rng):
+    """A symmetric matrix with noise, on the diagonal of the deviation ``noise``."""
+    errors = noise * rng.normal(size=matrix.shape)
+    return matrix + (errors + errors.T) / 2.0
+
+
+def groups_of_columns(rng, n=20_000):
+    """Correlations of one-hot columns, many of them rare, and of some numbers, and deviations."""
+    blocks = [np.eye(m)[rng.choice(m, n, p=rng.dirichlet(np.ones(m)))] for m in (4, 8, 12, 20)]
+    table = np.hstack([*blocks, 0.5 * rng.normal(size=(n, 3))])
+    return np.corrcoef(table.T), table.std(axis=0)
+
+
+def numbers_in_a_row(rng):
+    """Correlations of columns that are like their neighbours, and deviations."""
+    return 0.9 ** np.abs(np.subtract.outer(np.arange(40), np.arange(40))), np.full(40, 0.3)
+
+
+def test_numbers_of_a_mixture_are_posterior_means_under_weights_that_are_learnt(rng):
+    variances, weights, noise = np.array([0.01, 1.0]), np.array([0.9, 0.1]), 0.05
+    truth = np.sqrt(variances[rng.choice(2, 5000, p=weights)]) * rng.normal(size=5000)
+    r = truth + np.sqrt(noise) * rng.normal(size=5000)
+    prior = np.broadcast_to(variances[:, None], (2, 5000))
+    evidence, means, doubts = _mixture(r, prior, np.full(5000, noise))
+    axis = np.linspace(-6.0, 6.0, 4001)
+    law = norm.pdf(axis[:, None], 0.0, np.sqrt(variances)) @ weights
+    joint = law * norm.pdf(r[:200, None], axis, np.sqrt(noise))
+    joint /= joint.sum(axis=1, keepdims=True)
+    expected = joint @ axis
+    np.testing.assert_allclose(means[:200], expected, atol=0.03)
+    np.testing.assert_allclose(doubts[:200], joint @ axis**2 - expected**2, atol=0.02)
+    assert np.mean((means - truth) ** 2) == pytest.approx(doubts.mean(), rel=0.1)
+    # Another law of the same numbers is less likely.
+    assert _mixture(r, prior[:1], np.full(5000, noise))[0] < evidence - 100.0
+
+
+def test_correlations_of_rare_columns_are_known_to_be_small(rng):
+    """Under one law for all, rare columns would be believed to have correlations like the others."""
+    deviations = np.where(np.arange(60) < 20, 0.3, 0.03)
+    units = np.outer(deviations, deviations)
+    truth = np.eye(60) + with_noise(np.zeros((60, 60)), 0.4, rng) * units / units.max()
+    np.fill_diagonal(truth, 1.0)
+    noise = 3e-3
+    mean, _ = _correlations(with_noise(truth * units, noise, rng), units, noise**2 / 2.0)
+    rare = mean[20:, 20:] - np.eye(40)
+    assert np.sqrt(np.mean(rare**2)) < 0.01
+    assert np.corrcoef(mean[:20, :20].ravel(), truth[:20, :20].ravel())[0, 1] > 0.9
+
+
+def test_a_few_large_correlations_are_not_shrunk_like_the_others(rng):
+    truth = np.eye(60)
+    truth[0, 1] = truth[1, 0] = 0.8
+    units = np.full((60, 60), 0.25)
+    seen = with_noise(0.25 * truth, 0.05, rng)
+    half = 0.05**2 / 2.0
+    mean, doubt = _correlations(seen, units, half)
+    error = 0.05 / np.sqrt(2.0) / 0.25  # Of a correlation that is not shrunk.
+    assert abs(mean[0, 1] - 0.8) < 3.0 * error and doubt[0, 1] == pytest.approx(error**2, rel=0.2)
+    others = mean[np.triu_indices(60, 1)][1:]
+    assert np.sqrt(np.mean(others**2)) < 0.1 * error
+    np.testing.assert_array_equal(mean, mean.T)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 5e-3])
+@pytest.mark.parametrize(
+    "kind, least, most", [(numbers_in_a_row, 0.9, 1.15), (groups_of_columns, 0.7, 1.5)]
+)
+def test_doubts_are_the_errors_of_correlations(rng, kind, least, most, noise):
+    """On average. Correlations within a group follow no mixture of normal laws, and have larger ones."""
+    ratios = []
+    for _ in range(5):
+        truth, deviations = kind(rng)
+        units = np.outer(deviations, deviations)
+        mean, doubt = _correlations(with_noise(truth * units, noise, rng), units, noise**2 / 2.0)
+        pairs = np.triu_indices(len(truth), 1)
+        ratios.append(np.mean((mean - truth)[pairs] ** 2) / doubt[pairs].mean())
+    assert least < np.mean(ratios) < most
+
+
+@pytest.mark.parametrize("noise", [3e-3, 1e-2])
+def test_directions_that_noise_has_made_small_keep_some_of_their_variance(rng, noise):
+    found, truths, cut = [], [], []
+    for _ in range(5):
+        truth, deviations = numbers_in_a_row(rng)
+        units = np.outer(deviations, deviations)
+        seen = with_noise(truth * units, noise, rng)
+        values, vectors = np.linalg.eigh(_shrunk(seen, noise)[0] / units)
+        found.append(values[:8].sum())
+        truths.append(np.sum(vectors[:, :8] * (truth @ vectors[:, :8])))
+        mean, _ = _correlations(seen, units, noise**2 / 2.0)
+        cut.append(np.maximum(np.linalg.eigvalsh(mean)[:8], design._LEAST_EIGENVALUE).sum())
+    assert 0.12 < np.sum(found) / np.sum(truths) < 1.0
+    # Eigenvalues as they are, cut where they are negative, are far from it.
+    assert np.sum(cut) < 0.03 * np.sum(truths)
+
+
+def test_without_noise_a_covariance_stays(rng):
+    truth, deviations = numbers_in_a_row(rng)
+    truth = truth * np.outer(deviations, deviations)
+    covariance, doubt = _shrunk(truth, 1e-9)
+    off = ~np.eye(len(truth), dtype=bool)
+    np.testing.assert_allclose(covariance[off], truth[off], atol=1e-6)
+    assert np.all(doubt < 1e-12)
+
+
+def test_one_column_has_no_correlation():
+    covariance, doubt = _shrunk(np.array([[0.3]]), 0.01)
+    assert covariance.shape == doubt.shape == (1, 1)
+    assert covariance[0, 0] == pytest.approx(0.3, rel=0.05)
