@@ -91,7 +91,7 @@ def deviations_in_common(target, family, scales):
     Parameters
     ----------
     target : NamedTuple
-    family : Logistic or Softmax
+    family : ClassFamily
     scales : ndarray of shape (n_groups,)
         Of all coefficients or, if there is an intercept, of the others and of it.
     """
