@@ -28,8 +28,6 @@ PUBLIC = {
     "MixtureModel",
     "MOMENT_ROWS",
     "STATISTICS_NORM",
-    "Logistic",
-    "Softmax",
 }
 PLANNING = {
     "_plan.py",
@@ -40,6 +38,7 @@ PLANNING = {
     "geometry.py",
     "all_iterates.py",
     "last_iterate.py",
+    "_paid_noise.py",
     "paid_noise.py",
     "clipped.py",
     "clipped_normal.py",
@@ -101,7 +100,10 @@ def samplers_that_plan():
 
 
 # What tells of which kind a target is.
-KINDS = {"Poisson", "LinearTarget", "Normal", "clips_each_example", "has_losses", "has_own_prior"}
+KINDS = {
+    *("Logistic", "Softmax", "Normal", "Poisson", "LinearTarget"),
+    *("clips_each_example", "has_losses", "has_own_prior"),
+}
 
 
 @pytest.mark.parametrize("path", samplers_that_plan(), ids=lambda path: str(path.relative_to(ROOT)))

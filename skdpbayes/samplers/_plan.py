@@ -163,6 +163,13 @@ class Plan(PlannedRelease):
         remedy = "lower n_steps, if the sampler has them, or take another sampler"
         return (f"it may take {hours:.2g} hours: {remedy}.",)
 
+    def _drowned(self):
+        """Return the warning that draws are close to the prior."""
+        return (
+            f"noise hides nearly all that {self.n_samples:,} rows say at epsilon={self.budget.epsilon:g}: "
+            "draws are close to the prior. Raise epsilon, or take more rows or fewer columns."
+        )
+
     @property
     def record_gradients(self) -> float:
         """How many gradients of single records are expected to be computed."""

@@ -14,8 +14,8 @@ from ...targets.linear.weighted import squares_moment, weighted_moment
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import total
+from .._paid_noise import free_shift
 from .._protocol import Released
-from ..langevin.paid_noise import free_shift
 from ..noise_aware.draws import settle
 from ..noise_aware.scales import Group, Prior, prior_of
 from .clipped_normal import clipped_normal, deviation_of

@@ -33,9 +33,10 @@ from sklearn.base import clone
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
 from ...targets import MOMENT_ROWS
+from .._paid_noise import free_shift, path_multiplier
 from .._plan import Plan
 from ..langevin.geometry import PriorGeometry
-from ..langevin.paid_noise import chain_length, free_shift, path_multiplier
+from ..langevin.paid_noise import chain_length
 from ..langevin.plan import check_batches
 from ..langevin.schedule import most_steps, number_of_draws
 

@@ -16,8 +16,8 @@ from ...targets.mixture.target import Components, MixtureModel, pack_mixture
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_vector
 from .._machinery.shards import total
+from .._paid_noise import free_shift
 from .._protocol import Released
-from ..langevin.paid_noise import free_shift
 from ..noise_aware.draws import Settled, draw, find_mode, seed_of, settled_chains
 from .choice import fewer_components, reference_of
 from .conditioned import Conditioned

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from ..langevin.paid_noise import free_shift
+from .._paid_noise import free_shift
 from .plan import (
     N_DRAWS,
     SHARE_OF_FIRST_LOOK,

@@ -15,8 +15,8 @@ from ....targets.linear.weighted import binned, bounded_curvature
 from ..._machinery.execution import progress_bar
 from ..._machinery.lattice import release_moment, release_vector
 from ..._machinery.shards import total
+from ..._paid_noise import free_shift
 from ..._protocol import Released
-from ...langevin.paid_noise import free_shift
 from ...noise_aware.draws import settle
 from ...noise_aware.plan import N_ROWS
 from ...noise_aware.scales import prior_of
