@@ -27,7 +27,7 @@ def check_made_for(plan, target):
     own = getattr(target, "bounds", None)
     if isinstance(own, TargetBounds):
         _check_bounds(own, bounds)
-    # The number of records is public under replace_one only; nothing is said of it otherwise.
+    # The number of records is public under replace_one only, and otherwise not compared.
     replaced = plan.budget.neighboring_relation == "replace_one"
     if replaced and count_examples(target) != plan.n_samples:
         raise ValueError(

@@ -18,7 +18,7 @@ SMALLEST_MULTIPLIER = 0.5
 
 
 def free_shift(noise_multiplier, n_parameters):
-    """Return by how much a record may move a step, in units of its noise, beside what rounding does.
+    """Return by how much a record may move a step, in units of its noise, once rounding has its share.
 
     Raises
     ------

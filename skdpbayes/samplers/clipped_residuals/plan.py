@@ -24,9 +24,9 @@ from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
 from .schedule import ERRORS
 from .sensitivity import FREE, look_precision
 
-# How often the size of responses is released before the first look.
+# How many sizes of responses are released before the first look.
 N_SIZES = 2
-# Where squares are not free: what they cost, relative to sums.
+# What squares cost, relative to sums, where they are not free.
 _OF_SQUARE = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
 _NOTHING = 0.25

@@ -30,9 +30,9 @@ class SGFS(TemperedSampler):
     A share of the budget releases ``A = sum z z^T`` with noise. The rest pays for an underdamped chain in
     ``u``, with ``theta = (A / n)^(-1/2) u``, where all directions have similar curvature [1]_. Records that
     are far out in these coordinates count less. Draws follow the posterior of the weighted records at the
-    lowest temperature that the budget allows, or at the given one. For logistic targets; the released matrix
-    is ``second_moment``. Without privacy (``epsilon=inf``) a chain starts at the mode, in coordinates in
-    which the posterior is round there, and draws are worth about a thousand independent ones.
+    lowest temperature that the budget allows, or at the given one. It is for linear models; the released
+    matrix is ``second_moment``. Without privacy (``epsilon=inf``) a chain starts at the mode, in coordinates
+    in which the posterior is round there, and draws are worth about a thousand independent ones.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class SGFS(TemperedSampler):
         check_made_for(plan, target)
         if not isinstance(target, LinearTarget):
             raise ValueError(
-                f"sampler={self.name!r} needs one of the package's own logistic targets, and "
+                f"sampler={self.name!r} needs one of the package's own linear targets, and "
                 f"{type(target).__name__} is not one: leave row_norm out of its bounds, or plan "
                 "another sampler."
             )

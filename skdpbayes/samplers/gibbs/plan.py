@@ -1,4 +1,4 @@
-"""Plans of Gibbs sampling without privacy: sweeps over a table after a search, or over what sums say of it.
+"""Plans of Gibbs sampling without privacy: a search and sweeps over a table, or sweeps over its sums.
 
 n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
 """

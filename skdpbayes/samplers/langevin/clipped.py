@@ -1,4 +1,4 @@
-"""Chains on clipped gradients, as of networks: noise first, and the longest step that is of use with it.
+"""Chains on clipped gradients, as networks have: a budget fixes the noise, and the noise the longest step.
 
     nu  from the budget, the batches and the number of steps,
     eta = min( S / (n C),  2 (q / (nu C))^2 ),      tau = eta nu^2 C^2 / (2 q^2)

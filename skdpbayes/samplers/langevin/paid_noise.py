@@ -54,7 +54,7 @@ def _wanted_step(chain, temperature):
 
 
 def _allowed_step(chain, noise_multiplier, temperature):
-    """What noise is paid for, and what batches heat by no more than a stated share."""
+    """Return the longest step that noise pays for, and at which batches heat by a stated share at most."""
     paid = affordable_step(
         chain.record_bound,
         chain.sampling_rate,

@@ -37,7 +37,7 @@ from .kernel import Kernel
 from .plan import step_seconds
 
 FEWEST = 3.0
-# Of the relaxations that a budget could buy, so much is given up for time.
+# The share of the relaxations that a budget could buy which is given up to save time.
 GIVEN_UP = 0.3
 # Effective sample size that is enough for means and deviations, with privacy and without.
 _EFFECTIVE_SIZE = (25, 100)
@@ -335,7 +335,7 @@ def _lowest_where(holds):
     if holds(1.0):
         return 1.0
     high = 2.0
-    while not holds(high):  # It need not hold at all that are higher.
+    while not holds(high):  # It may fail again at higher temperatures.
         high *= 2.0
         if high > _HIGHEST_TEMPERATURE:
             return None

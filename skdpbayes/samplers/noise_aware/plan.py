@@ -37,12 +37,12 @@ N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
 CLIPPING = 1.3
-# Of the expected width: the share of a squared curvature that is not known where its release drowns.
+# For the expected width: the share of a squared curvature that is not known if noise drowns its release.
 _UNKNOWN = 0.5
-# Of the prior's precision: what is learnt, if it is less, does not show in predictions.
+# What is learnt does not show in predictions if it is less than this share of the prior's precision.
 _LITTLE = 0.1
 _MANY_DRAWS = 50_000
-# Of coefficients: beyond it, correlations of columns drown, and "auto" takes a chain.
+# With more coefficients, noise drowns correlations of columns, and "auto" takes a chain.
 DEFAULT_SIZE = 200
 
 

@@ -61,7 +61,7 @@ class Posterior(Settled):
         return blocks.reshape(n_draws, -1)
 
     def surprises(self):
-        """Return how probable labels are that say as much against a narrow prior.
+        """Return the probability of labels that say at least as much against a narrow prior.
 
         Of coefficients and, if there is one, of the intercept: an array of shape (1 or 2,).
         """

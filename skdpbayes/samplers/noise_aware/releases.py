@@ -19,7 +19,7 @@ from .._machinery.shards import mapped, total
 from .._paid_noise import free_shift
 from .._protocol import Released
 from ..fisher.plan import moment_noise
-from .coordinates import whiten
+from .coordinates import coordinates_for
 from .design import (
     Design,
     estimate_design,
@@ -40,7 +40,7 @@ from .surrogate import Surrogate, make_population
 _LEAST_EIGENVALUE = 1e-4
 # By what rounding may enlarge noise if curvatures are summed before they are transformed.
 _EARLY = 1.0 + 2.0**-10
-# Of looking for the likeliest prior scales, before each look.
+# How many rounds look for the likeliest prior scales before each look.
 _ROUNDS = 3
 
 
@@ -114,7 +114,7 @@ class Releases:
         of_rows = release_design(plan, self.target, self.generator)
         self.advance()
         self.moment, self.moment_noise, design, n_records, self.shares = of_rows
-        self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
+        self.coordinates = coordinates_for(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         precisions = self.target.prior_precision[: len(transform)]
         self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)

@@ -18,7 +18,8 @@ from .._registry import resolve_sampler
 from .._resources import check_draws
 from .plan import DEFAULT_SIZE, plan_noise_aware
 
-# Matrices of more rows are not released: a fit would take minutes, and with more than two classes sooner.
+# Matrices of more rows are not released: a fit would take minutes, and with more than two classes even for
+# fewer.
 LARGEST_SIZE = 512
 
 

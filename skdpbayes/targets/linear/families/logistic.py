@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._interface import implements
-from ..._remote import asks_elsewhere
+from ..._remote import of_remote_rows
 from ..._rows import class_numbers
 from ..family import ClassFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
@@ -101,7 +101,7 @@ class SparseLogistic(_Target, namedtuple("SparseLogistic", SPARSE)):  # type: ig
     """Two classes, rows of a CSR matrix."""
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemoteLogistic(_Target, namedtuple("RemoteLogistic", REMOTE)):  # type: ignore[misc]  # Of shared fields.
     """Two classes, rows elsewhere."""
 

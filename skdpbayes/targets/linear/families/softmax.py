@@ -31,7 +31,7 @@ from ..._interface import (
     record,
     selected_from,
 )
-from ..._remote import asks_elsewhere
+from ..._remote import of_remote_rows
 from ..._rows import add_weighted, class_numbers, project, rows_of
 from ..family import ClassFamily
 from ..one_block import count_responses
@@ -157,7 +157,7 @@ class SparseSoftmax(_Target, namedtuple("SparseSoftmax", (*SPARSE, "n_classes"))
     """Several classes, rows of a CSR matrix."""
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemoteSoftmax(_Target, namedtuple("RemoteSoftmax", (*REMOTE, "n_classes"))):  # type: ignore[misc]  # Of shared fields.
     """Several classes, rows elsewhere."""
 
