@@ -121,7 +121,7 @@ def samplers_that_plan():
 
 # What tells of which kind a target is.
 KINDS = {
-    *("Logistic", "Softmax", "Normal", "Poisson", "LinearTarget"),
+    *("Logistic", "Softmax", "Normal", "Poisson"),
     *("clips_each_example", "has_losses", "has_own_prior"),
 }
 

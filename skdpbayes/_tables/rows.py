@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 
 class Table:
-    """Rows in this process; a context manager, which tables elsewhere need to release their parts.
+    """Rows in this process; a context manager, which tables elsewhere need to release their shards.
 
     Parameters
     ----------

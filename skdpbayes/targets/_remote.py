@@ -1,6 +1,6 @@
 """Targets whose records are elsewhere: their public numbers, and where sums over their records come from.
 
-    sum_i grad ell_i(theta) = sum_p sum_{i in part p} grad ell_i(theta)
+    sum_i grad ell_i(theta) = sum_p sum_{i in shard p} grad ell_i(theta)
 
 Compiled code calls a Python function by its address: see `skdpbayes.samplers._machinery.shards`.
 """

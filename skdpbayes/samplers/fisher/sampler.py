@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...targets.linear.target import LinearTarget
-from .._made_for import check_made_for
+from .._made_for import check_linear
 from .._protocol import (
     CONSTRAINTS,
     TemperedSampler,
@@ -90,13 +89,12 @@ class SGFS(TemperedSampler):
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows."""
-        check_made_for(plan, target)
-        if not isinstance(target, LinearTarget):
-            raise ValueError(
-                f"sampler={self.name!r} needs one of the package's own linear targets, and "
-                f"{type(target).__name__} is not one: leave row_norm out of its bounds, or plan "
-                "another sampler."
-            )
+        check_linear(
+            plan,
+            target,
+            "linear targets",
+            "leave row_norm out of its bounds, or plan another sampler",
+        )
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release the second moment, then draw along a path in the coordinates that it whitens."""

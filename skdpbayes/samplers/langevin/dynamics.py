@@ -28,13 +28,14 @@ from typing import NamedTuple, Protocol
 
 # What random batches may add to the temperature, relatively, with privacy and without.
 HEATING, HEATING_WITHOUT_PRIVACY = 0.5, 0.05
-# The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
+# Midpoints are exact for normal posteriors. That of fewer records than this may be far from normal: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
 _FEW_RECORDS = 100
 # A thermostat's friction starts below this, and as far below as the heat of batches may need.
 _MOST_FRICTION = 0.5
 _ROOM = 0.9
-# Of the mean square that it regulates to; its fluctuations are sqrt(gain / n_parameters) of the friction.
+# Gain of a thermostat, relative to the mean square that it aims at. Friction fluctuates by a share of
+# sqrt(gain / n_parameters).
 _GAIN = 0.1
 
 

@@ -36,7 +36,7 @@ from .plan import LARGEST_CHANGE
 _SPENT, _DRAWN, _ACCEPTED, _STEPS, _SCALE, _OVER = range(6)
 # Beyond this log-odds a bit is as good as certain; its probability stays far above what is rounded.
 _CERTAIN = 40.0
-# Steps before which decisions hardly change the distance, on which the number of steps depends.
+# Decisions hardly change the distance in the first steps, about so many: the number of steps depends on it.
 _PATIENCE = 300.0
 
 

@@ -44,8 +44,8 @@ _EFFECTIVE_SIZE = (25, 100)
 # A typical direction has this share of the largest average curvature.
 _TYPICAL_SHARE = 0.5
 # From zero a walk goes half of a typical distance under the prior, at the speed of one that only accepts on
-# one side. That ends about sqrt(d) sigma / x from the posterior, x = M / sigma, and to forget so much takes
-# 1 + log(1 + sqrt(d) / x) relaxations; half as many again where curvature is less than typical.
+# one side. It ends about sqrt(d) sigma / x from the posterior, x = M / sigma. Forgetting that takes 1 + log(1
+# + sqrt(d) / x) relaxations, and half as many again if curvature is less than typical.
 _FORGETTING = 1.5
 _WAY_SHARE = 0.5
 _SPEED = 0.4

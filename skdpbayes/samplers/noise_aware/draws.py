@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
-# Rounds of ``BURN_IN`` that are repeated before other draws. What states before and after have in common is
-# hardly seen; only where noise hides nearly all and a scale is learnt, ranks have correlations of up to 0.3.
+# Chains that go on make so many times the rounds of ``BURN_IN`` before other draws. States before and after
+# then have hardly anything in common. Only if noise hides nearly all and a scale is learnt, their ranks have
+# correlations of up to 0.3.
 _FORGETTING = 6
 # The seed of chains that settle, which `seed_of` never returns.
 _SEED = 2**31
