@@ -128,9 +128,9 @@ def large(client, n_rows, n_parts):
 
             return call
 
-        from skdpbayes._tables.dask.shards import DaskParts
+        from skdpbayes._tables.dask.shards import DaskShards
 
-        DaskParts.call = watched(DaskParts.call)
+        DaskShards.call = watched(DaskShards.call)
         there = timed(lambda: clf.fit(*collection(path, n_rows, size), client=client))
     return here, there, max(peak) - before
 

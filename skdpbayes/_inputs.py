@@ -99,6 +99,20 @@ def unless_harmless(text):
     return told
 
 
+def doubles(values):
+    """Return numbers as a contiguous array of doubles.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are text, complex numbers, dates or durations, which NumPy would turn into numbers; or none.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "SUTMmc" or holds_dates(array):
+        raise TypeError("no real numbers")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
 def holds_dates(values):
     """Tell whether an array or nested list holds dates or durations, which NumPy would turn into numbers."""
     array = np.asarray(values)

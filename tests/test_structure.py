@@ -28,8 +28,6 @@ PUBLIC = {
     "MixtureModel",
     "MOMENT_ROWS",
     "STATISTICS_NORM",
-    "Logistic",
-    "Softmax",
 }
 PLANNING = {
     "_plan.py",
@@ -40,6 +38,7 @@ PLANNING = {
     "geometry.py",
     "all_iterates.py",
     "last_iterate.py",
+    "_paid_noise.py",
     "paid_noise.py",
     "clipped.py",
     "clipped_normal.py",
@@ -89,6 +88,26 @@ def test_every_class_of_plans_is_in_a_planning_module():
                 assert not makes_plans or path.name in PLANNING, f"{node.name} in {path}"
 
 
+@pytest.mark.parametrize("room", ["metrics", "model_selection", "preprocessing"])
+def test_plans_beside_samplers_import_nothing_that_reads_records(room):
+    inside, outside = imports_of(ROOT / room / "_plan.py")
+    assert not outside & {"numba", "numpy", "scipy"}
+    for module, _ in inside:
+        assert module.split(".")[1] in {"_checks", "_typing", "exceptions", "privacy", "random"}, (
+            module
+        )
+
+
+def test_what_makes_plans_is_a_planning_module():
+    """Functions that begin with `plan_` are nowhere else, so that the tests here see all of them."""
+    for path in files("samplers"):
+        names = {
+            n.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)
+        }
+        makes_plans = any(name.startswith("plan_") for name in names)
+        assert not makes_plans or path in {*planning_modules(), *samplers_that_plan()}, path
+
+
 def samplers_that_plan():
     """Modules of classes with a `plan` of their own, which `check` targets, too, and `run`."""
     found = []
@@ -101,7 +120,10 @@ def samplers_that_plan():
 
 
 # What tells of which kind a target is.
-KINDS = {"Poisson", "LinearTarget", "Normal", "clips_each_example", "has_losses", "has_own_prior"}
+KINDS = {
+    *("Logistic", "Softmax", "Normal", "Poisson"),
+    *("clips_each_example", "has_losses", "has_own_prior"),
+}
 
 
 @pytest.mark.parametrize("path", samplers_that_plan(), ids=lambda path: str(path.relative_to(ROOT)))

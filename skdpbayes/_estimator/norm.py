@@ -23,7 +23,7 @@ from ..samplers._resources import check_plan
 from ..targets._clipping import NORMS, checked_norm, row_norms
 
 # Share of the squared mu.
-SHARE = 0.02
+BOUNDS_SHARE = 0.02
 # Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
 _SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
 # The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
@@ -57,7 +57,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     ValueError
         If the plan's cost is not Gaussian, or there are too few rows to find bounds of responses.
     """
-    level = 2.0 * math.sqrt(SHARE) * budget.mu if budget.is_private else _SHARPEST
+    level = 2.0 * math.sqrt(BOUNDS_SHARE) * budget.mu if budget.is_private else _SHARPEST
     outside = _SAFE / (n_samples * level / 2.0) if level > 0 else math.inf
     least = _LOWEST_RESPONSE if sides else _LOWEST
     if budget.is_private and budget.delta > 0 and outside > 1.0 - least:

@@ -1,9 +1,9 @@
-"""Tables that a fit reads: in this process, or in parts elsewhere.
+"""Tables that a fit reads: in this process, or in shards elsewhere.
 
     validate, encode labels, weigh -> rows -> a target
 
 Rows are handed out within a context in which no floating-point operation warns or raises. If a table is in
-parts, all of this happens where the parts are. Only the labels that occur, sizes and sums over records come
+shards, all of this happens where the shards are. Only the labels that occur, sizes and sums over records come
 back.
 """
 

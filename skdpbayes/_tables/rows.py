@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 
 from ..targets._rows import real_numbers
 from .labels import encode_labels
-from .weights import record_weights
+from .weights import effective_weights
 
 # As in scikit-learn.
 UNLABELLED = "no_validation"
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 
 class Table:
-    """Rows in this process; a context manager, which tables elsewhere need to release their parts.
+    """Rows in this process; a context manager, which tables elsewhere need to release their shards.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def prepared(estimator, classes, sample_weight):
 def encoded(rows, classes, class_weight, largest):
     """Return `Rows` with encoded labels and effective weights."""
     labels = encode_labels(rows.labels, classes)[1]
-    weights = record_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
+    weights = effective_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
     return Rows(rows.X, labels, weights)
 
 
@@ -103,7 +103,7 @@ def numbered(rows, least, largest):
     """Return `Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
     count = rows.X.shape[0]
     responses = real_numbers(rows.labels, count, least, name="y")
-    weights = record_weights(None, (), None, rows.weights, largest, rows.X)
+    weights = effective_weights(None, (), None, rows.weights, largest, rows.X)
     return Rows(rows.X, responses, weights, logarithms(rows.offsets, count))
 
 

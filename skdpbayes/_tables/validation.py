@@ -2,7 +2,14 @@
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _num_samples,
+    check_array,
+    validate_data,
+)
 
 from .._inputs import holds_dates, plain, same_kind, unless_harmless, unquoted
 from .._silence import silently
@@ -94,6 +101,36 @@ def validate_table(
         told=without_cells,
     )
     return (canonical(found[0]), found[1]) if isinstance(found, tuple) else canonical(found)
+
+
+def validate_objects(estimator, X, told, *, reset):
+    """Return the cells of a table of any kind as objects, of shape (n_samples, n_features).
+
+    ``told`` is as for `unquoted`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is no table, or its columns are not those of the fit.
+    """
+    X = plain(X, "X")
+    is_frame = hasattr(X, "columns") and hasattr(X, "shape")
+    # As objects, since a single string would turn all numbers of a list into strings.
+    table = (
+        X
+        if is_frame
+        else unquoted(check_array, X, dtype=object, ensure_all_finite=False, told=told)
+    )
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, table, reset=reset)
+    if _num_samples(table) < 1 or table.shape[1] < 1:
+        raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
+    cells = np.empty(table.shape, dtype=object)
+    for j in range(table.shape[1]):
+        column = unquoted(_safe_indexing, table, j, axis=1, told=told)
+        column = unquoted(np.asarray, column, dtype=object, told=told)
+        cells[:, j] = np.fromiter(column, object, len(column))
+    return cells
 
 
 def without_cells(error, unknown=_UNKNOWN):

@@ -43,7 +43,7 @@ def largest_weight(class_weight, n_classes, max_sample_weight):
     return float(max(values)) * (1.0 if max_sample_weight is None else max_sample_weight)
 
 
-def record_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):
+def effective_weights(class_weight, classes, labels, sample_weight, max_sample_weight, X):
     """Return the weights of all records, or None if all are 1.
 
     Parameters

@@ -1,4 +1,6 @@
-"""Validation of what scores read: a column of labels and one of predictions, finite and of equal length.
+"""What scores read: a column of labels and one of predictions, which belong together.
+
+Columns are read by `skdpbayes._tables.columns`, and compared here: lengths, kinds of labels, and ranges.
 
 Errors say what is wrong with the format, and none quotes an entry.
 """
@@ -8,15 +10,12 @@ from functools import wraps
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils._param_validation import StrOptions, validate_params
-from sklearn.utils.validation import column_or_1d
 
 from .._checks import RANDOM_STATE, Interval
-from .._inputs import holds_dates, plain, unless_harmless, unquoted
+from .._inputs import unless_harmless, unquoted
 from .._silence import silently
-from .._tables.blockwise import in_memory
+from .._tables.columns import array_of, finite_numbers, label_column, number_column
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {
@@ -59,47 +58,6 @@ def score_function(**parameters):
     return declare
 
 
-def label_column(y, name):
-    """Return labels as an array of one dimension."""
-    y = _column(y, name)
-    if y.dtype.kind == "c":
-        raise ValueError(f"{name} holds complex numbers: labels are text or real numbers.")
-    if y.dtype.kind == "O":
-        missing = any(v is None or is_scalar_nan(v) or is_pandas_na(v) for v in y)
-        kinds = {str if isinstance(v, str) else Real if isinstance(v, Real) else None for v in y}
-        if not missing and kinds not in ({str}, {Real}):
-            raise ValueError(
-                f"{name} holds labels of several kinds, such as text and numbers: make them one kind, e.g. "
-                f"with [str(label) for label in {name}]."
-            )
-        if not missing:
-            y = y.astype(str) if kinds == {str} else _numbers(y, name)
-    else:
-        missing = y.dtype.kind in "fmM" and not np.isfinite(y).all()
-    if missing:
-        raise ValueError(f"{name} holds missing labels: score only rows whose label is known.")
-    return y
-
-
-def number_column(values, name):
-    """Return finite numbers as an array of one dimension."""
-    return _numbers(_column(values, name), name)
-
-
-def _numbers(values, name):
-    text = f"{name} must hold real numbers."
-    if values.dtype.kind == "c":
-        raise ValueError(text)
-    if holds_dates(values):
-        raise ValueError(f"{name} holds dates or durations, and must hold real numbers.")
-    values = unquoted(np.asarray, values, dtype=np.float64, told=unless_harmless(text))
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"{name} contains NaN or infinity: scores need finite numbers, so leave out these rows."
-        )
-    return values
-
-
 def probability_column(values, name):
     """Return probabilities as an array of one dimension."""
     return _in_unit_interval(number_column(values, name), name)
@@ -107,9 +65,9 @@ def probability_column(values, name):
 
 def probability_table(values, name):
     """Return probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
-    values = _array(values, name)
+    values = array_of(values, name)
     if values.ndim == 2 and values.shape[1] > 1:
-        return _in_unit_interval(_numbers(values, name), name)
+        return _in_unit_interval(finite_numbers(values, name), name)
     second = probability_column(values, name)
     return np.column_stack([1.0 - second, second])
 
@@ -196,21 +154,3 @@ def label_numbers(y, labels, name):
     if not np.array_equal(labels[numbers], y):
         raise ValueError(f"{text}: list all that can occur.")
     return numbers
-
-
-def _column(values, name):
-    values = _array(values, name)
-    if values.shape == (0,):
-        return np.empty(0)
-    return unquoted(column_or_1d, values, told=unless_harmless(f"{name} must be a column."))
-
-
-def _array(values, name):
-    (values,) = in_memory(plain(values, name))
-    if sp.issparse(values):
-        raise TypeError(f"{name} is sparse, but scores need dense columns: pass {name}.toarray().")
-    # As objects, since a single string or float would convert all entries of a list.
-    kind = None if hasattr(values, "dtype") else object
-    return unquoted(
-        np.asarray, values, dtype=kind, told=unless_harmless(f"{name} must be a column.")
-    )

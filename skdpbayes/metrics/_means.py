@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Real
 from .._checks import Interval, is_number
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
+from .._tables.columns import label_column, number_column
 from .._typing import Label, RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
 from ._inputs import (
@@ -26,9 +27,7 @@ from ._inputs import (
     agree_in_kind,
     check_classes,
     is_positive,
-    label_column,
     label_numbers,
-    number_column,
     probability_column,
     probability_table,
     public_labels,

@@ -17,9 +17,10 @@ from sklearn.utils._param_validation import Real
 from .._checks import Interval
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
+from .._tables.columns import number_column
 from .._typing import RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
-from ._inputs import COLUMN, number_column, same_length, score_function
+from ._inputs import COLUMN, same_length, score_function
 from ._interval import inverted
 from ._means import _UNIT, _bounded_mean, _checked_bounds
 from ._plan import plan_score, spend, warn_if_drowned

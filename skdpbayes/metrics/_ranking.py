@@ -18,16 +18,9 @@ from scipy.stats import rankdata
 from .._checks import planned_size
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
+from .._tables.columns import number_column
 from .._typing import Label, RandomStateLike, Relation
-from ._inputs import (
-    COLUMN,
-    LABEL,
-    PUBLIC_SIZE,
-    is_positive,
-    number_column,
-    same_length,
-    score_function,
-)
+from ._inputs import COLUMN, LABEL, PUBLIC_SIZE, is_positive, same_length, score_function
 from ._interval import inverted
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore

@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from .._tables.columns import label_column, number_column
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
 from ._exposure import check_exposed, last_step, refuse_rates, respond
-from ._inputs import is_positive, label_column, label_numbers, number_column, public_labels
+from ._inputs import is_positive, label_numbers, public_labels
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
 from ._numbers import (
     dp_mean_absolute_error,

@@ -13,21 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_feature_names_in,
-    _check_n_features,
-    _num_samples,
-    check_array,
-    check_is_fitted,
-)
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._inputs import plain, unless_harmless, unquoted
 from .._mechanisms.frequent import draw_frequent, plan_threshold
 from .._tables.blockwise import by_blocks
 from .._tables.read import read_table
+from .._tables.validation import validate_objects, without_cells
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
@@ -271,35 +263,18 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
 
 def categories_of(estimator, X, reset):
     """Return a table of canonical categories, of shape (n_samples, n_features)."""
-    X = plain(X, "X")
-    frame = hasattr(X, "columns") and hasattr(X, "shape")
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
         # As objects, dates in nanoseconds would be integers.
         raise TypeError(_NO_CATEGORY)
-    # As objects, since a single string would turn all numbers of a list into strings.
-    table = (
-        X if frame else unquoted(check_array, X, dtype=object, ensure_all_finite=False, told=_told)
-    )
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, table, reset=reset)
-    if _num_samples(table) < 1 or table.shape[1] < 1:
-        raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
-    found = np.empty(table.shape, dtype=object)
-    for j in range(table.shape[1]):
-        column = unquoted(_safe_indexing, table, j, axis=1, told=_told)
-        column = unquoted(np.asarray, column, dtype=object, told=_told)
+    cells = validate_objects(estimator, X, _told, reset=reset)
+    found = np.empty(cells.shape, dtype=object)
+    for j, column in enumerate(cells.T):
         found[:, j] = np.fromiter(map(_canonical, column), object, len(column))
     return found
 
 
 def _told(error):
-    text = "X must be a table, with one category in each cell."
-    if str(error).startswith("Expected 2D"):
-        text = (
-            "Expected 2D array, got one of fewer dimensions instead. Reshape your data: "
-            "array.reshape(-1, 1) if there is a single column."
-        )
-    return unless_harmless(text)(error)
+    return without_cells(error, "X must be a table, with one category in each cell.")
 
 
 def _count(rows, column):

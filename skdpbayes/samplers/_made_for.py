@@ -9,6 +9,7 @@ tenth, have the same bound on gradients, and second moments that are a hundred t
 import numpy as np
 
 from ..targets import TargetBounds
+from ..targets.linear.target import LinearTarget
 from ._machinery.compiled_entries import count_examples
 
 # What is computed in another order may differ by rounding.
@@ -27,7 +28,7 @@ def check_made_for(plan, target):
     own = getattr(target, "bounds", None)
     if isinstance(own, TargetBounds):
         _check_bounds(own, bounds)
-    # The number of records is public under replace_one only; nothing is said of it otherwise.
+    # The number of records is public under replace_one only, and otherwise not compared.
     replaced = plan.budget.neighboring_relation == "replace_one"
     if replaced and count_examples(target) != plan.n_samples:
         raise ValueError(
@@ -44,6 +45,24 @@ def _check_precision(precision, bounds):
         )
     if not (low <= precision.min() and precision.max() <= high):
         raise ValueError(f"the plan assumes prior precisions between {low:g} and {high:g}.")
+
+
+def check_linear(plan, target, kind, remedy="plan another sampler"):
+    """Raise a ValueError if a plan was made for another target, or this one is of no linear model.
+
+    Parameters
+    ----------
+    plan : Plan
+    target : NamedTuple
+    kind, remedy : str
+        Which targets are needed, and what to do if this is none of them, for the message.
+    """
+    check_made_for(plan, target)
+    if not isinstance(target, LinearTarget):
+        raise ValueError(
+            f"sampler={plan.name!r} needs one of the package's own {kind}, and {type(target).__name__} is "
+            f"not one: {remedy}."
+        )
 
 
 def _check_bounds(own, bounds):

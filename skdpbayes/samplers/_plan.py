@@ -14,8 +14,8 @@ from ..privacy.persons import Persons
 from ..privacy.release import PlannedRelease
 from ..targets import TargetBounds
 
-# Multiply-adds per second of one core on tables that are read once per gradient: a rough guess
-# for `estimated_seconds`, which only warns, and refuses what would take years.
+# Multiply-adds per second of one core on tables that are read once per gradient. It is a rough guess:
+# `estimated_seconds` only warns, or refuses what would take years.
 _ENTRIES_PER_SECOND = 1.5e9
 
 # No plan is hotter: posteriors are flat long before.
@@ -95,7 +95,7 @@ class Plan(PlannedRelease):
     is_made: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self):
-        # Only `dataclasses.replace` passes on what was set here.
+        # A constructor is not given ``is_made``, but `dataclasses.replace` passes it on.
         if self.is_made:
             raise ValueError(
                 "the fields of a plan belong together, and its cost would no longer be that of the run: make "
@@ -162,6 +162,13 @@ class Plan(PlannedRelease):
             return ()
         remedy = "lower n_steps, if the sampler has them, or take another sampler"
         return (f"it may take {hours:.2g} hours: {remedy}.",)
+
+    def _drowned(self):
+        """Return the warning that draws are close to the prior."""
+        return (
+            f"noise hides nearly all that {self.n_samples:,} rows say at epsilon={self.budget.epsilon:g}: "
+            "draws are close to the prior. Raise epsilon, or take more rows or fewer columns."
+        )
 
     @property
     def record_gradients(self) -> float:

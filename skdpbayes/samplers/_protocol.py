@@ -36,7 +36,7 @@ from ._registry import names_where
 from ._resources import check_plan
 
 AUTO = StrOptions({"auto"})
-# Expected size of a batch where passes are long and curvatures unknown, as those of networks are.
+# Expected size of a batch for networks, whose passes are long and whose curvatures are not known.
 BATCH_SIZE = 4096
 # Constraints of options that several samplers have, by scikit-learn's validation.
 CONSTRAINTS = {
@@ -87,15 +87,15 @@ class Sampler(BaseEstimator):
         What plans print and, of the package's own, estimators take.
     targets : frozenset of str
         Which of the package's targets it samples: "linear", "mixture", "network", "normal". For "mixture" it
-        takes a `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart; for
-        "normal", linear models whose noise is not known, it releases ``noise_deviations``, one number for
-        each draw, as well.
+        takes a `MixtureModel` in the place of bounds, and draws what `unpack_mixture` takes apart. "normal"
+        stands for linear models whose noise is not known: for these it also releases ``noise_deviations``,
+        one number for each draw.
     families : tuple of type
         Families of linear models that it takes; none stands for all.
     mechanism : {"steps", "statistics"}
-        What it releases: steps of a chain, or statistics, given which it draws.
+        What it releases: the steps of a chain, or statistics from which draws follow.
     has_rounds_of_mixtures : bool
-        Whether the package's rounds of statistics, instead of its own plans, draw mixtures in its name.
+        Whether mixtures are drawn for it by the package's rounds of statistics, and not by plans of its own.
     wants_equal_precisions : bool
         Whether to scale an intercept's column so that its prior precision equals that of the coefficients.
     takes_weights : bool
@@ -103,9 +103,9 @@ class Sampler(BaseEstimator):
     is_calibrated : bool
         Whether draws are, under privacy, a posterior that knows what privacy hides.
     is_whitened : bool
-        Whether its coordinates are those in which the posterior is round, and no chain needs fewer steps.
+        Whether it takes coordinates in which the posterior is round, so that no chain needs fewer steps.
     needs_delta : bool
-        Whether no pure differential privacy can be had.
+        Whether it needs a delta above 0.
     """
 
     name = "sampler"
@@ -180,7 +180,7 @@ class Sampler(BaseEstimator):
                 f"sampler={self.name!r} takes the noise of numbers as given, and does not learn it: take one "
                 f"of {names_where(lambda own: 'normal' in own.targets)}, or a family with a deviation."
             )
-        # Of a copy: an option that is a sampler itself may get other options later, too.
+        # A copy, because an option that is itself a sampler may be given other options later.
         options = tuple(clone(self).get_params(deep=False).items())
         kind: Any = type(self)
         return _planned(kind, options, bounds, n_samples, budget, n_draws)
@@ -190,7 +190,7 @@ class Sampler(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} makes no plans: implement plan.")
 
     def for_mixture(self, budget: Any) -> Any:
-        """Return the sampler that draws a mixture where this one is asked for: itself.
+        """Return the sampler that draws mixtures if this one is asked for: by default itself.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class TemperedSampler(Sampler):
 
 @lru_cache(maxsize=512)
 def _planned(sampler_class, options, bounds, n_samples, budget, n_draws):
-    # A sampler of its own for the plan: the user's may get other options later.
+    # The plan has a sampler of its own, because the user's may be given other options later.
     plan = of_plan(sampler_class(**dict(options)))._plan(bounds, n_samples, budget, n_draws)
     fixed = {**dict(options), "n_draws": n_draws}
     return plan.changed(fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
@@ -279,7 +279,7 @@ def checked_gaussian(sampler, budget):
 
 
 def of_plan(sampler):
-    """Return a sampler, whose options (and theirs) can no longer be set: runs may read them again."""
+    """Return a sampler whose options, and theirs, can no longer be set, because runs read them again."""
     for own in (sampler, *sampler.get_params().values()):
         if isinstance(own, Sampler):
             own._is_of_plan = True
@@ -358,7 +358,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     """
     check_plan(plan)
     plan.sampler.check(plan, target)
-    # What is reported as spent is not to be computed after records were read.
+    # The cost is put into words before records are read.
     cost = f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
     generator = private_generator(random_state)
     reservations = reserve(plan, estimator)

@@ -31,7 +31,7 @@ def check_public(bounds, n_samples, budget, n_draws):
 def check_scales(bounds):
     """Raise a ValueError if the numbers of a target are so far apart that plans cannot be computed."""
     low, high = bounds.prior_precision
-    # Noise that is learnt has the unit of responses, where that of others is 1.
+    # Noise that is learnt has the unit of responses; otherwise the unit is 1.
     learnt = getattr(bounds.family, "has_unknown_noise", False)
     unit = bounds.family.half_width if learnt else 1.0
     least, most = _GRADIENT_BOUNDS

@@ -1,7 +1,8 @@
 """Samplers by name: every class that a folder of `samplers` makes public, and `auto`, the choice among them.
 
-Modules are found by looking, so that a new sampler is a folder and nothing else. They are loaded at the first
-question, not when this module is: samplers themselves ask for each other's names, in messages.
+Modules are found by looking, so that a new sampler is a folder and nothing else. They are loaded when they
+are first asked for, and not together with this module, because samplers themselves name each other in
+messages.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 def samplers_by_name():
     """Return a read-only mapping of {name: class} of the package's samplers, in alphabetical order.
 
-    Classes that wrap another sampler have no name of their own, but that sampler's, and are left out.
+    A class that wraps another sampler has the name of that sampler, and is left out.
     """
     found = {}
     for module in iter_modules(import_module(_PACKAGE).__path__):

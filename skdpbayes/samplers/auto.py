@@ -1,19 +1,19 @@
 """Choosing a sampler from public quantities.
 
 Logistic regression of a stated size has a noise-aware posterior, and regression with normal errors one from
-clipped residuals. Their draws are calibrated. They are chosen wherever the budget is finite and nothing is
-asked for that only chains have: a temperature, a number of steps, batches.
+clipped residuals. Their draws are calibrated. They are chosen if the budget is finite and no option is set
+that only chains have: a temperature, a number of steps, batches.
 
-Elsewhere it is a chain. Fisher scoring pays once the matrix that it releases says more than its noise: the
-second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of about
-``nu = sqrt(2 d) sigma``. It is chosen where
+Otherwise the choice is a chain. Fisher scoring pays once the matrix that it releases says more than its
+noise: the second moments of the rows have a mean eigenvalue of at most ``n R^2 / d``, their noise a norm of
+about ``nu = sqrt(2 d) sigma``. It is chosen where
 
     n R^2 / d >= nu / 2,        i.e. about  n mu >= 2 d^(3/2),
 
-and an underdamped chain in the coordinates as they are (SGHMC) elsewhere, where that chain is hardly
-tempered, so that there is nothing to gain, where batches would be hotter in whitened coordinates than in the
-usual ones, and wherever a target is not for Fisher scoring. Without privacy the matrix costs nothing, and
-Fisher scoring takes the fewest steps.
+unless an underdamped chain in the coordinates as they are (SGHMC) is hardly tempered, so that there is
+nothing to gain, or batches would be hotter in whitened coordinates than in the usual ones, or the target is
+not for Fisher scoring. SGHMC is chosen in these cases, and where the inequality does not hold. Without
+privacy the matrix costs nothing, and Fisher scoring takes the fewest steps.
 
 Mixtures have the noise-aware posterior. Without privacy there is Gibbs sampling for them, and for numbers
 whose noise is not known.
@@ -33,10 +33,10 @@ from .noise_aware import sampler as noise_aware
 
 __all__ = ["Auto"]
 
-# Posteriors given statistics, and what says of bounds whether they are for them.
+# Samplers of posteriors given statistics, each with the function that tells whether it is for some bounds.
 _POSTERIORS = ((NoiseAware, noise_aware.is_for), (ClippedResiduals, clipped_residuals.is_for))
 
-# What it takes where a posterior given statistics is not for a target.
+# The choice if no posterior given statistics is for a target.
 CHAINS = (SGFS, SGHMC)
 
 _WORTH = 0.5

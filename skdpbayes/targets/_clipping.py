@@ -17,7 +17,7 @@ from .._inputs import unless_harmless, unquoted
 from .._silence import silently
 from .._typing import MatrixLike
 
-# Steps are computed from fourth powers of norms, over squares of numbers of records: all normal doubles.
+# Steps follow from fourth powers of norms over squared numbers of records, which are normal doubles here.
 NORMS = (1e-60, 1e60)
 # Beyond this a row's products with moderate coefficients could overflow before they are scaled.
 _EXTREME_NORM = 1e150

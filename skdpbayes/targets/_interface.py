@@ -19,7 +19,7 @@ from .._compiled import compiled_for
 # Rows are handled in blocks that stay in the cache between the two uses of a row, together with the
 # block that comes next.
 BLOCK = 16
-# Where batches are in random order, parts of a sum begin at multiples of this.
+# Where batches are in random order, chunks of a sum begin at multiples of this.
 ALIGNMENT = 128
 
 
@@ -111,7 +111,7 @@ def pullback(
 def in_random_order(target):
     """Tell whether records are reordered at random for every sum (generic, compiled).
 
-    This is for sums in single precision, whose parts then begin at multiples of `ALIGNMENT`. The default is
+    This is for sums in single precision, whose chunks then begin at multiples of `ALIGNMENT`. The default is
     False.
     """
     raise NotImplementedError("in_random_order is a generic of compiled code.")

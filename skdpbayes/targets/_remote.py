@@ -1,8 +1,8 @@
 """Targets whose records are elsewhere: their public numbers, and where sums over their records come from.
 
-    sum_i grad ell_i(theta) = sum_p sum_{i in part p} grad ell_i(theta)
+    sum_i grad ell_i(theta) = sum_p sum_{i in shard p} grad ell_i(theta)
 
-Compiled code calls a function of Python's by its address: see `skdpbayes.samplers._machinery.shards`.
+Compiled code calls a Python function by its address: see `skdpbayes.samplers._machinery.shards`.
 """
 
 import numpy as np
@@ -30,17 +30,17 @@ def _where_members_are(selection):
 
 def _ask(target, theta, selection, count, out):
     place = (theta.ctypes.data, theta.size, _members_at(selection), count)
-    # What a function of Python's returns that is interrupted is anything.
+    # If a Python function is interrupted, what it returns means nothing, so that it sets a flag besides.
     answered = np.zeros(1, np.int64)
     call_address(target.address, (*place, out.ctypes.data, out.size, answered.ctypes.data))
     if answered[0] != 1:
         raise RuntimeError("a sum over rows elsewhere was interrupted.")
 
 
-def asks_elsewhere(target_class):
-    """Declare a class of targets with an ``address`` that is asked, and a ``count`` of records."""
+def of_remote_rows(target_class):
+    """Declare a class of targets whose ``count`` records are elsewhere; ``address`` gives sums over them."""
     implements(n_examples, target_class)(_count)
     implements(add_gradient, target_class)(_ask)
-    # Whom it asks cuts the sum into parts of its own.
-    target_class.n_parts = 1
+    # The sum is cut into chunks where the records are, and not here.
+    target_class.n_chunks = 1
     return target_class

@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .._compiled import compilable, compiled_for
-from .._inputs import holds_dates, unless_harmless, unquoted
+from .._inputs import doubles, unless_harmless, unquoted
 from ._interface import implements, record
 
 _FAST = {"fastmath": {"reassoc", "contract", "nsz"}}
@@ -83,17 +83,10 @@ def real_numbers(values, n_rows, least=-np.inf, name="responses"):
     """
     limit = "" if least == -np.inf else f", none below {least:g}"
     text = f"{name} must be finite numbers{limit}, one for each row."
-    numbers = unquoted(_doubles, values, told=unless_harmless(text))
+    numbers = unquoted(doubles, values, told=unless_harmless(text))
     if numbers.shape != (n_rows,) or not np.all(np.isfinite(numbers) & (numbers >= least)):
         raise ValueError(text)
     return numbers
-
-
-def _doubles(values):
-    array = np.asarray(values)
-    if array.dtype.kind in "SUTMmc" or holds_dates(array):
-        raise TypeError("no real numbers")
-    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def read_only(array):

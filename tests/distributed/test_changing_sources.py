@@ -28,7 +28,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from skdpbayes._tables.dask.marks import mark_of  # noqa: E402
-from skdpbayes._tables.dask.shards import DaskParts  # noqa: E402
+from skdpbayes._tables.dask.shards import DaskShards  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402
 
 
@@ -63,7 +63,7 @@ def kill():
 
 def losing_a_worker(monkeypatch, client, at):
     """Kill a worker at some pass over the rows, and any other that has a copy of its first rows."""
-    passes, asked = [], DaskParts._asked
+    passes, asked = [], DaskShards._asked
 
     def dying(self, *args):
         passes.append(1)
@@ -72,7 +72,7 @@ def losing_a_worker(monkeypatch, client, at):
             client.run(kill, workers=list(places), on_error="ignore")
         return asked(self, *args)
 
-    monkeypatch.setattr(DaskParts, "_asked", dying)
+    monkeypatch.setattr(DaskShards, "_asked", dying)
 
 
 def logistic(X, client, **options):
@@ -176,13 +176,13 @@ def test_marks_do_not_tell_whether_two_partitions_or_two_tables_have_the_same_ro
 
 @pytest.mark.nightly
 def test_the_key_of_marks_is_another_one_for_each_fit(client, monkeypatch):
-    marks, made = [], DaskParts.__init__
+    marks, made = [], DaskShards.__init__
 
     def noting(self, client, futures, sizes, found):
         marks.append(tuple(found))
         made(self, client, futures, sizes, found)
 
-    monkeypatch.setattr(DaskParts, "__init__", noting)
+    monkeypatch.setattr(DaskShards, "__init__", noting)
     for _ in range(2):
         logistic(collection(drawn_with_a_seed), client)
     assert len({mark for found in marks for mark in found}) == 2 * 4

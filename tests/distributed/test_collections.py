@@ -36,10 +36,10 @@ from dask.sizeof import sizeof  # noqa: E402
 
 from skdpbayes._tables.dask import read as tables  # noqa: E402
 from skdpbayes._tables.dask.read import blocks_of  # noqa: E402
-from skdpbayes._tables.dask.shards import DaskParts, MarkedPart, _name  # noqa: E402
+from skdpbayes._tables.dask.shards import DaskShards, MarkedShard, _name  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402
 from skdpbayes.samplers._machinery import shards  # noqa: E402
-from skdpbayes.samplers._machinery.shards import Part  # noqa: E402
+from skdpbayes.samplers._machinery.shards import Shard  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +291,7 @@ def test_a_worker_that_dies_changes_nothing(table, monkeypatch):
     X, y = table
     clf = DPBayesianLogisticRegression(random_state=0)
     here = clf.fit(X, y).posterior_samples_
-    call, passes = DaskParts.call, []
+    call, passes = DaskShards.call, []
 
     def dying(self, *args):
         passes.append(1)
@@ -300,7 +300,7 @@ def test_a_worker_that_dies_changes_nothing(table, monkeypatch):
             self.client.run(kill, workers=[victim], on_error="ignore")
         return call(self, *args)
 
-    monkeypatch.setattr(DaskParts, "call", dying)
+    monkeypatch.setattr(DaskShards, "call", dying)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster:
         with distributed.Client(cluster, set_as_default=False) as other:
@@ -313,7 +313,7 @@ def test_a_worker_that_dies_changes_nothing(table, monkeypatch):
 def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sampler, monkeypatch):
     X, y = table
     calls = []
-    split = shards.Parts.each if sampler == "auto" else shards.exact_sum
+    split = shards.Shards.each if sampler == "auto" else shards.exact_sum
 
     def failing(*args, **options):
         calls.append(1)
@@ -321,7 +321,7 @@ def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sam
             raise RuntimeError("the network is down")
         return split(*args, **options)
 
-    target = shards.Parts if sampler == "auto" else shards
+    target = shards.Shards if sampler == "auto" else shards
     monkeypatch.setattr(target, "each" if sampler == "auto" else "exact_sum", failing)
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-5, allow_seeds=True)
     clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
@@ -333,8 +333,8 @@ def test_a_fit_that_cannot_finish_has_spent_and_tells_no_cell(table, client, sam
 
 
 def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
-    secret = client.scatter(MarkedPart(np.array([123456.789]), b"mark"))
-    secrets = DaskParts(client, [secret], [1], [b"mark"])
+    secret = client.scatter(MarkedShard(np.array([123456.789]), b"mark"))
+    secrets = DaskShards(client, [secret], [1], [b"mark"])
     with pytest.raises(RuntimeError, match="ended with TypeError") as caught:
         secrets.each(dict.__getitem__, "123456.789")
     assert "123456.789" not in str(caught.value)
@@ -342,13 +342,13 @@ def test_tasks_that_fail_say_no_more_than_of_what_kind_the_error_is(client):
 
 
 def test_nothing_stays_open_or_on_workers(table, monkeypatch):
-    made, new = weakref.WeakSet(), shards.Parts.__init__
+    made, new = weakref.WeakSet(), shards.Shards.__init__
 
     def noting(self, *args):
         made.add(self)
         new(self, *args)
 
-    monkeypatch.setattr(shards.Parts, "__init__", noting)
+    monkeypatch.setattr(shards.Shards, "__init__", noting)
     gc.disable()
     try:
         for sampler in ("auto", "sgfs"):
@@ -361,7 +361,7 @@ def test_nothing_stays_open_or_on_workers(table, monkeypatch):
 
 def test_parts_have_the_size_of_their_rows():
     # Dask moves what is small to idle workers, and never spills it.
-    assert sizeof(Part(Rows(np.zeros((1_000, 4)), np.zeros(1_000)))) > 40_000
+    assert sizeof(Shard(Rows(np.zeros((1_000, 4)), np.zeros(1_000)))) > 40_000
 
 
 def _put_name(queue):
@@ -448,7 +448,7 @@ def test_asynchronous_clients_are_refused(table):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_on_the_way_to_a_sum_ends_the_fit(table, monkeypatch):
-    answer, calls = shards.Parts._answer, []
+    answer, calls = shards.Shards._answer, []
 
     def interrupted(self, *numbers):
         calls.append(1)
@@ -456,7 +456,7 @@ def test_an_interrupt_on_the_way_to_a_sum_ends_the_fit(table, monkeypatch):
             raise KeyboardInterrupt
         return answer(self, *numbers)
 
-    monkeypatch.setattr(shards.Parts, "_answer", interrupted)
+    monkeypatch.setattr(shards.Shards, "_answer", interrupted)
     clf = DPBayesianLogisticRegression(sampler="sgld", random_state=0)
     with pytest.warns(PrivacyWarning, match="whole plan is spent"), pytest.raises(RuntimeError):
         clf.fit(*in_parts(*table))
@@ -472,8 +472,8 @@ def test_an_imputer_that_did_not_finish_is_not_fitted(table, monkeypatch):
             raise RuntimeError("the network is down")
         return count(self, *args)
 
-    count = shards.Parts.count
-    monkeypatch.setattr(shards.Parts, "count", failing)
+    count = shards.Shards.count
+    monkeypatch.setattr(shards.Shards, "count", failing)
     imputer = DPImputer(strategy="median", epsilon=1.0, random_state=0)
     with pytest.raises(RuntimeError, match="the network is down"):
         imputer.fit(da.from_array(table[0], chunks=(700, -1)))

@@ -146,14 +146,14 @@ def test_sums_do_not_depend_on_how_they_are_cut(rng, n):
     one_by_one = sum(
         potential_gradient(network(X[i : i + 1], y[i : i + 1], sizes), theta, 0.0) for i in range(n)
     )
-    for n_parts in (1, 3, 16):
+    for n_chunks in (1, 3, 16):
         sums = []
         oracle, _ = gradient_oracle(target, theta.size, n)
         order = np.arange(n)[::-1].copy()
         for loop in (0, several_cores()):
             out = np.empty(theta.size)
-            parts = np.full((n_parts, theta.size), np.nan)
-            summed(oracle._replace(parts=parts), theta, order, n, loop, out)
+            chunks = np.full((n_chunks, theta.size), np.nan)
+            summed(oracle._replace(chunks=chunks), theta, order, n, loop, out)
             sums.append(out)
         np.testing.assert_array_equal(*sums)
         np.testing.assert_allclose(sums[0], one_by_one, atol=1e-6 * n)
@@ -265,7 +265,7 @@ def test_one_record_less_moves_a_full_table_s_sum_by_no_more_than_the_bound():
     theta = np.array([0.0, 8.0, 10.0, -10.0])
     rows = np.tile(np.r_[np.zeros(65), np.full(63, 0.79)], n // 128)[:, None]
     labels = np.tile(np.r_[np.ones(65, int), np.zeros(63, int)], n // 128)
-    parts = np.empty((16, 4))
+    chunks = np.empty((16, 4))
     generator = np.random.default_rng(0)
     sums = []
     for first in (0, 1):
@@ -274,7 +274,7 @@ def test_one_record_less_moves_a_full_table_s_sum_by_no_more_than_the_bound():
         )
         found = np.empty(4)
         oracle, batch = gradient_oracle(target, 4, n)
-        one_estimate(oracle._replace(parts=parts), generator, theta, batch, found)
+        one_estimate(oracle._replace(chunks=chunks), generator, theta, batch, found)
         sums.append(found)
     assert np.linalg.norm(sums[0] - sums[1]) <= target.gradient_bound
 

@@ -11,49 +11,49 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import check_consistent_length
 
 from ..._inputs import unless_harmless, unquoted
-from ...samplers._machinery.shards import PartsHere
+from ...samplers._machinery.shards import LocalShards
 from ..collections import example_of, is_collection
 from ..labels import encode_labels, label_set
 from ..rows import UNLABELLED, Rows, Table, prepared
 from .marks import mark_of
-from .shards import DaskParts, Failed, MarkedPart, do_one, raised, says_why
+from .shards import DaskShards, Failed, MarkedShard, do_one, raised, says_why
 
 # What scikit-learn records about columns in a fit, and checks later.
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 class RemoteTable(Table):
-    """Rows in parts, which can be read only within its context.
+    """Rows in shards, which can be read only within its context.
 
     Parameters
     ----------
-    parts : Parts
-        Parts that hold `Rows`.
+    shards : Shards
+        Those of `Rows`.
     n_features : int
     classes : ndarray of shape (n_classes,) or None
     """
 
-    def __init__(self, parts, n_features, classes):
-        self.parts, self.n_features, self.classes = parts, n_features, classes
-        self.n_samples = sum(parts.sizes)
+    def __init__(self, shards, n_features, classes):
+        self.shards, self.n_features, self.classes = shards, n_features, classes
+        self.n_samples = sum(shards.sizes)
 
     def __enter__(self):
-        self.parts.__enter__()
+        self.shards.__enter__()
         return self
 
     def __exit__(self, *error):
-        self.parts.__exit__(*error)
+        self.shards.__exit__(*error)
 
     def count(self, function, *args):
-        """Return the sum over parts of what a function of `Rows` computes: a sum of integers over records."""
-        return self.parts.count(function, *args)
+        """Return the sum over shards of what a function of `Rows` computes, in integers."""
+        return self.shards.count(function, *args)
 
     def target(self, make, remote):
-        """Return what ``remote`` makes of the address of the targets that ``make`` builds on the parts."""
-        made = self.parts.kept(make)
+        """Return what ``remote`` makes of the address of the targets that ``make`` builds on the shards."""
+        made = self.shards.kept(make)
         # The rows from which targets were built can be released.
         self.__exit__()
-        self.parts = made.__enter__()
+        self.shards = made.__enter__()
         return remote(made.address, self.n_samples)
 
 
@@ -74,18 +74,18 @@ def read_collection(estimator, X, y, sample_weight, exposure, groups, client, va
             ("exposure", exposure),
         )
     ]
-    parts = _load(zip(blocks, *beside, strict=True), client, labelled, validate, columns)
+    shards = _load(zip(blocks, *beside, strict=True), client, labelled, validate, columns)
     classes = None
     if labelled:
-        classes = None if is_regressor(estimator) else _classes(estimator, parts)
-        parts = parts.kept(_prepared, prepared(estimator, classes, sample_weight))
-    return RemoteTable(parts, n_features, classes)
+        classes = None if is_regressor(estimator) else _classes(estimator, shards)
+        shards = shards.kept(_prepared, prepared(estimator, classes, sample_weight))
+    return RemoteTable(shards, n_features, classes)
 
 
-def _classes(estimator, parts):
+def _classes(estimator, shards):
     """Return the labels that are declared, or those that occur."""
     if estimator.classes is None:
-        return encode_labels(np.concatenate(parts.each(_labels)), None)[0]
+        return encode_labels(np.concatenate(shards.each(_labels)), None)[0]
     return label_set(estimator.classes)
 
 
@@ -158,24 +158,24 @@ def _aligned(part, X, n_blocks, name):
 
 
 def _load(blocks, client, *how):
-    """Validate the partitions, and return those with rows as `Parts`."""
+    """Validate the partitions, and return those with rows as `Shards`."""
     import dask
 
     read, key = dask.delayed(_read_part, pure=False), secrets.token_bytes(32)
     read = [read(block, key, number, how) for number, block in enumerate(blocks)]
     if client is None:
         rows = dask.compute(*read)
-        return PartsHere(raised(rows), [_size_and_mark(part)[0] for part in rows]).without_empty()
+        return LocalShards(raised(rows), [_size_and_mark(part)[0] for part in rows]).without_empty()
     futures = client.compute(read)
     known = raised(client.gather(client.map(_size_and_mark, futures, pure=False)))
-    return DaskParts(client, futures, *zip(*known, strict=True)).without_empty()
+    return DaskShards(client, futures, *zip(*known, strict=True)).without_empty()
 
 
 def _read_part(block, key, number, how):
-    """Return the validated `Rows` of a partition as a `MarkedPart`, or the failure."""
+    """Return the validated `Rows` of a partition as a `MarkedShard`, or the failure."""
     rows = do_one(_read, block, *how)
     mark = do_one(mark_of, rows, key, number)
-    return mark if isinstance(mark, Failed) else MarkedPart(rows, mark)
+    return mark if isinstance(mark, Failed) else MarkedShard(rows, mark)
 
 
 @says_why

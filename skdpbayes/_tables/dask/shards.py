@@ -1,11 +1,11 @@
-"""Parts of a table that are in the memory of a cluster's workers.
+"""Shards of a table that are in the memory of a cluster's workers.
 
-    theta -> workers -> one sum for each part -> the client, which adds them up
+    theta -> workers -> one sum for each shard -> the client, which adds them up
 
-A pass is one task for each thread of a worker, for the parts that the worker holds. If a worker is lost, Dask
-recomputes its parts from their source. Every task compares a part's mark with that of the rows that were read
-first: of a source that changes, one record could be in two parts. Workers log the arguments of tasks that
-fail, records included. Tasks therefore never fail: they return the kind of the error instead.
+A pass is one task for each thread of a worker, for the shards that the worker holds. If a worker is lost,
+Dask recomputes its shards from their source. Every task compares a shard's mark with that of the rows that
+were read first, because a source that changes could put one record into two shards. Workers log the arguments
+of tasks that fail, records included. Tasks therefore never fail: they return the kind of the error instead.
 """
 
 from functools import reduce
@@ -16,7 +16,7 @@ from dask.sizeof import sizeof
 
 from ..._silence import silently
 from ...exceptions import ChangedRowsError
-from ...samplers._machinery.shards import Part, Parts, of_target
+from ...samplers._machinery.shards import Shard, Shards, of_target
 
 
 class Failed:
@@ -26,8 +26,8 @@ class Failed:
         self.error = error
 
 
-class MarkedPart(Part):
-    """A part with a mark of the rows that it was made of, which targets made of it inherit.
+class MarkedShard(Shard):
+    """A shard with a mark of its rows, which is passed on to targets that are made of these.
 
     Parameters
     ----------
@@ -40,17 +40,17 @@ class MarkedPart(Part):
         self.mark = mark
 
     def __reduce__(self):
-        return MarkedPart, (self.target, self.mark)
+        return MarkedShard, (self.target, self.mark)
 
 
-class DaskParts(Parts):
-    """Parts on a cluster.
+class DaskShards(Shards):
+    """Shards on a cluster.
 
     Parameters
     ----------
     client : distributed.Client
     futures : list of distributed.Future
-        One for each part, a `MarkedPart`: with a target, or another object that `kept` turns into one.
+        One for each shard, a `MarkedShard`: with a target, or another object that `kept` turns into one.
     sizes : sequence of int
         Numbers of rows.
     marks : sequence of bytes
@@ -62,10 +62,10 @@ class DaskParts(Parts):
         self.client, self.futures, self.marks, self._tasks = client, futures, tuple(marks), []
         self._groups = _groups(client, futures)
 
-    def call(self, function, of_parts, *args):
-        """Return the results of a function for all parts, in their order."""
+    def call(self, function, of_shards, *args):
+        """Return the results of a function for all shards, in their order."""
         found = [None] * len(self.futures)
-        of_groups = [[of_parts[p] for p in group] for group in self._groups]
+        of_groups = [[of_shards[p] for p in group] for group in self._groups]
         for group, results in zip(
             self._groups, self._asked(do_each, function, of_groups, args), strict=True
         ):
@@ -74,12 +74,12 @@ class DaskParts(Parts):
         return raised(found)
 
     def count(self, function, *args):
-        """Return the sum over parts; each worker adds up its own."""
+        """Return the sum over shards; each worker adds up its own."""
         unused = [None] * len(self._groups)
         return reduce(add, raised(self._asked(do_sum, function, unused, args)))
 
     def _asked(self, do, function, of_groups, args):
-        """Return the results of one task for each group of parts.
+        """Return the results of one task for each group of shards.
 
         The client sends messages every 10 ms, so all tasks go into one. Tasks of the previous pass are
         released only after that.
@@ -97,25 +97,25 @@ class DaskParts(Parts):
         return self.client.gather(tasks)
 
     def chosen(self, numbers):
-        """Return the parts with the given indices."""
+        """Return the shards with the given indices."""
         own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
-        return DaskParts(self.client, *own)
+        return DaskShards(self.client, *own)
 
     def kept(self, function, *args, numbered=False):
-        """Return new parts, on the same workers, with targets that a function makes from the present ones."""
-        of_parts = zip(self.futures, self.marks, self.own_args(args, numbered), strict=True)
+        """Return new shards on the same workers, with targets that a function makes from these."""
+        of_shards = zip(self.futures, self.marks, self.own_args(args, numbered), strict=True)
         futures = [
             self.client.submit(make_one, function, future, mark, own, key=_name(function))
-            for future, mark, own in of_parts
+            for future, mark, own in of_shards
         ]
         raised(self.client.gather(self.client.map(failure, futures, pure=False)))
-        return DaskParts(self.client, futures, self.sizes, self.marks)
+        return DaskShards(self.client, futures, self.sizes, self.marks)
 
 
-@sizeof.register(Part)
-def _size_of(part):
-    """Return the size of a part in bytes, by which Dask decides what to move to other workers or to disk."""
-    return sizeof(part.target)
+@sizeof.register(Shard)
+def _size_of(shard):
+    """Return the size of a shard in bytes, by which Dask decides what to move to other workers or to disk."""
+    return sizeof(shard.target)
 
 
 def _name(function):
@@ -158,23 +158,23 @@ def says_why(function):
     return function
 
 
-def do_one(function, part, *args):
+def do_one(function, shard, *args):
     """Return the result of a function, or its failure; earlier failures are passed on."""
-    if isinstance(part, Failed):
-        return part
+    if isinstance(shard, Failed):
+        return shard
     try:
         with silently():
-            return function(part, *args)
+            return function(shard, *args)
     except Exception as error:
         if getattr(function, "says_why", False):
             return Failed(error)
         return Failed(RuntimeError(f"a task of a worker ended with {type(error).__name__}."))
 
 
-def as_read(part, mark):
-    """Return a part, or a failure if its rows are not those that were read first."""
-    if isinstance(part, Failed) or part.mark == mark:
-        return part
+def as_read(shard, mark):
+    """Return a shard, or a failure if its rows are not those that were read first."""
+    if isinstance(shard, Failed) or shard.mark == mark:
+        return shard
     return Failed(
         ChangedRowsError(
             "a partition was computed again and came with other rows, so that a record might have "
@@ -184,20 +184,22 @@ def as_read(part, mark):
     )
 
 
-def make_one(function, part, mark, args):
-    """Return the part that a function makes from the target of another, or the failure."""
-    part = as_read(part, mark)
-    made = do_one(function, part if isinstance(part, Failed) else part.target, *args)
-    return made if isinstance(made, Failed) else MarkedPart(made, mark)
+def make_one(function, shard, mark, args):
+    """Return the shard that a function makes from the target of another, or the failure."""
+    shard = as_read(shard, mark)
+    made = do_one(function, shard if isinstance(shard, Failed) else shard.target, *args)
+    return made if isinstance(made, Failed) else MarkedShard(made, mark)
 
 
-def do_each(function, parts, marks, of_parts, args):
-    """Return the results of a function for each part of a worker."""
-    parts = map(as_read, parts, marks)
-    return [do_one(function, part, own, *args) for part, own in zip(parts, of_parts, strict=True)]
+def do_each(function, shards, marks, of_shards, args):
+    """Return the results of a function for each shard of a worker."""
+    shards = map(as_read, shards, marks)
+    return [
+        do_one(function, shard, own, *args) for shard, own in zip(shards, of_shards, strict=True)
+    ]
 
 
-def do_sum(function, parts, marks, _, args):
-    """Return the sum of the results of a function for the targets of a worker's parts."""
-    found = [do_one(of_target, part, function, args, {}) for part in map(as_read, parts, marks)]
+def do_sum(function, shards, marks, _, args):
+    """Return the sum of the results of a function for the targets of a worker's shards."""
+    found = [do_one(of_target, shard, function, args, {}) for shard in map(as_read, shards, marks)]
     return next(filter(failure, found), None) or reduce(add, found)

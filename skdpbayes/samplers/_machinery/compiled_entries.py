@@ -1,14 +1,15 @@
 """Cores, and functions of a target that are compiled once and reached by their addresses.
 
-    1 = entry(address of the target, address of the job, number of a part)
+    1 = entry(address of the target, address of the job, number of a chunk)
 
-numba compiles whatever a function calls into it once more: a core that called a gradient by name would hold
-a copy of it, another for several cores, and would be compiled anew for every kind of target. An entry is
-compiled once for a kind of target, and cores call it through a pointer without knowing that kind. A job is
-a named tuple of numbers and arrays, those that results go to among them. Its parts are shared out
-among several cores by one loop, compiled once for all entries.
+numba compiles whatever a function calls into it once more: a core that called a gradient by name would hold a
+copy of it, and a second copy to run on several cores, and would be compiled anew for every kind of target. An
+entry is compiled once for a kind of target, and cores call it through a pointer without knowing that kind. A
+job is a named tuple of numbers and arrays, which include those that results are written to. Its chunks are
+shared out among several cores by one loop, compiled once for all entries.
 
-Addresses own nothing. The memory of `laid_out` keeps a target alive, and a job is its caller's.
+An address keeps nothing alive: a target lives as long as the memory of `laid_out`, and a job as long as its
+caller holds it.
 """
 
 import ast
@@ -41,7 +42,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 def _sources(root):
     """Return the files that end up in compiled cores."""
-    # Of the theorems' room, what compiled code takes its constants from.
+    # Compiled code takes constants from one module of `privacy`.
     files = [root / "_compiled.py", root / "privacy" / "floating_point.py"]
     for folder in ("samplers", "targets"):
         files += sorted((root / folder).rglob("*.py"))
@@ -62,7 +63,7 @@ _AS_IMPORTED = _hash(path.read_bytes() for path in _FILES)
 @cache
 def _fingerprint():
     """Return a hash of the code that ends up in compiled cores."""
-    # Parsing takes a tenth of a process's first fit, so what the same bytes have given is kept.
+    # Parsing takes a tenth of a process's first fit, so the hash is kept for sources with the same bytes.
     name = f"sources-{_AS_IMPORTED}.{sys.implementation.cache_tag}"
     kept = IndexDataCacheFile(FunctionCache(_sources).cache_path, name, _AS_IMPORTED)
     found = kept.load("code")
@@ -100,7 +101,7 @@ class _Cache(FunctionCache):
     """numba's cache of a function, filed under the code of this package.
 
     numba looks at the text of the function's own file and at the line where it begins, and not at what the
-    function calls. That remains enough for a file of the user's, as far as it goes.
+    function calls. For a file of the user's this is still all that is looked at.
     """
 
     def __init__(self, function):
@@ -158,10 +159,8 @@ class Entry:
     kinds : list
         numba's types of its fields.
 
-    Notes
-    -----
-    It decorates a function of pointers to target and job, for `at`, and of the number of a part. The function
-    returns 1: it is what tells that nothing was raised.
+    Notes ----- The decorated function takes pointers to a target and a job, which `at` reads, and the number
+    of a chunk. It returns 1; any other value means that an error was raised.
     """
 
     jobs: dict[type, types.BaseTuple] = {}
@@ -182,7 +181,7 @@ class Entry:
             pointers = types.CPointer(kind), types.CPointer(self._job)
             signature = types.int64(*pointers, types.int64)
             made = _compiled_callback(signature, self._function, _is_ours(target))
-            # Of two threads the second must not free the code that the first may be running.
+            # A second thread must not free code that a first one may be running.
             self._compiled.setdefault(kind, made)
         return self._compiled[kind].address
 
@@ -287,35 +286,35 @@ def count_examples(target):
 _loops: list[CFunc] = []
 
 
-def _each_part(entry, target, job, n_parts):
+def _each_chunk(entry, target, job, n_chunks):
     done = 0
-    for part in prange(n_parts):
-        done += call_address(entry, (target, job, np.int64(part)))
+    for chunk in prange(n_chunks):
+        done += call_address(entry, (target, job, np.int64(chunk)))
     return done
 
 
 def several_cores():
-    """Return the address of the loop over parts on several cores."""
+    """Return the address of the loop over chunks on several cores."""
     if not _loops:
         signature = types.int64(*[types.int64] * 4)
-        _loops.append(_compiled_callback(signature, _each_part, True, parallel=True))
+        _loops.append(_compiled_callback(signature, _each_chunk, True, parallel=True))
     return _loops[0].address
 
 
-# For every constant of Python's, `do_parts` would be compiled anew.
-ONE_PART, NO_LOOP = np.int64(1), np.int64(0)
+# For every constant of Python's, `do_chunks` would be compiled anew.
+ONE_CHUNK, NO_LOOP = np.int64(1), np.int64(0)
 
 
 @compilable
-def do_parts(entry, target, job, n_parts, loop):
-    """Have all parts of a job done, by the loop at an address, or one after the other if that is zero."""
+def do_chunks(entry, target, job, n_chunks, loop):
+    """Have all chunks of a job done, by the loop at an address, or one after the other if that is zero."""
     if entry == 0:
         raise RuntimeError("the oracle was made for other batches.")
     if loop != 0:
-        done = call_address(loop, (entry, target, job, n_parts))
+        done = call_address(loop, (entry, target, job, n_chunks))
     else:
         done = 0
-        for part in range(n_parts):
-            done += call_address(entry, (target, job, part))
-    if done != n_parts:
+        for chunk in range(n_chunks):
+            done += call_address(entry, (target, job, chunk))
+    if done != n_chunks:
         raise RuntimeError("a function of the target raised an error, which is printed above.")

@@ -1,8 +1,8 @@
 """Running compiled chains: on how many cores, in blocks, with progress, interruptible.
 
-numba's threads have two traps. Forking after GNU OpenMP was used aborts the child, and the workqueue
-layer aborts the process when two threads use it at once. So a forked child never runs in parallel, and
-one thread at a time may; everyone else computes the same sums on one core, with the same result.
+numba's threads have two traps. Forking after GNU OpenMP was used aborts the child, and the workqueue layer
+aborts the process when two threads use it at once. So a forked child never runs in parallel, and in any other
+process one thread at a time may. All others compute the same sums on one core, with the same result.
 """
 
 import os

@@ -2,9 +2,9 @@
 
     full batch:     g(theta) = sum_i grad ell_i(theta)
     Poisson batch:  g(theta) = (1/q) sum_{i in S} grad ell_i(theta),   each i in S with probability q
-    cyclic batch:   the same with q = 1/L, S the next of L parts into which the table is cut
+    cyclic batch:   the same with q = 1/L, S the next of L batches into which the table is cut
 
-A sum is cut into parts whose number depends on public sizes only and which are added up in order, so
+A sum is cut into chunks whose number depends on public sizes only and which are added up in order, so
 the result is the same on any number of cores.
 """
 
@@ -28,12 +28,12 @@ from ...targets import (
 from ...targets._interface import ALIGNMENT, has_table, in_random_order, is_in_random_order
 from .compiled_entries import (
     NO_LOOP,
-    ONE_PART,
+    ONE_CHUNK,
     CompiledCore,
     Entry,
     address_of,
     at,
-    do_parts,
+    do_chunks,
     laid_out,
 )
 
@@ -44,13 +44,13 @@ class GradientOracle(NamedTuple):
     Attributes
     ----------
     target, table : int
-        Addresses of the target and of its table, which live as long as ``parts``.
+        Addresses of the target and of its table, which live as long as ``chunks``.
     shared_parameters, of_rows, of_members, pullback : int
         Addresses of entries; those that are not needed are zero.
     inner, sums : ndarray
         Room for the table's parameters, and for its sums.
-    parts : ndarray of shape (n_parts, n_sums)
-        Room for those of parts of the table.
+    chunks : ndarray of shape (n_chunks, n_sums)
+        Room for those of chunks of the table.
     n_examples : int
     """
 
@@ -62,7 +62,7 @@ class GradientOracle(NamedTuple):
     pullback: int
     inner: np.ndarray
     sums: np.ndarray
-    parts: np.ndarray
+    chunks: np.ndarray
     n_examples: int
 
 
@@ -74,14 +74,14 @@ class _Point(NamedTuple):
 class _Rows(NamedTuple):
     theta: np.ndarray
     size: int
-    parts: np.ndarray
+    chunks: np.ndarray
 
 
 class _Members(NamedTuple):
     theta: np.ndarray
     members: np.ndarray
     size: int
-    parts: np.ndarray
+    chunks: np.ndarray
 
 
 class _Sums(NamedTuple):
@@ -96,42 +96,42 @@ class _Sums(NamedTuple):
 _VECTOR, _MATRIX, _NUMBERS = types.float64[::1], types.float64[:, ::1], types.int64[::1]
 
 
-def _add_part(target, theta, selection, count, parts, part):
+def _add_chunk(target, theta, selection, count, chunks, chunk):
     unit = ALIGNMENT if in_random_order(target) else 1
     units = (count + unit - 1) // unit
-    for j in range(parts.shape[1]):
-        parts[part, j] = 0.0
-    start = min(count, units * part // parts.shape[0] * unit)
-    size = min(count, units * (part + 1) // parts.shape[0] * unit) - start
-    add_gradient(target, theta, selected_from(selection, start, size), size, parts[part])
+    for j in range(chunks.shape[1]):
+        chunks[chunk, j] = 0.0
+    start = min(count, units * chunk // chunks.shape[0] * unit)
+    size = min(count, units * (chunk + 1) // chunks.shape[0] * unit) - start
+    add_gradient(target, theta, selected_from(selection, start, size), size, chunks[chunk])
 
 
-_add_part = njit(error_model="numpy", inline="always")(_add_part)
+_add_chunk = njit(error_model="numpy", inline="always")(_add_chunk)
 
 
 @Entry(_Rows, [_VECTOR, types.int64, _MATRIX])
-def _of_rows(target, job, part):
+def _of_rows(target, job, chunk):
     job = at(job)
-    _add_part(at(target), job.theta, 0, job.size, job.parts, part)
+    _add_chunk(at(target), job.theta, 0, job.size, job.chunks, chunk)
     return 1
 
 
 @Entry(_Members, [_VECTOR, _NUMBERS, types.int64, _MATRIX])
-def _of_members(target, job, part):
+def _of_members(target, job, chunk):
     job = at(job)
-    _add_part(at(target), job.theta, job.members, job.size, job.parts, part)
+    _add_chunk(at(target), job.theta, job.members, job.size, job.chunks, chunk)
     return 1
 
 
 @Entry(_Point, [_VECTOR, _VECTOR])
-def _shared_parameters(target, job, part):
+def _shared_parameters(target, job, chunk):
     job = at(job)
     shared_parameters(at(target), job.theta, job.inner)
     return 1
 
 
 @Entry(_Sums, [_VECTOR, _VECTOR, _VECTOR, types.int64, _VECTOR, _VECTOR])
-def _pullback(target, job, part):
+def _pullback(target, job, chunk):
     job = at(job)
     pullback(at(target), job.theta, job.inner, job.sums, job.size, job.gradient, job.prior)
     return 1
@@ -146,7 +146,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
     n_parameters : int
         Length of a gradient.
     n_samples : int
-        Public size of the table, by which sums are cut into parts.
+        Public size of the table, by which sums are cut into chunks.
     rate : float, default=1.0
         At which records are in a Poisson batch; 1 is for the full table.
     n_batches : int or None, default=None
@@ -172,10 +172,10 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         batch = InRandomOrder(np.empty(n, np.int64))
     else:
         batch = np.empty(n, np.int64) if rate < 1 else None
-    n_parts = getattr(table, "n_parts", n_chunks(rate * n_samples))
-    parts = np.empty((n_parts, sizes[1]))
-    # As a field of the oracle, memory would be compiled into whatever takes one.
-    weakref.finalize(parts, len, (memory, table_memory)).atexit = False
+    count = getattr(table, "n_chunks", n_chunks(rate * n_samples))
+    chunks = np.empty((count, sizes[1]))
+    # If the oracle had the memory as a field, its type would be compiled into all that takes an oracle.
+    weakref.finalize(chunks, len, (memory, table_memory)).atexit = False
     oracle = GradientOracle(
         memory.ctypes.data,
         table_memory.ctypes.data,
@@ -185,7 +185,7 @@ def gradient_oracle(target, n_parameters, n_samples, rate=1.0, n_batches=None, s
         0 if sums_only else _pullback.address(target),
         np.empty(sizes[0]),
         np.empty(sizes[1]),
-        parts,
+        chunks,
         n,
     )
     return oracle, batch
@@ -208,24 +208,24 @@ def _inner_point(oracle, theta):
     if oracle.shared_parameters == 0:
         return theta
     job = address_of(_Point(theta, oracle.inner))
-    do_parts(oracle.shared_parameters, oracle.target, job, ONE_PART, NO_LOOP)
+    do_chunks(oracle.shared_parameters, oracle.target, job, ONE_CHUNK, NO_LOOP)
     return oracle.inner
 
 
 @compilable
 def _add_up(oracle, inner, members, count, loop):
     """Write the table's sums to the oracle's ``sums``, on several cores if ``loop`` is an address."""
-    parts, sums = oracle.parts, oracle.sums
+    chunks, sums = oracle.chunks, oracle.sums
     if members is None:
-        job = address_of(_Rows(inner, count, parts))
-        do_parts(oracle.of_rows, oracle.table, job, parts.shape[0], loop)
+        job = address_of(_Rows(inner, count, chunks))
+        do_chunks(oracle.of_rows, oracle.table, job, chunks.shape[0], loop)
     else:
-        job = address_of(_Members(inner, members, count, parts))
-        do_parts(oracle.of_members, oracle.table, job, parts.shape[0], loop)
+        job = address_of(_Members(inner, members, count, chunks))
+        do_chunks(oracle.of_members, oracle.table, job, chunks.shape[0], loop)
     for j in range(sums.size):
         sums[j] = 0.0
-        for part in range(parts.shape[0]):
-            sums[j] += parts[part, j]
+        for chunk in range(chunks.shape[0]):
+            sums[j] += chunks[chunk, j]
 
 
 @compilable
@@ -237,7 +237,7 @@ def gradient_sum(oracle, theta, members, count, loop, gradient, prior):
     inner = _inner_point(oracle, theta)
     _add_up(oracle, inner, members, count, loop)
     job = address_of(_Sums(theta, inner, oracle.sums, count, gradient, prior))
-    do_parts(oracle.pullback, oracle.target, job, ONE_PART, NO_LOOP)
+    do_chunks(oracle.pullback, oracle.target, job, ONE_CHUNK, NO_LOOP)
 
 
 @CompiledCore

@@ -6,8 +6,8 @@ is all that a step reveals about the records: a Gaussian mechanism, see `skdpbay
 The prior's part does not depend on the records, and is rounded separately: far from zero, the sum of both
 would be rounded differently on two tables.
 
-A sampler may move in coordinates ``u`` with ``theta = W u``; gradients are then ``W^T g``. Of several blocks
-of parameters, one for each class, the mean has a matrix of its own,
+A sampler may move in coordinates ``u`` with ``theta = W u``; gradients are then ``W^T g``. If parameters are
+in several blocks, one for each class, their mean has a matrix of its own,
 
     theta_k = W (u_k - m) + D m,     m the mean of u_k,     g_k -> W^T (g_k - mean) + D mean:
 
@@ -48,7 +48,7 @@ def add_prior_step(prior, size, spacing, out):
 
 
 def release_vector(values, noise_scales, generator):
-    """Return numbers with noise, of one deviation or of one for each, all on the smallest's lattice."""
+    """Return numbers with noise of one deviation, or of one for each, on the lattice of the smallest."""
     noise = noise_scales * generator.standard_normal(values.size)  # Proposition 17.
     return on_lattice(values, noise, lattice_spacing(np.min(noise_scales)))
 

@@ -2,7 +2,7 @@
 
     u_i = (ell_i(theta) - ell_i(theta')) / tau,   confined to [-a, a]
 
-Of a whole table their sum is formed in parts, added up in order.
+Of a whole table their sum is formed in chunks, added up in order.
 """
 
 from typing import NamedTuple
@@ -14,12 +14,12 @@ from ..._compiled import compilable
 from ...targets import implements, loss_differences, n_examples, prior_potential
 from .compiled_entries import (
     NO_LOOP,
-    ONE_PART,
+    ONE_CHUNK,
     CompiledCore,
     Entry,
     address_of,
     at,
-    do_parts,
+    do_chunks,
     laid_out,
 )
 
@@ -39,7 +39,7 @@ class LossOracle(NamedTuple):
     target : int
         Its address.
     sums, differences, potential : int
-        Addresses of entries; of the first two the one that is not needed is zero.
+        Addresses of entries; one of the first two is not needed, and zero.
     n_examples : int
     """
 
@@ -56,7 +56,7 @@ class _Sums(NamedTuple):
     proposal: np.ndarray
     temperature: float
     bound: float
-    parts: np.ndarray
+    chunks: np.ndarray
 
 
 class _Differences(NamedTuple):
@@ -81,10 +81,10 @@ def confined(value, bound):
 
 
 @Entry(_Sums, [_VECTOR, _VECTOR, types.float64, types.float64, _VECTOR])
-def _sums(target, job, part):
+def _sums(target, job, chunk):
     target, job = at(target), at(job)
     n = n_examples(target)
-    start, stop = n * part // job.parts.size, n * (part + 1) // job.parts.size
+    start, stop = n * chunk // job.chunks.size, n * (chunk + 1) // job.chunks.size
     differences = np.empty(CHUNK)
     total = 0.0
     for first in range(start, stop, CHUNK):
@@ -92,19 +92,19 @@ def _sums(target, job, part):
         loss_differences(target, job.theta, job.proposal, first, size, differences)
         for i in range(size):
             total += confined(differences[i] / job.temperature, job.bound)
-    job.parts[part] = total
+    job.chunks[chunk] = total
     return 1
 
 
 @Entry(_Differences, [_VECTOR, _VECTOR, types.int64[::1], types.int64, _VECTOR])
-def _differences(target, job, part):
+def _differences(target, job, chunk):
     job = at(job)
     loss_differences(at(target), job.theta, job.proposal, job.members, job.size, job.out)
     return 1
 
 
 @Entry(_Potential, [_VECTOR, _VECTOR])
-def _potential(target, job, part):
+def _potential(target, job, chunk):
     job = at(job)
     job.out[0] = prior_potential(at(target), job.theta)
     return 1
@@ -143,24 +143,26 @@ def _count(oracle):
 @implements(prior_potential, LossOracle)
 def _potential_of_oracle(oracle, theta):
     out = np.empty(1)
-    do_parts(oracle.potential, oracle.target, address_of(_Potential(theta, out)), ONE_PART, NO_LOOP)
+    do_chunks(
+        oracle.potential, oracle.target, address_of(_Potential(theta, out)), ONE_CHUNK, NO_LOOP
+    )
     return out[0]
 
 
 @implements(loss_differences, LossOracle)
 def _differences_of_oracle(oracle, theta, proposal, members, count, out):
     job = address_of(_Differences(theta, proposal, members, count, out))
-    do_parts(oracle.differences, oracle.target, job, ONE_PART, NO_LOOP)
+    do_chunks(oracle.differences, oracle.target, job, ONE_CHUNK, NO_LOOP)
 
 
 @compilable
-def log_ratio_of_all(oracle, theta, proposal, temperature, bound, parts, loop):
+def log_ratio_of_all(oracle, theta, proposal, temperature, bound, chunks, loop):
     """Return ``sum_i u_i`` over the whole table, on several cores if ``loop`` is an address."""
-    job = address_of(_Sums(theta, proposal, temperature, bound, parts))
-    do_parts(oracle.sums, oracle.target, job, parts.size, loop)
+    job = address_of(_Sums(theta, proposal, temperature, bound, chunks))
+    do_chunks(oracle.sums, oracle.target, job, chunks.size, loop)
     total = 0.0
-    for part in range(parts.size):
-        total += parts[part]
+    for chunk in range(chunks.size):
+        total += chunks[chunk]
     return total
 
 

@@ -1,4 +1,4 @@
-"""The law of several looks, with what is not known of a symmetric matrix integrated out.
+"""The law of several looks, in which what is not known of a symmetric matrix is integrated out.
 
     r_k ~ (D^1/2 S D^1/2 + T) x_k + N(0, blocks),      S_ij ~ N(0, 1 + [i = j]) symmetric,  T_ii ~ N(0, h_i)
 
@@ -64,7 +64,7 @@ def conditioned(r, blocks, x, doubt, own_doubt):
 def inverted(matrices):
     """Return inverses and log determinants of positive matrices in the last two axes, by sweeps.
 
-    Matrices are small and many: a sweep is a few operations on all of them.
+    Matrices are small and many, so a sweep works on all of them at once.
     """
     a = np.moveaxis(matrices, (-2, -1), (0, 1)).copy()
     log_det = np.zeros(a.shape[2:])

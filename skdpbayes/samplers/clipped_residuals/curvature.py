@@ -17,10 +17,10 @@ from ..noise_aware.design import variance_component
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
 _USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
-# What the weights leave of the first, at least and at most.
+# What weights leave of the first release, at least and at most.
 _LEFT = (0.4, 1.2)
 _LEAST_EIGENVALUE = 1e-3
-# Entries of ``G``, relative to their mean: those that are smaller are drowned in noise.
+# Least entries of ``G``, relative to their mean: noise drowns smaller ones.
 _LEAST_SHARE = 0.2
 # ``U`` off the diagonal, at most.
 _POSITIVE = 0.25

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
+from .._paid_noise import free_shift
 from .._plan import Plan
-from ..langevin.paid_noise import free_shift
 from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
 from .schedule import ERRORS
 from .sensitivity import FREE, look_precision
 
-# How often the size of responses is released before the first look.
+# How many sizes of responses are released before the first look.
 N_SIZES = 2
-# Where squares are not free: what they cost, relative to sums.
+# What squares cost, relative to sums, where they are not free.
 _OF_SQUARE = 0.05
 # An expected error, relative to the bound of responses, at which nothing is learnt.
 _NOTHING = 0.25
@@ -94,11 +94,7 @@ class ClippedResidualsPlan(Plan):
         """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
         if self.is_drowned:
-            found += (
-                f"noise hides nearly all that {self.n_samples:,} rows say at "
-                f"epsilon={self.budget.epsilon:g}: draws are close to the prior. Raise epsilon, or "
-                "take more rows or fewer columns.",
-            )
+            found += (self._drowned(),)
         return found
 
     def summary(self):

@@ -51,7 +51,7 @@ class Posterior(Settled):
         return u @ self.transform.T, np.exp(points[:, -1])
 
     def surprises(self):
-        """Return 1: as the errors' deviation is not known, only draws can contradict a prior."""
+        """Return 1: without a known deviation of errors, what is released says nothing against a prior."""
         return 1.0
 
     def deviations_without_privacy(self):

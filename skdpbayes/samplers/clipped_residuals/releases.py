@@ -14,8 +14,8 @@ from ...targets.linear.weighted import squares_moment, weighted_moment
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import total
+from .._paid_noise import free_shift
 from .._protocol import Released
-from ..langevin.paid_noise import free_shift
 from ..noise_aware.draws import settle
 from ..noise_aware.scales import Group, Prior, prior_of
 from .clipped_normal import clipped_normal, deviation_of
@@ -28,17 +28,18 @@ from .schedule import best_clip
 from .sums import release_sums, sums_at
 from .surrogate import Look, Size, Surrogate
 
-# Of looking for the likeliest prior scales, before each look.
+# How many rounds look for the likeliest prior scales before each look.
 _ROUNDS = 3
-# Looks of which the posterior is; what was seen before says little beside.
+# How many of the last looks the posterior is given: earlier ones add little.
 _USED = 4
-# A clip stays where the mean square is nearly its square: it says little of residuals then.
+# A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
 _SATURATED = 0.8
-# Of the deviation of residuals, what is left by a first step at least.
+# A first step leaves at least this share of the deviation of residuals.
 _LEAST_LEFT = 0.1
 # The errors' deviation a priori and the least clip, relative to the bound of responses.
 _USUAL, _LEAST_CLIP = 0.1, 1e-6
-# Deviations of the logarithm of the errors' deviation: a priori, if it is given, and added to a belief.
+# Deviations of the logarithm of the errors' deviation: a priori, where it is given, and added to what is
+# believed.
 _DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
 
 

@@ -5,7 +5,7 @@ A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C,      z = W^T x,      v_i = mi
 
 from ...targets.linear.weighted import reweighted
 from .._machinery.shards import mapped
-from ..noise_aware.coordinates import whiten
+from ..noise_aware.coordinates import coordinates_for
 from ..noise_aware.releases import release_design
 from .schedule import CLIPPING
 
@@ -38,7 +38,7 @@ class RowReleases:
         advance()
         self.moment, self.moment_noise, self.design, self.n_records, self.shares = of_rows
         precision = min(plan.bounds.prior_precision[0] * unit**2, self.moment_noise)
-        self.coordinates = whiten(
+        self.coordinates = coordinates_for(
             self.design,
             self.moment_noise,
             plan.bounds._replace(prior_precision=(precision, precision)),

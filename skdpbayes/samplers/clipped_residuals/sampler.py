@@ -11,8 +11,7 @@ import numpy as np
 
 from ..._typing import GeneratorLike
 from ...targets.linear.families import Normal, Poisson
-from ...targets.linear.target import LinearTarget
-from .._made_for import check_made_for
+from .._made_for import check_linear
 from .._protocol import Sampler, checked_gaussian, options
 from ..noise_aware.sampler import check_constant, redrawn
 from .counts.plan import ClippedCountsPlan, share_for_counts
@@ -94,12 +93,7 @@ class ClippedResiduals(Sampler):
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and responses."""
-        check_made_for(plan, target)
-        if not isinstance(target, LinearTarget):
-            raise ValueError(
-                f"sampler={self.name!r} needs one of the package's own targets of numbers, and "
-                f"{type(target).__name__} is not one: plan another sampler."
-            )
+        check_linear(plan, target, "targets of numbers")
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""

@@ -1,4 +1,4 @@
-"""Draws as wide as errors that vary with the rows ask for.
+"""Draws that are as wide as they should be where errors vary with the rows.
 
     M = sum_i w_i v_i psi_i^2 z_i z_i^T + N,      E M = n b (diag(f) + R)
 

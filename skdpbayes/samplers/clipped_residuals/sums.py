@@ -13,7 +13,7 @@ import numpy as np
 from ...targets.linear.weighted import clipped_sums
 from .._machinery.lattice import release_vector
 from .._machinery.shards import total
-from ..langevin.paid_noise import free_shift
+from .._paid_noise import free_shift
 from .sensitivity import look_precision
 
 

@@ -23,7 +23,7 @@ from ..noise_aware.scales import Prior, WithPrior
 from .clipped_normal import clipped_normal
 from .conditioned import conditioned, inverted
 
-# By how much rows that are not normal may change what a look sees, relative to what clips take from it.
+# How much rows that are not normal may change a look, relative to what clips take from it.
 _OF_SHAPE = 0.25
 # Error of a mean square, relative to it: errors are not quite normal.
 _OF_ERRORS = 0.02
@@ -164,11 +164,11 @@ class Surrogate(WithPrior):
         x = n * c[..., None] * d
         r = values - c[..., None] * seen - n * (e - c * a)[..., None] * m
         own = np.maximum(law.square - e**2 - (c * sigma) ** 2, 0.0)
-        bend = (_OF_SHAPE * (1.0 - c)) ** 2
+        of_shape = (_OF_SHAPE * (1.0 - c)) ** 2
         cc = c[:, :, None] * c[:, None, :]
         blocks = (n * s2[:, None] * f)[..., None, None] * cc[:, None]
         diagonal = noises**2 + n * own[:, None] * f[:, None]
-        diagonal = diagonal + (bend[..., None] * seen**2).transpose(0, 2, 1)
+        diagonal = diagonal + (of_shape[..., None] * seen**2).transpose(0, 2, 1)
         own_axis = np.arange(c.shape[1])
         blocks[..., own_axis, own_axis] += diagonal
         energy, alpha, w, by_x = conditioned(r, blocks, x, self.doubt, self.own_doubt)
@@ -177,7 +177,7 @@ class Surrogate(WithPrior):
         w_own = np.einsum("bikk->bki", w)
         by_cc = n * s2[:, None, None] * np.einsum("i,bikl->bkl", f, w)
         by_h = -n * (alpha @ m)
-        by_seen = 2.0 * w_own * bend[..., None] * seen - c[..., None] * alpha
+        by_seen = 2.0 * w_own * of_shape[..., None] * seen - c[..., None] * alpha
         by_own = n * (w_own @ f) * (own > 0)
         by_c = np.sum(by_x * d - alpha * seen, axis=2) + 2.0 * np.einsum("bkl,bl->bk", by_cc, c)
         by_c -= 2.0 * _OF_SHAPE**2 * (1.0 - c) * np.sum(w_own * seen**2, axis=2)
@@ -194,7 +194,7 @@ class Surrogate(WithPrior):
     def contradiction(self):
         """Return the square of looks at the mode, in their deviations, over how many numbers they are.
 
-        It is about 1 at most if they have the law that is taken.
+        It is about 1, or less, if looks follow the law that is assumed.
         """
         if not self.looks:
             return 0.0
@@ -256,6 +256,6 @@ class Surrogate(WithPrior):
         v = v + self.doubt[:, None, None] * (x @ x.T)
         x = n * c[:, None] * d[0] * np.sqrt(self.own_doubt)
         v += np.einsum("ki,li->ikl", x, x)
-        bend = ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
-        v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + bend
+        of_shape = ((_OF_SHAPE * (1.0 - c)) * (n * f[:, None]) * d[0].T) ** 2
+        v[:, np.arange(c.size), np.arange(c.size)] += noises**2 + of_shape
         return c, errors, v

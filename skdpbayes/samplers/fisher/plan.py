@@ -6,19 +6,19 @@ A share of ``mu^2`` releases the second moment of the rows once, a Gaussian mech
 
 ``N_jj ~ N(0, sigma^2)``, ``N_jk ~ N(0, sigma^2 / 2)``, so that ``||N||_2`` is about ``nu = sqrt(2 d) sigma``.
 With its eigenvalues floored there, ``theta = W u``, ``W = (A / n)^(-1/2)``: in ``u`` all directions that the
-data speak of have about the same curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``,
-``C^2`` being 1.2 times the mean square that ``A`` predicts, or more where nothing is tempered all the same.
-The softmax does not change when one vector is added to the coefficients of all classes. There is the prior
-alone in these directions, and coordinates are the floor's: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
+data speak of have about the same curvature. Records are weighted by ``v = min(1, C^2 / ||W^T z||^2)``, where
+``C^2`` is 1.2 times the mean square that ``A`` predicts, or more if the path is not tempered even then. The
+softmax does not change when one vector is added to the coefficients of all classes. Only the prior acts in
+these directions, where coordinates follow from the floor: ``theta = D m``, ``D = (n / 4 lambda)^(1/2)``.
 
 The rest of the budget buys ``T`` steps of an underdamped chain in ``u`` at a noise multiplier that is fixed
 beforehand, so that the cost is, too. Only then does the matrix decide on the step and the temperature,
 the lowest at which directions of curvature ``0.03 n`` relax ``k`` times: in whitened coordinates a record
 adds ``p (1 - p)`` to the curvature on average, and this is a modest value of it.
 
-Without privacy `reference` finds better coordinates, in which a chain tells deviations as well as a draw that
-is independent every ``2.5 (M / m)^(1/2)`` steps, and means better. What is planned is enough for 800 of them
-where the largest curvature ``M`` that is possible is met by records whose ``p (1 - p)`` is 0.03. What is run
+Without privacy `reference` finds better coordinates. In these, ``2.5 (M / m)^(1/2)`` steps say as much of
+deviations as an independent draw, and more of means. As many steps are planned as 800 such draws need if
+``M`` is the largest curvature that is possible and ``p (1 - p)`` is 0.03 for all records. How many are run
 follows from the true ``M / m``, and is usually less.
 
 Ahn, Korattikara and Welling (2012), with the Fisher information of records of equal weight.
@@ -33,16 +33,17 @@ from sklearn.base import clone
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
 from ...targets import MOMENT_ROWS
+from .._paid_noise import free_shift, path_multiplier
 from .._plan import Plan
 from ..langevin.geometry import PriorGeometry
-from ..langevin.paid_noise import chain_length, free_shift, path_multiplier
+from ..langevin.paid_noise import chain_length
 from ..langevin.plan import check_batches
 from ..langevin.schedule import most_steps, number_of_draws
 
-SHARE = 0.2
-# What draws without privacy are worth: deviations are known as well as from so many independent ones.
+MOMENT_SHARE = 0.2
+# Draws without privacy say as much of deviations as so many independent ones.
 EFFECTIVE_SIZE = 800
-# For one of them, over the root of the largest curvature: see `reference`.
+# Steps for each of these, over the root of the largest curvature: see `reference`.
 STEPS_PER_DRAW = 2.5
 # How often the slowest direction relaxes, with privacy and without.
 RELAXATIONS = (3.0, 10.0)
@@ -280,7 +281,7 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
     burn_in = BURN_IN[which] if burn_in is None else burn_in
     draws = number_of_draws(n_draws, N_DRAWS[which], n_steps, burn_in)
     steps = chain_length(n_steps, _default_steps(bounds, budget, rate), draws, burn_in, rate)
-    of_matrix = math.sqrt(SHARE) * budget.mu
+    of_matrix = math.sqrt(MOMENT_SHARE) * budget.mu
     multiplier, cost = path_multiplier(bounds, budget, rate, steps, of_matrix)
     return FisherPlan(
         sampler=sampler,
@@ -293,7 +294,7 @@ def plan_fisher(sampler, bounds, n_samples, budget, rate, burn_in, temperature, 
         n_burn_in=math.floor(steps * burn_in),
         n_draws=draws,
         sampling_rate=rate,
-        share=SHARE,
+        share=MOMENT_SHARE,
         moment_noise=moment_noise(bounds, n_samples, budget, 1.0 / of_matrix),
         noise_multiplier=multiplier,
     )

@@ -44,7 +44,7 @@ class _RoundGeometry(PriorGeometry):
 
 
 def find_mode(target, temperature):
-    """Return the mode of a logistic target's posterior, and the Hessian there, by Newton's method."""
+    """Return the mode of a linear model's posterior, and the Hessian there, by Newton's method."""
     precision = temperature * target.prior_precision
     theta = np.zeros(precision.size)
 
@@ -73,7 +73,7 @@ def find_mode(target, temperature):
 
 def _number_of_steps(plan, chain, largest):
     """Return the user's number of steps, or as many as it takes: up to ten times what was planned."""
-    if "n_steps" in plan.fixed or plan.sampling_rate < 1:  # Of batches, heat decides.
+    if "n_steps" in plan.fixed or plan.sampling_rate < 1:  # With batches, heat decides.
         return plan.n_steps
     wanted = math.ceil(STEPS_PER_DRAW * EFFECTIVE_SIZE * math.sqrt(largest))
     most = 10 * plan.n_steps

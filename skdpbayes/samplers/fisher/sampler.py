@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...targets.linear.target import LinearTarget
-from .._made_for import check_made_for
+from .._made_for import check_linear
 from .._protocol import (
     CONSTRAINTS,
     TemperedSampler,
@@ -30,9 +29,9 @@ class SGFS(TemperedSampler):
     A share of the budget releases ``A = sum z z^T`` with noise. The rest pays for an underdamped chain in
     ``u``, with ``theta = (A / n)^(-1/2) u``, where all directions have similar curvature [1]_. Records that
     are far out in these coordinates count less. Draws follow the posterior of the weighted records at the
-    lowest temperature that the budget allows, or at the given one. For logistic targets; the released matrix
-    is ``second_moment``. Without privacy (``epsilon=inf``) a chain starts at the mode, in coordinates in
-    which the posterior is round there, and draws are worth about a thousand independent ones.
+    lowest temperature that the budget allows, or at the given one. It is for linear models; the released
+    matrix is ``second_moment``. Without privacy (``epsilon=inf``) a chain starts at the mode, in coordinates
+    in which the posterior is round there, and draws are worth about a thousand independent ones.
 
     Parameters
     ----------
@@ -90,13 +89,12 @@ class SGFS(TemperedSampler):
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows."""
-        check_made_for(plan, target)
-        if not isinstance(target, LinearTarget):
-            raise ValueError(
-                f"sampler={self.name!r} needs one of the package's own logistic targets, and "
-                f"{type(target).__name__} is not one: leave row_norm out of its bounds, or plan "
-                "another sampler."
-            )
+        check_linear(
+            plan,
+            target,
+            "linear targets",
+            "leave row_norm out of its bounds, or plan another sampler",
+        )
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release the second moment, then draw along a path in the coordinates that it whitens."""

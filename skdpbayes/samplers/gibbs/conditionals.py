@@ -22,8 +22,8 @@ import numpy as np
 from ...targets.mixture.target import Components, MixtureModel
 from ..mixture.statistics import Statistics
 
-# Square roots of precisions are kept within these, and weights above the last: only priors that say nothing
-# of scales or weights reach so far, where components are empty.
+# Square roots of precisions are kept within these limits, and weights above the last. Only empty components
+# can reach them, under priors that say nothing of scales or weights.
 _LEAST_FACTOR, _LARGEST_FACTOR, _LEAST_WEIGHT = 1e-6, 1e13, 1e-300
 
 

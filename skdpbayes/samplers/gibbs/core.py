@@ -69,7 +69,7 @@ class Allocations:
     ----------
     table : MixtureTable
     public_size : int
-        By which sums are cut into parts.
+        By which sums are cut into chunks.
     components : Components
         Of the shape of all that rows are allocated to.
     """

@@ -64,8 +64,8 @@ class _Sweeps:
         first = slice(self.coefficients)
         prior = self.precision.copy()
         prior[first] /= self.scale
-        # By eigenvalues, because rows may lie in a subspace, and hardly any noise be left. A symmetric root
-        # does not depend on the signs of the vectors.
+        # Eigenvalues are safe if rows lie in a subspace and hardly any noise is left. A symmetric root does
+        # not depend on the signs of the vectors.
         values, vectors = eigh(self.moment / self.noise + np.diag(prior))
         values = np.maximum(values, prior.min())
         normal = vectors.T @ self.generator.standard_normal(values.size)  # Without privacy.

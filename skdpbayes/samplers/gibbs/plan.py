@@ -1,4 +1,4 @@
-"""Plans of Gibbs sampling without privacy: sweeps over a table after a search, or over what sums say of it.
+"""Plans of Gibbs sampling without privacy: a search and sweeps over a table, or sweeps over its sums.
 
 n_steps sweeps,   the first burn_in of them left out,   n_draws of the others, evenly spaced
 """
@@ -89,19 +89,8 @@ def plan_normal(
     burn_in: float,
 ) -> NormalGibbsPlan:
     """Plan sweeps over the parameters of a normal linear model; parameters are those of `plan_gibbs`."""
-    draws = number_of_draws(n_draws, _NORMAL_DRAWS, n_steps, burn_in)
-    steps = chain_length(n_steps, N_SWEEPS, draws, burn_in, 1.0)
-    return NormalGibbsPlan(
-        sampler=sampler,
-        n_samples=n_samples,
-        bounds=bounds,
-        budget=budget,
-        cost=PrivacyCost(budget.neighboring_relation, mu=math.inf),
-        temperature=1.0,
-        n_steps=steps,
-        n_burn_in=math.floor(steps * burn_in),
-        n_draws=draws,
-    )
+    length = (n_steps, n_draws, burn_in, _NORMAL_DRAWS)
+    return _made(NormalGibbsPlan, sampler, bounds, n_samples, budget, *length)
 
 
 def plan_gibbs(
@@ -137,18 +126,26 @@ def plan_gibbs(
         If there are fewer sweeps than draws.
     """
     bounds, phases = search_phases(model, n_samples, budget)
-    draws = number_of_draws(n_draws, N_DRAWS, n_steps, burn_in)
+    length = (n_steps, n_draws, burn_in, N_DRAWS)
+    own = {"model": model, "phases": phases}
+    return _made(GibbsPlan, sampler, bounds, n_samples, budget, *length, **own)
+
+
+def _made(
+    kind, sampler, bounds, n_samples, budget, n_steps, n_draws, burn_in, default_draws, **own
+):
+    """Return a plan of sweeps, as many as its draws need unless their number is given."""
+    draws = number_of_draws(n_draws, default_draws, n_steps, burn_in)
     steps = chain_length(n_steps, N_SWEEPS, draws, burn_in, 1.0)
-    return GibbsPlan(
+    return kind(
         sampler=sampler,
         n_samples=n_samples,
         bounds=bounds,
         budget=budget,
         cost=PrivacyCost(budget.neighboring_relation, mu=math.inf),
-        model=model,
-        phases=phases,
         temperature=1.0,
         n_steps=steps,
         n_burn_in=math.floor(steps * burn_in),
         n_draws=draws,
+        **own,
     )

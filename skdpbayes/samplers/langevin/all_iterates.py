@@ -25,7 +25,7 @@ import numpy as np
 
 from ...privacy.cost import PrivacyCost, SampledGaussian
 from ...privacy.floating_point import rounding_shift
-from .paid_noise import SMALLEST_MULTIPLIER
+from .._paid_noise import SMALLEST_MULTIPLIER
 from .schedule import excess, most_steps, power_sum
 
 # Decreasing steps are accounted in so many runs of equal noise.

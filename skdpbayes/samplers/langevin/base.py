@@ -1,8 +1,8 @@
 """What Langevin samplers share: from options and public numbers to a schedule, and from that to a plan.
 
-What is released is a whole path (`all_iterates`), or the last iterates of a few chains (`last_iterate`); how
-long steps are, `dynamics` says; how many, and at which temperature, `schedule`; where noise is bought first,
-`paid_noise` and `clipped`.
+What is released is a whole path (`all_iterates`), or the last iterates of a few chains (`last_iterate`);
+`dynamics` says how long steps are, and `schedule` how many there are and at which temperature. `paid_noise`
+and `clipped` do so for chains whose noise is paid for first.
 """
 
 import math
@@ -39,7 +39,7 @@ class LangevinSampler(TemperedSampler):
     """What Langevin samplers share; see `SGLD`."""
 
     is_overdamped = True
-    # What samplers do that have no such option.
+    # What a sampler does if it has no such option.
     release: str = "all_iterates"
     batch_size: int | str | None = None
     step_size: float | str = "auto"

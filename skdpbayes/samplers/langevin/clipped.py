@@ -1,4 +1,4 @@
-"""Chains on clipped gradients, as of networks: noise first, and the longest step that is of use with it.
+"""Chains on clipped gradients, as networks have: a budget fixes the noise, and the noise the longest step.
 
     nu  from the budget, the batches and the number of steps,
     eta = min( S / (n C),  2 (q / (nu C))^2 ),      tau = eta nu^2 C^2 / (2 q^2)
@@ -18,8 +18,9 @@ for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) 
 import math
 from dataclasses import dataclass
 
+from .._paid_noise import free_shift, path_cost, path_multiplier
 from .geometry import PriorGeometry
-from .paid_noise import affordable_step, chain_length, free_shift, path_cost, path_multiplier
+from .paid_noise import affordable_step, chain_length
 from .schedule import Schedule, number_of_draws
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000

@@ -28,13 +28,14 @@ from typing import NamedTuple, Protocol
 
 # What random batches may add to the temperature, relatively, with privacy and without.
 HEATING, HEATING_WITHOUT_PRIVACY = 0.5, 0.05
-# The posterior of fewer records than this may be far from normal, where midpoints are exact: half the
+# Midpoints are exact for normal posteriors. That of fewer records than this may be far from normal: half the
 # step then keeps the bias of mean and deviation below 5% of the deviation.
 _FEW_RECORDS = 100
-# A thermostat's friction starts below this at most, and as far below as batches may need.
+# A thermostat's friction starts below this, and as far below as the heat of batches may need.
 _MOST_FRICTION = 0.5
 _ROOM = 0.9
-# Of the mean square that it regulates to; its fluctuations are sqrt(gain / n_parameters) of the friction.
+# Gain of a thermostat, relative to the mean square that it aims at. Friction fluctuates by a share of
+# sqrt(gain / n_parameters).
 _GAIN = 0.1
 
 
@@ -119,7 +120,7 @@ class Underdamped(NamedTuple):
         if self.given_friction is not None:
             return self.given_friction
         stable = stable_step(geometry, temperature) / step
-        # Of a chain that is cut short, all the same; of one that goes on, in every such time.
+        # A chain that is cut short forgets so often in all, and one that goes on in every such time.
         in_a_run = max(1.0 / n_steps, step * geometry.slowest(temperature) / self.relaxations)
         return min(1.0, forgetting(self.relaxations) * in_a_run, stable)
 

@@ -27,8 +27,8 @@ from .geometry import Geometry
 
 # A plan of more steps than this is refused.
 MAX_STEPS = 10**9
-# Of batches the rule takes at most so many by itself, hotter ones if need be; and more than the second
-# number are refused, because composing their costs would take minutes.
+# With batches, the rule takes at most so many steps by itself, at a higher temperature if need be. More than
+# the second number are refused, because composing their costs would take minutes.
 MOST_BATCHES = 300_000
 COMPOSABLE_BATCHES = 3_000_000
 # How far temperatures are raised, and steps are shortened, in logarithms: numbers stay normal doubles.

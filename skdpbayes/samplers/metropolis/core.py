@@ -36,7 +36,7 @@ from .plan import LARGEST_CHANGE
 _SPENT, _DRAWN, _ACCEPTED, _STEPS, _SCALE, _OVER = range(6)
 # Beyond this log-odds a bit is as good as certain; its probability stays far above what is rounded.
 _CERTAIN = 40.0
-# Steps before which decisions hardly change the distance, on which the number of steps depends.
+# Decisions hardly change the distance in the first steps, about so many: the number of steps depends on it.
 _PATIENCE = 300.0
 
 
@@ -51,7 +51,7 @@ def log_ratio_of_batch(oracle, generator, theta, proposal, temperature, bound, r
     count = poisson(generator, n * 0.5 * (shape + bound))  # Propositions 21 and 25.
     batch = np.empty(CHUNK, np.int64)
     u, thinning = np.empty(CHUNK), np.empty(CHUNK)
-    # Of the uniform that chooses a record, 21 digits are left for its thinning, which they seldom leave open.
+    # The number that chooses a record has 21 more digits. They decide on its thinning, but for rare ties.
     cell = (shape + bound) * 2.0**-21
     product, exponent = 1.0, 0
     for first in range(0, count, CHUNK):
@@ -131,7 +131,7 @@ class Walk(NamedTuple):
 
 
 @CompiledCore
-def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, draws, parts, loop):
+def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, draws, chunks, loop):
     """Perform the steps ``first`` to ``stop - 1`` on ``theta`` and on the chain's record."""
     proposal = np.empty(theta.size)
     potential = prior_potential(oracle, theta)
@@ -156,7 +156,7 @@ def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, d
             )
         elif proposed < np.inf:
             log_ratio += log_ratio_of_all(
-                oracle, theta, proposal, walk.temperature, bound, parts, loop
+                oracle, theta, proposal, walk.temperature, bound, chunks, loop
             )
         accepted = is_accepted(generator, log_ratio, walk.barker, walk.noise_variance)
         if accepted:

@@ -50,7 +50,7 @@ def plan_walk(sampler, problem):
         burn_in = min(walk.burn_in / n_steps, _MOST_BURN_IN)
     most = n_steps
     if problem.is_filtered:
-        # Lengths differ, and so does the number of steps; a few are to spare.
+        # Lengths differ, and so does the number of steps: there are a few to spare.
         most = math.ceil(1.2 * n_steps * (LARGEST_CHANGE**2 if options.adapt_step_size else 1)) + 8
     return MetropolisPlan(
         sampler=sampler,

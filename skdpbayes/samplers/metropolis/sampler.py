@@ -11,8 +11,8 @@ table where they would be larger.
 
 `kernel` says what a step costs and how often it accepts, `search` which distance, batch and noise are best,
 `exact` keeps them to the budget, `plan` says what is printed, `core` walks. Zhang and Zhang (2023) need noise
-only above a threshold, with Metropolis' rule; without noise rejection under that rule is not private at all,
-and there is none of it here.
+only above a threshold, with Metropolis' rule; without noise, rejection under that rule is not private at all,
+and this package has no such chain.
 """
 
 import math

@@ -37,15 +37,15 @@ from .kernel import Kernel
 from .plan import step_seconds
 
 FEWEST = 3.0
-# Of the relaxations that a budget could buy, so much is given up for time.
+# The share of the relaxations that a budget could buy which is given up to save time.
 GIVEN_UP = 0.3
 # Effective sample size that is enough for means and deviations, with privacy and without.
 _EFFECTIVE_SIZE = (25, 100)
 # A typical direction has this share of the largest average curvature.
 _TYPICAL_SHARE = 0.5
 # From zero a walk goes half of a typical distance under the prior, at the speed of one that only accepts on
-# one side. That ends about sqrt(d) sigma / x from the posterior, x = M / sigma, and to forget so much takes
-# 1 + log(1 + sqrt(d) / x) relaxations; half as many again where curvature is less than typical.
+# one side. It ends about sqrt(d) sigma / x from the posterior, x = M / sigma. Forgetting that takes 1 + log(1
+# + sqrt(d) / x) relaxations, and half as many again if curvature is less than typical.
 _FORGETTING = 1.5
 _WAY_SHARE = 0.5
 _SPEED = 0.4
@@ -335,7 +335,7 @@ def _lowest_where(holds):
     if holds(1.0):
         return 1.0
     high = 2.0
-    while not holds(high):  # It need not hold at all that are higher.
+    while not holds(high):  # It may fail again at higher temperatures.
         high *= 2.0
         if high > _HIGHEST_TEMPERATURE:
             return None

@@ -1,4 +1,4 @@
-"""How many components: two become one where what was released is explained as well.
+"""How many components: two become one if that explains what was released as well.
 
     log p(S | K) - log p(S | K - 1)  <  q log(n) / 2,      S ~ N(E S, V + sigma^2 I)
 

@@ -6,7 +6,7 @@
 with a row's own statistics ``f`` and means over a component ``j`` of the current mixture. A regression of
 ``f`` on ``tau`` gives the derivatives by the moments exactly, that being how exponential families change with
 their moments. At the mixture at which statistics were released, means are known, for responsibilities undo
-the mixture: ``E r_k t = w_k E_k t``. By what simulated rows miss that, all means are corrected.
+the mixture: ``E r_k t = w_k E_k t``. All means are corrected by the error that simulated rows have there.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from .conditioned import Conditioned
 from .local import Reference, local_features, normal_points, own_moments, sufficient
 from .scales import UNSCALED, Scales
 
-# Simulated rows of a component, and at least for a number of its statistics.
+# Simulated rows of a component, and how many there are at least for each of its statistics.
 N_POINTS, _TIMES = 2048, 4
 _JITTER = 1e-12
 

@@ -16,8 +16,8 @@ from ...targets.mixture.target import Components, MixtureModel, pack_mixture
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_vector
 from .._machinery.shards import total
+from .._paid_noise import free_shift
 from .._protocol import Released
-from ..langevin.paid_noise import free_shift
 from ..noise_aware.draws import Settled, draw, find_mode, seed_of, settled_chains
 from .choice import fewer_components, reference_of
 from .conditioned import Conditioned
@@ -32,7 +32,7 @@ _WIDENING = (1.5, 1.2)
 # may go at once; and how often moments are simulated anew before a round, and after the last.
 _LEASH, _LARGEST_MOVE = 0.7, 1.0
 _REPEATS, _LAST_REPEATS = 2, 4
-# Of rounds that are used together, as many as have about so many statistics.
+# As many of the last rounds are used together as have about so many statistics.
 _MOST_STATISTICS = 1500
 
 
@@ -88,7 +88,7 @@ class Rounds:
 
     def _resize(self):
         """Take over how many components there are."""
-        self.plan = self.plan.chosen(len(self.at.counts))
+        self.plan = self.plan.with_components(len(self.at.counts))
 
     def look_around(self):
         """Release statistics round by round, each around the mode given those before."""
@@ -139,7 +139,7 @@ class Rounds:
         last = self.looks[-1]
         quiet = last._replace(noise_scale=1e-3 * last.noise_scale)
         alone = condition(self.plan.model, self.at, [quiet], self.is_size_public)
-        # As if its statistics were as expected.
+        # Taken as if its statistics were the expected ones.
         moments = alone._moments(*alone.place(alone.start[None])).ravel()
         return MixturePosterior(
             self.plan.model, self.given(self.at), replace(alone, linear=alone.precision @ moments)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from ...privacy.floating_point import sum_inflation
 from ...targets import TargetBounds
 from ...targets.mixture.target import STATISTICS_NORM, MixtureModel
+from .._paid_noise import free_shift
 from .._plan import Plan
-from ..langevin.paid_noise import free_shift
 
 # How many cells there are for a component, and how often Lloyd's steps are taken when all are there.
 CELLS, LLOYD = 4, 2

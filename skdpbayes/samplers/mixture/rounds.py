@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
-from ..langevin.paid_noise import free_shift
+from .._paid_noise import free_shift
 from .plan import (
     N_DRAWS,
     SHARE_OF_FIRST_LOOK,
@@ -30,13 +30,13 @@ N_ROUNDS, GROWTH = 6, 1.6
 N_ROUNDS_OF_ONE, GROWTH_OF_ONE = 8, 1.4
 # Rounds on which the posterior is conditioned.
 N_TOGETHER = 3
-# Distances beyond what is usual at which records count less; and the longer one of the last rounds where
-# noise costs, in log density of a row, no more than the number after it. A single component has to describe
-# tails, too, as there is no other one for them.
+# Records count less beyond these distances, in deviations more than is usual: with several components, with a
+# single one, which has to describe tails as well, and in the last rounds where noise costs no more than the
+# fourth number in log density of a row.
 REACH, REACH_OF_ONE, LONG_REACH, _CHEAP = 3.0, 4.0, 6.0, 1e-3
 # A release is of up to so many numbers.
 LARGEST_SIZE = 3000
-# A cell's count is known to one over this many of its noise's deviations where components are mostly found.
+# Components are mostly found where a cell has this many times as many records as its noise has deviation.
 _FOUND = 2.0
 
 
@@ -58,7 +58,7 @@ class RoundsPlan(MixturePlan):
     scales: tuple
     most_components: int | None = None
 
-    def chosen(self, n_components):
+    def with_components(self, n_components):
         """Return the plan with another number of components, which costs the same."""
         model = self.model._replace(n_components=n_components)
         scales = _scales(model, self.n_samples, self.budget, self.round_multipliers)

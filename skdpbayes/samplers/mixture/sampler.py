@@ -1,9 +1,9 @@
-"""Mixtures: which sampler draws them, and what the noise-aware one does with them.
+"""Mixtures: which sampler draws them, and how the noise-aware one does it.
 
     S = f(rows) + noise,   theta given S
 
 `plan` says what a search costs, `rounds` what comes after it; `start` searches, by `statistics` alone, and
-`noise_aware` does the rest. What samples mixtures without these makes its own plans of a `MixtureModel`.
+`noise_aware` does the rest. A sampler that does not use them makes its own plans of a `MixtureModel`.
 """
 
 from typing import Any
@@ -29,8 +29,8 @@ class MixtureSampler(Sampler):
         One whose ``targets`` include "mixture". If it has ``has_rounds_of_mixtures``, those of this folder
         are taken; any other makes plans of a `MixtureModel` itself.
     chooses : bool, default=False
-        Whether a model's number of components is the largest, and that of the draws follows from what is
-        released. For statistics.
+        Whether a model's number of components is only the largest, and the number of the draws follows from
+        released statistics.
     """
 
     def __init__(self, sampler: Sampler, chooses: bool = False):

@@ -43,7 +43,7 @@ _LARGEST_VARIANCE = 1.0
 # By how much variances are taken to differ from their mean, before they are seen.
 _SPREAD = 0.5
 _LEAST_WEIGHT = 0.002
-# Of deviations: halves of a normal law are so far from its mean.
+# In deviations: the mean of one half of a normal law is so far from the mean of the whole.
 _OFFSET = 0.8
 # Of the cells' pooled variance.
 _WIDEST_PIECE = 4.0
@@ -133,7 +133,7 @@ class _Search:
     def soft(self, weights, means, variances):
         """Return (weights, means, variances) of as many components, after expectation maximisation."""
         counts = self.n * weights
-        # A piece of a component is no wider than a few cells, whatever noise makes of it.
+        # A piece of a component is at most a few cells wide, whatever noise says.
         widest = _WIDEST_PIECE * self._pooled(counts, variances, "cells", 1.0)
         variances = self._known(counts, variances, "cells", 1.0)
         mean = _as_statistics(counts, means, variances)

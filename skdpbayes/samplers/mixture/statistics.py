@@ -57,7 +57,7 @@ class StatisticsReleases:
     table : MixtureTable
         Rows in the unit ball.
     public_size : int
-        By which sums are cut into parts.
+        By which sums are cut into chunks.
     generator : numpy.random.Generator
         Of the noise.
     """

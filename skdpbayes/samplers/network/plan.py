@@ -6,9 +6,9 @@
 Both are choices by `skdpbayes._mechanisms.even_choice`, of range ``eta = 2 sqrt(share) mu`` each: that of a
 mechanism which in the Gaussian limit is ``sqrt(share) mu``-GDP. The path has the rest.
 
-Public weights decide where records are too few to: norms near ``data_norm``, and logits around 0.9 of what a
-network says. (Clipped gradients make it overconfident, but least where records are few.) No factor is above
-1: draws that disagree are unsure together, however sure each is made.
+Public weights decide if records are too few to decide: norms near ``data_norm``, and logits around 0.9 of
+what a network says. (Clipped gradients make it overconfident, but least where records are few.) No factor is
+above 1: draws that disagree are unsure together, however sure each is made.
 """
 
 import math
@@ -32,7 +32,7 @@ _ROUNDING = 2.0**-40
 # Choices and path together cost a little more than Gaussians would: about one per cent of epsilon. What is
 # left to the path, and by how much it is lowered at least and at most.
 _LEAST, _LITTLE, _MUCH = 0.5, 0.9999, 0.9
-# What the printed plan does not have from that of the path.
+# Lines of the printed plan that are not taken from that of the path.
 _OF_THE_WHOLE = ("sampler", "spends", "protects")
 
 

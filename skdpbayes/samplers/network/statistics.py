@@ -52,7 +52,7 @@ def _multiply(a, b, out):
 
 @CompiledCore
 def _product(a, b, out):
-    # Called by a core itself, whose options are others than gradients have, it would be compiled once more.
+    # A core has other options than gradients have, and would compile this once more if it called it.
     _multiply(a, b, out)
 
 

@@ -66,7 +66,7 @@ class Coordinates:
         return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth**power * operations
 
 
-def whiten(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
+def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
     """Return the `Coordinates` for a `Design`, known through noise of a deviation."""
     noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
     values, vectors = np.linalg.eigh(design.second_moment)

@@ -16,10 +16,11 @@ from threadpoolctl import threadpool_limits
 
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
-# Rounds of ``BURN_IN`` that are repeated before other draws. What states before and after have in common is
-# hardly seen; only where noise hides nearly all and a scale is learnt, ranks have correlations of up to 0.3.
+# Chains that go on make so many times the rounds of ``BURN_IN`` before other draws. States before and after
+# then have hardly anything in common. Only if noise hides nearly all and a scale is learnt, their ranks have
+# correlations of up to 0.3.
 _FORGETTING = 6
-# Of chains that settle: no seed of `seed_of`.
+# The seed of chains that settle, which `seed_of` never returns.
 _SEED = 2**31
 
 # Acceptance to which the step size is tuned in the first rounds.
@@ -132,7 +133,7 @@ class Settled:
 
     @property
     def _energy(self):
-        """What chains call in place of the surrogate's own energy; None is that."""
+        """What chains call in place of the surrogate's own energy; None means the latter."""
         return None
 
     @cached_property
@@ -191,7 +192,7 @@ def _leap(energy, state, step, scale, generator):
         kick = 0.5 * step * force @ scale.T
         momentum = momentum - kick
     change = start - value - 0.5 * np.sum(momentum**2, axis=1)
-    return _chosen(state, (u, value, force), change, generator)
+    return _accepted(state, (u, value, force), change, generator)
 
 
 def _stretch(energy, state, n_scaled, generator):
@@ -202,10 +203,10 @@ def _stretch(energy, state, n_scaled, generator):
     value, gradient = energy(u)
     # Volumes grow by e^(n c).
     change = state[1] - value + n_scaled * c[:, 0]
-    return _chosen(state, (u, value, gradient), change, generator)[0]
+    return _accepted(state, (u, value, gradient), change, generator)[0]
 
 
-def _chosen(state, proposal, change, generator):
+def _accepted(state, proposal, change, generator):
     """Return (one of two states for every chain, chances that it is the second)."""
     chance = np.exp(np.minimum(0.0, np.nan_to_num(change, nan=-np.inf)))
     accepted = generator.random(N_CHAINS) < chance  # Post-processing.

@@ -89,7 +89,7 @@ def learn_misfit(population, looks, curvatures, at):
     matrix = population.curvature(at) if curvatures else None
     for look in curvatures:
         slope = population.curvature(look.point)
-        # Scores are of ``M`` on the way from 0, and this is of how it goes on.
+        # Scores tell ``M`` on the way from 0, and curvatures how it goes on from there.
         far = (slope - matrix) ** 2 + slope**2
         far = np.mean(np.sum(far / squares[:, None], axis=0))
         seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))

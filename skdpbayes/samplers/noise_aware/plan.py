@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...privacy.cost import PrivacyCost
+from .._paid_noise import free_shift
 from .._plan import Plan
-from ..langevin.paid_noise import free_shift
-from .sensitivity import free_curvature, joint_multiplier, score_bound
+from .sensitivity import free_curvature, joint_multiplier
 
 MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
 # Points at which scores are released; by how much their shares grow.
@@ -37,12 +37,12 @@ N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
 CLIPPING = 1.3
-# Of the expected width: the share of a squared curvature that is not known where its release drowns.
+# For the expected width: the share of a squared curvature that is not known if noise drowns its release.
 _UNKNOWN = 0.5
-# Of the prior's precision: what is learnt, if it is less, does not show in predictions.
+# What is learnt does not show in predictions if it is less than this share of the prior's precision.
 _LITTLE = 0.1
 _MANY_DRAWS = 50_000
-# Of coefficients: beyond it, correlations of columns drown, and "auto" takes a chain.
+# With more coefficients, noise drowns correlations of columns, and "auto" takes a chain.
 DEFAULT_SIZE = 200
 
 
@@ -110,7 +110,7 @@ class NoiseAwarePlan(Plan):
         data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)
         released = self.label_multiplier**2 + 1.0 / _precision(self.score_multipliers)
-        noise = (moved * norm * score_bound(family)) ** 2 * released
+        noise = (moved * norm * family.score_bound) ** 2 * released
         multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
         of_curvature = math.sqrt(moved) * norm**2 * family.slope_bound * multiplier
         seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
@@ -123,11 +123,7 @@ class NoiseAwarePlan(Plan):
         """Warnings that the user should read before the fit, a tuple of str."""
         found, (_, learnt, prior) = super().warnings, self._precisions
         if self.budget.is_private and learnt < _LITTLE * prior:
-            found += (
-                f"noise hides nearly all that {self.n_samples:,} rows say at "
-                f"epsilon={self.budget.epsilon:g}: draws are close to the prior. Raise epsilon, or "
-                "take more rows or fewer columns.",
-            )
+            found += (self._drowned(),)
         size = self.family.n_blocks * self.bounds.block_length
         if self.budget.is_private and size > DEFAULT_SIZE:
             found += (

@@ -61,7 +61,7 @@ class Posterior(Settled):
         return blocks.reshape(n_draws, -1)
 
     def surprises(self):
-        """Return how probable labels are that say as much against a narrow prior.
+        """Return the probability of labels that say at least as much against a narrow prior.
 
         Of coefficients and, if there is one, of the intercept: an array of shape (1 or 2,).
         """
@@ -91,7 +91,7 @@ def deviations_in_common(target, family, scales):
     Parameters
     ----------
     target : NamedTuple
-    family : Logistic or Softmax
+    family : ClassFamily
     scales : ndarray of shape (n_groups,)
         Of all coefficients or, if there is an intercept, of the others and of it.
     """

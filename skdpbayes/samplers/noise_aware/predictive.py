@@ -14,7 +14,7 @@ conflict", Bayesian Analysis 2006).
 import numpy as np
 from scipy.special import softmax
 
-# Of labels that the prior predicts, half of them for the statistics; in parts, which take little memory.
+# How many labels the prior predicts, half of them for the statistics, and in how many parts, to save memory.
 _N_PREDICTED, _N_PARTS = 2000, 20
 
 

@@ -16,10 +16,10 @@ from ...targets.linear.weighted import reweighted, weighted_scores, weighted_sum
 from .._machinery.execution import progress_bar
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
+from .._paid_noise import free_shift
 from .._protocol import Released
 from ..fisher.plan import moment_noise
-from ..langevin.paid_noise import free_shift
-from .coordinates import whiten
+from .coordinates import coordinates_for
 from .design import (
     Design,
     estimate_design,
@@ -33,14 +33,14 @@ from .misfit import learn_misfit
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, deviations_in_common
 from .scales import prior_of
-from .sensitivity import noise_factor, score_bound
+from .sensitivity import noise_factor
 from .surrogate import Surrogate, make_population
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
 # By what rounding may enlarge noise if curvatures are summed before they are transformed.
 _EARLY = 1.0 + 2.0**-10
-# Of looking for the likeliest prior scales, before each look.
+# How many rounds look for the likeliest prior scales before each look.
 _ROUNDS = 3
 
 
@@ -114,7 +114,7 @@ class Releases:
         of_rows = release_design(plan, self.target, self.generator)
         self.advance()
         self.moment, self.moment_noise, design, n_records, self.shares = of_rows
-        self.coordinates = whiten(design, self.moment_noise, bounds, n_records, CLIPPING)
+        self.coordinates = coordinates_for(design, self.moment_noise, bounds, n_records, CLIPPING)
         transform = self.coordinates.transform
         precisions = self.target.prior_precision[: len(transform)]
         self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)
@@ -132,7 +132,7 @@ class Releases:
     def _room(self, theta):
         """Return by what rounding may enlarge what a record moves, relative to a score."""
         of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
-        return 1.0 + of_gradient * self.family.residual_bound / score_bound(self.family)
+        return 1.0 + of_gradient * self.family.residual_bound / self.family.score_bound
 
     def release_labels(self):
         """Release the sum of weighted labels, which is minus the gradient at zero."""
@@ -140,7 +140,7 @@ class Releases:
         zero = np.zeros((family.n_blocks, len(transform)))
         gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
         moved = self.plan.budget.records_moved * self.largest
-        bound = moved * score_bound(family) * norm * self._room(zero)
+        bound = moved * family.score_bound * norm * self._room(zero)
         self.label_noise = bound / free_shift(self.plan.label_multiplier, zero.size)
         labels = -(gradient @ transform).ravel()
         self.labels = release_vector(labels, self.label_noise, self.generator)  # Proposition 32.
@@ -161,7 +161,7 @@ class Releases:
             room,
             theta.size + wanted * theta.size**2,
         )
-        noise = moved * score_bound(family) * norm * factor * multiplier
+        noise = moved * family.score_bound * norm * factor * multiplier
         # Propositions 32 and 71.
         score = release_vector(score, noise, self.generator)
         self.looks.append(NoisyValue(point, score, noise))

@@ -11,14 +11,14 @@ import numpy as np
 
 from ..._typing import GeneratorLike
 from ...targets.linear.families import Logistic, Softmax
-from ...targets.linear.target import LinearTarget
-from .._made_for import check_made_for
+from .._made_for import check_linear
 from .._protocol import Sampler, checked_gaussian, options
 from .._registry import resolve_sampler
 from .._resources import check_draws
 from .plan import DEFAULT_SIZE, plan_noise_aware
 
-# Matrices of more rows are not released: a fit would take minutes, and with more than two classes sooner.
+# Matrices of more rows are not released: a fit would take minutes, and with more than two classes even for
+# fewer.
 LARGEST_SIZE = 512
 
 
@@ -115,12 +115,7 @@ class NoiseAware(Sampler):
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no rows and labels."""
-        check_made_for(plan, target)
-        if not isinstance(target, LinearTarget):
-            raise ValueError(
-                f"sampler={self.name!r} needs one of the package's own logistic targets, and "
-                f"{type(target).__name__} is not one: plan another sampler."
-            )
+        check_linear(plan, target, "logistic targets")
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""

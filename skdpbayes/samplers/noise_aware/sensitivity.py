@@ -2,18 +2,18 @@
 
     J = max  a |g - m|^2 / (b_1 C)^2 + b |F|^2 / (b_2 C^2)^2        over what one record can add, g and F
 
-is the square of ``mu`` for multipliers ``a^(-1/2)`` of a score and ``b^(-1/2)`` of a curvature; ``m`` is 0.
-Scores are longest where a probability is 1, curvatures where two are 1/2, so that a curvature is free if its
-multiplier is large enough. At a point that is known, logits are bounded, and so is a score. If records are
-replaced, ``m`` may be any vector; what records add lies on one side of zero, and the middle is best.
+is the square of ``mu`` for multipliers ``a^(-1/2)`` of a score and ``b^(-1/2)`` of a curvature. ``m`` is 0,
+and ``b_1`` the ``score_bound`` of the family. Scores are longest where a probability is 1, curvatures where
+two are 1/2, so that a curvature is free if its multiplier is large enough. At a point that is known, logits
+are bounded, and so is a score. If records are replaced, ``m`` may be any vector: what records add lies on one
+side of zero, and a vector in the middle is best.
 """
 
 import math
 
 import numpy as np
 
-from ...targets.linear.families import Softmax
-from ..langevin.paid_noise import free_shift
+from .._paid_noise import free_shift
 
 # Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
 _N_ANGLES, _N_CENTRES = 4097, 33
@@ -22,16 +22,9 @@ _FAR = 64.0
 _ROUNDING = 1.0 + 1e-9
 
 
-def score_bound(family):
-    """Return ``b_1``: no ``H^T (p - 1/K)`` is longer."""
-    return math.sqrt(1.0 - 1.0 / family.n_classes) if isinstance(family, Softmax) else 0.5
-
-
 def free_curvature(family):
     """Return the largest ``b / a`` at which a curvature adds nothing to the cost of its score."""
-    if isinstance(family, Softmax):
-        return 0.5 * family.n_classes / (family.n_classes - 1)
-    return 1.0
+    return 0.5 * family.n_classes / (family.n_classes - 1)
 
 
 def joint_precision(family, of_score, of_curvature=0.0):
@@ -39,7 +32,7 @@ def joint_precision(family, of_score, of_curvature=0.0):
 
     Parameters
     ----------
-    family : Logistic or Softmax
+    family : ClassFamily
     of_score, of_curvature : float
         ``a`` and ``b``: squares of the inverse noise multipliers.
 
@@ -48,9 +41,7 @@ def joint_precision(family, of_score, of_curvature=0.0):
     precision : float
         At least ``a``, at most ``a + b``.
     """
-    if isinstance(family, Softmax):
-        return max(of_score, of_score * (1.0 - free_curvature(family)) + of_curvature)
-    return max(of_score, of_curvature)
+    return max(of_score, of_score * (1.0 - free_curvature(family)) + of_curvature)
 
 
 def joint_multiplier(family, of_score, of_curvature=None):
@@ -87,7 +78,7 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
 
     Parameters
     ----------
-    family : Logistic or Softmax
+    family : ClassFamily
     reach : float
         For two classes the logit of a record of norm ``C`` along the point, otherwise the most by which
         logits of two classes differ.
@@ -102,7 +93,7 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
         No larger than that of `joint_precision`.
     """
     anywhere = joint_precision(family, of_score, of_curvature)
-    if isinstance(family, Softmax):
+    if family.n_classes > 2:
         # It is largest at the longest ``p - 1/K``, or where the norm of ``p`` is that of two halves.
         even = 1.0 / family.n_classes
         longest = _longest(family.n_classes, reach) ** 2

@@ -30,8 +30,8 @@ import math
 from dataclasses import dataclass
 
 from ...privacy.floating_point import sum_inflation
+from .._paid_noise import free_shift, path_multiplier
 from .._plan import Plan
-from ..langevin.paid_noise import free_shift, path_multiplier
 from ..langevin.schedule import most_steps
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 1000, 5000

@@ -3,7 +3,8 @@
     sum_i f(z_i) = sum_chunks sum_blocks sum_{i in block} f(z_i),      z_i = (scale_i x_i, b)
 
 Chunks are fixed by the number of rows alone and added in their order, so that sums do not depend on how many
-cores there are. Factors of rows go to what is computed of them: rows are copied only where they must be.
+cores there are. Results are multiplied by the factors of rows, instead of the rows: rows are copied only
+where they must be.
 """
 
 import threading

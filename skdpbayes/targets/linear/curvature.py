@@ -1,10 +1,9 @@
-"""Losses of a logistic target with their first two derivatives, for those who read records without privacy.
+"""Losses of linear models with their first two derivatives, for those who read records without privacy.
 
-    g_k = sum_i (p_ik - [y_i = k]) x_i
-    H_kl = sum_i p_ik ([k = l] - p_il) x_i x_i^T <= sum_i B_kl x_i x_i^T
+    g = sum_i r_i (x) x_i,      H = sum_i S_i (x) x_i x_i^T <= B (x) sum_i x_i x_i^T
 
-``B`` is 1/4 for two classes, which have one block, and ``(I - 1 1^T / K) / 2`` for the softmax of ``K``
-(Böhning, 1992).
+with a family's residuals ``r``, its slopes ``S``, and ``B`` its largest slope: 1/4 for two classes, and
+``(I - 1 1^T / K) / 2`` for the softmax of ``K`` (Böhning, 1992).
 """
 
 import numpy as np

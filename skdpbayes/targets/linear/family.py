@@ -98,6 +98,21 @@ class Family(ABC):
         """A matrix of shape (n_blocks, n_blocks) that is nowhere smaller than a slope."""
 
 
+class ClassFamily(Family):
+    """A law of responses that are classes.
+
+    Attributes
+    ----------
+    n_classes : int
+        How many there are.
+    score_bound : float
+        No mean is farther from the mean at logits of 0.
+    """
+
+    n_classes: int
+    score_bound: float
+
+
 class NumberFamily(Family):
     """A law of responses that are numbers, with one logit.
 

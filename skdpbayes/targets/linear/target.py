@@ -5,8 +5,8 @@
 
 for a family whose residuals are at most ``r`` and slopes at most ``s``, and ``b`` a constant column. The
 prior is Gaussian, independent. Gradients of records are multiplied by their weights, all 1 unless given, or
-set by a sampler; losses are not. A target knows ``|x|``, the largest weight and ``b`` one by one, since
-their product says too little of a plan.
+set by a sampler; losses are not. A target knows ``|x|``, the largest weight and ``b`` one by one, because a
+plan relies on more than their product.
 """
 
 import math

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from .._remote import asks_elsewhere
+from .._remote import of_remote_rows
 from .model import STATISTICS_NORM
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemoteMixtureTable(NamedTuple):
     """A mixture's rows in the unit ball."""
 

@@ -98,7 +98,7 @@ def _responsibilities(mixture, row, centred, out):
     for k in range(out.size):
         out[k] = math.exp(out[k] - largest)
         total += out[k]
-    # The largest counts 1. Anything else is no number: a record must weigh 1 in all whatever happens.
+    # The largest counts 1, so that a smaller total is no number. A record weighs 1 in all, even then.
     valid = total >= 1.0
     for k in range(out.size):
         out[k] = out[k] / total if valid else 1.0 / out.size

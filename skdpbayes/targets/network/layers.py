@@ -19,9 +19,9 @@ def mlp_size(sizes):
 
 
 def random_start(sizes, generator):
-    """Return weights with deviations of one over the root of what a unit takes in; biases are zero.
+    """Return weights with the deviation ``1 / sqrt(number of inputs of a unit)``, and biases of zero.
 
-    The first layer's are such that a row at the norm bound has units of deviation ``1/3``.
+    In the first layer, a row at the norm bound gives units a deviation of ``1/3``.
     """
     layers = []
     for number, (before, after) in enumerate(itertools.pairwise(sizes)):

@@ -7,10 +7,10 @@
     m_i = max(1, kappa max_k |p - e_k| / |p - e_y|),     kappa = 0.4 / number of classes
 
 With ``m_i = 1`` this is plain clipping. Records that contradict a network count for less than they should
-beside those that agree with it, and it becomes overconfident. With ``kappa = 1`` weights would hardly
-depend on labels, and probabilities be honest, but records that agree count for so little that noise hides
-them. As it is, they weigh at most ``1 / kappa`` times what they would then; what bias is left, a calibration
-takes out (`skdpbayes.samplers.network`).
+beside those that agree with it, and it becomes overconfident. With ``kappa = 1`` weights would hardly depend
+on labels, and probabilities be honest, but records that agree count for so little that noise hides them. With
+the ``kappa`` above, they weigh at most ``1 / kappa`` times as much as with 1, and a calibration takes out the
+bias that is left (`skdpbayes.samplers.network`).
 
 A record's gradient is never written out: its norm takes two sums a layer, and the weighted sum over
 records one matrix product (Goodfellow, 2015). ``theta`` has layers one after the other, each ``W_l`` row
@@ -50,7 +50,7 @@ ACTIVATIONS = ("tanh", "relu")
 CLIP_NORMS = (1e-6, 1e6)
 # kappa, times the number of classes.
 _BLINDNESS = 0.4
-# A longer gradient counts as none.
+# A record with a longer gradient does not count.
 _LONGEST = 1e15
 # Unit roundoff of single precision.
 _ROUNDOFF = 2.0**-24

@@ -13,7 +13,7 @@ from skdpbayes import (
 )
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import Gibbs, NoiseAware, sample
-from skdpbayes.samplers._machinery.shards import Part, PartsHere
+from skdpbayes.samplers._machinery.shards import LocalShards, Shard
 from skdpbayes.samplers.mixture import MixtureSampler
 from skdpbayes.targets import MixtureModel, make_mixture
 from skdpbayes.targets.mixture.remote import remote_mixture
@@ -70,7 +70,7 @@ def test_rows_in_parts_have_the_same_draws(kind):
     plan = Gibbs(n_steps=60).plan(model, 1500, NOT_PRIVATE, n_draws=20)
     whole = sample(make_mixture(X, model), plan, random_state=1)
     cuts = np.split(X, [1, 400, 1100])
-    parts = PartsHere([Part(make_mixture(part, model)) for part in cuts], [len(c) for c in cuts])
+    parts = LocalShards([Shard(make_mixture(part, model)) for part in cuts], [len(c) for c in cuts])
     with parts:
         there = sample(remote_mixture(parts.address, 1500, model), plan, random_state=1)
     np.testing.assert_allclose(there, whole, rtol=1e-7)

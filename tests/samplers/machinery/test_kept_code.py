@@ -74,7 +74,7 @@ def test_a_module_of_words_alone_is_hashed(package, before):
 
 CODE = [
     ("_compiled.py", "ir.IntType(64)", "ir.IntType(32)"),
-    ("samplers/_machinery/compiled_entries.py", "done != n_parts", "done < n_parts"),
+    ("samplers/_machinery/compiled_entries.py", "done != n_chunks", "done < n_chunks"),
     ("samplers/_machinery/compiled_entries.py", '"an entry takes', '"an Entry takes'),
     ("targets/__init__.py", '"""\n', '"""\n"""A string that is no docstring."""\n'),
 ]
@@ -95,7 +95,7 @@ def test_files_that_changed_after_the_import_do_not_stand_for_what_was_imported(
     imported = compiled_entries._hash(
         path.read_bytes() for path in compiled_entries._sources(package)
     )
-    replace(package, LINKING, "done != n_parts", "done < n_parts")
+    replace(package, LINKING, "done != n_chunks", "done < n_chunks")
     assert compiled_entries._hash_of_code(package, imported) == imported
     assert fingerprint(package) != imported
 

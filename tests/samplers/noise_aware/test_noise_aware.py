@@ -16,7 +16,7 @@ from skdpbayes.samplers._machinery.lattice import release_vector
 from skdpbayes.samplers.noise_aware import releases as releases_module
 from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.samplers.noise_aware.releases import Releases
-from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at, score_bound
+from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at
 from skdpbayes.targets import LinearModel, Logistic, Softmax, TargetBounds
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.weighted import record_weights, weighted_scores, weighted_sums
@@ -109,7 +109,7 @@ def test_no_record_weighs_more_than_the_bounds_that_noise_is_scaled_by(
             scores.append((score @ transform).ravel() / norm)
         longest = max(longest, np.linalg.norm(gradients, axis=1).max())
         steepest = max(steepest, max(np.linalg.norm(m) for m in matrices))
-        assert np.linalg.norm(scores, axis=1).max() <= score_bound(family) * (1 + 1e-9)
+        assert np.linalg.norm(scores, axis=1).max() <= family.score_bound * (1 + 1e-9)
         apart = max(np.linalg.norm(m - other) for m in matrices for other in matrices)
         assert apart <= math.sqrt(2.0) * family.slope_bound * (1 + 1e-9)
     assert 0.5 * family.residual_bound < longest <= family.residual_bound * (1 + 1e-9)

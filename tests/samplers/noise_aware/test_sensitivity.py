@@ -15,7 +15,6 @@ from skdpbayes.samplers.noise_aware.sensitivity import (
     joint_precision,
     joint_precision_at,
     noise_factor,
-    score_bound,
 )
 from skdpbayes.targets.linear.families import classifier
 
@@ -37,7 +36,7 @@ def parts_of(family, z, weights, point):
     away = (p - 1.0 / n_classes) @ family.contrasts
     slopes = np.einsum("nk,kl->nkl", p, np.eye(n_classes)) - p[:, :, None] * p[:, None]
     slopes = np.einsum("ka,nkl,lb->nab", family.contrasts, slopes, family.contrasts)
-    scores = np.einsum("n,na,ni->nai", v, away, z) / score_bound(family)
+    scores = np.einsum("n,na,ni->nai", v, away, z) / family.score_bound
     curvatures = np.einsum("n,nab,ni,nj->naibj", v, slopes, z, z) / family.slope_bound
     return Parts(scores.reshape(len(z), -1), curvatures.reshape(len(z), -1))
 
@@ -117,7 +116,7 @@ def test_no_record_moves_the_sum_of_labels_by_more_than_is_paid_for(rng, n_class
         v = weights / np.maximum(1.0, np.sum(z**2, axis=1))
         sums.append(np.einsum("n,na,ni->nai", v, unit[labels], z).reshape(5000, -1))
     moved = np.linalg.norm(sums[0] - replaces * sums[1], axis=1)
-    bound = (1 + replaces) * score_bound(family)
+    bound = (1 + replaces) * family.score_bound
     assert 0.999 * bound < moved.max() <= bound * (1 + 1e-12)
 
 

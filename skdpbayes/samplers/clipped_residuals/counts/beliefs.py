@@ -17,15 +17,15 @@ from .law import clipped_count
 from .surrogate import CountSurrogate
 from .table import tabulated
 
-# Looks of which the posterior is, and those of which the dispersion is; what was seen before says little.
+# How many of the last looks the posterior is given, and how many the dispersion: earlier ones say little.
 _USED, _OF_DISPERSION = 4, 2
 # The largest deviation of a logit that is allowed for where clips are chosen.
 _LARGEST_DOUBT = 1.5
-# By how much looks far from the mode may be off, relative to what they see of it.
+# By how much looks far from the mode may be off, relative to the change that they see.
 _OF_SHAPE = 0.1
-# Rows of the population for what need not be exact, at least.
+# Least number of rows of the population that are used where results need not be exact.
 _FEW, _FEWER = 200, 64
-# The largest mean that counts fully for a curvature, over the mean of them.
+# The largest mean that counts fully for a curvature, relative to the average mean.
 _MOST, _TINY = 2.0, 1e-12
 # Dispersions closer than this, on a scale of logarithms, share tables.
 _CLOSE = 0.01
@@ -142,7 +142,7 @@ class Beliefs:
         )
 
     def _leaning(self, clip, centres):
-        """Return how a look of one record changes with the dispersion, by what is not known of it."""
+        """Return by how much a look of one record may be off, because the dispersion is not fully known."""
         population = self.population
         some = slice(None, None, max(1, len(population.rows) // _FEW))
         rows, weights = population.rows[some], population.weights[some]

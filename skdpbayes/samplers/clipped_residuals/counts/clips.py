@@ -8,8 +8,8 @@ mean may be off. So clips are wider where noise is small.
 
 import numpy as np
 
-# No clip is smaller: a count of 1 where 0 is usual would be reduced, too. Nor is it smaller than so many
-# deviations of residuals: looks farther off would say nothing of how far.
+# The least clip: with a smaller one, a count of 1 would be reduced, too, where 0 is usual. It is also at
+# least so many deviations of residuals, because a look far from the mode should tell how far it is.
 LEAST_CLIP, _LEAST_DEVIATIONS = 1.0, 1.0
 _N_CLIPS = 40
 

@@ -1,4 +1,4 @@
-"""How many records have which counts and exposures: what says where to begin, however large both may be.
+"""How many records have which counts and exposures. It says where to begin, however large both are.
 
     h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ...
 
@@ -12,7 +12,7 @@ import numpy as np
 _GROWTH, _MOST_BINS = 1.4, 300
 # Bins of exposures: the ratio of their ends, and their number. An exposure of 1 is in the middle of one.
 _RATIO, _N_EXPOSURES = np.sqrt(2.0), 81
-# Deviations of the noise up to which a bin is taken to be empty, near the largest and farther off.
+# A bin is taken to be empty up to so many deviations of the noise: near the largest bin, and farther off.
 _NEAR, _CLEAR, _CLEARER = 4, 2.5, 4.0
 
 

@@ -41,7 +41,7 @@ class CountPosterior(Settled):
         return u @ self.transform.T
 
     def surprises(self):
-        """Return 1: only draws can contradict a prior."""
+        """Return 1: what is released of counts is not compared with a prior."""
         return 1.0
 
     def deviations_without_privacy(self):

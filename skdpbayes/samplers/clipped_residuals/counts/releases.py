@@ -15,8 +15,8 @@ from ....targets.linear.weighted import binned, bounded_curvature
 from ..._machinery.execution import progress_bar
 from ..._machinery.lattice import release_moment, release_vector
 from ..._machinery.shards import total
+from ..._paid_noise import free_shift
 from ..._protocol import Released
-from ...langevin.paid_noise import free_shift
 from ...noise_aware.draws import settle
 from ...noise_aware.plan import N_ROWS
 from ...noise_aware.scales import prior_of
@@ -29,9 +29,9 @@ from .histogram import count_edges, counts_seen, exposure_edges, log_exposures_s
 from .population import count_population
 from .posterior import CountPosterior
 
-# Of looking for the likeliest prior scales, before each look.
+# How many rounds look for the likeliest prior scales before each look.
 _ROUNDS = 3
-# Counts that stand for those of the histogram.
+# How many counts stand for those of the histogram.
 _N_COUNTS = 4000
 # What rounding can do to an exponential, or between nodes, in units of that of an inner product.
 _OF_FUNCTION = 11.0

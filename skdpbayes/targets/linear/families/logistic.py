@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 
 from ..._interface import implements
-from ..._remote import asks_elsewhere
+from ..._remote import of_remote_rows
 from ..._rows import class_numbers
-from ..family import Family
+from ..family import ClassFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
 from ..target import DENSE, REMOTE, SPARSE, LinearTarget
 from ..vector_math import subtract_from_sigmoid, subtract_losses
 
 
 @dataclass(frozen=True)
-class Logistic(Family):
+class Logistic(ClassFamily):
     """The logistic law of two classes."""
 
     n_blocks = 1
     n_classes = 2
     residual_bound = 1.0
+    score_bound = 0.5
     slope_bound = 0.25
     contrasts = np.array([[0.0], [1.0]])
 
@@ -100,7 +101,7 @@ class SparseLogistic(_Target, namedtuple("SparseLogistic", SPARSE)):  # type: ig
     """Two classes, rows of a CSR matrix."""
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemoteLogistic(_Target, namedtuple("RemoteLogistic", REMOTE)):  # type: ignore[misc]  # Of shared fields.
     """Two classes, rows elsewhere."""
 

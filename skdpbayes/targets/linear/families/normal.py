@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from ...._compiled import compilable
 from ..._interface import implements
-from ..._remote import asks_elsewhere
+from ..._remote import of_remote_rows
 from ..._rows import real_numbers
 from ..family import NumberFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
@@ -187,7 +187,7 @@ class SparseNormal(_Target, namedtuple("SparseNormal", (*SPARSE, *_OWN))):  # ty
     """Numbers, rows of a CSR matrix."""
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemoteNormal(_Target, namedtuple("RemoteNormal", (*REMOTE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
     """Numbers, rows elsewhere."""
 

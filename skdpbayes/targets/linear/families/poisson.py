@@ -18,7 +18,7 @@ import numpy as np
 
 from ...._compiled import compilable
 from ..._interface import implements
-from ..._remote import asks_elsewhere
+from ..._remote import of_remote_rows
 from ..._rows import real_numbers
 from ..family import Family, NumberFamily
 from ..one_block import has_one_block, write_loss_differences, write_residuals
@@ -165,7 +165,7 @@ class SparsePoisson(_Target, namedtuple("SparsePoisson", (*SPARSE, "offsets", *_
     """Counts, rows of a CSR matrix."""
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemotePoisson(_Target, namedtuple("RemotePoisson", (*REMOTE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
     """Counts, rows elsewhere."""
 

@@ -31,9 +31,9 @@ from ..._interface import (
     record,
     selected_from,
 )
-from ..._remote import asks_elsewhere
+from ..._remote import of_remote_rows
 from ..._rows import add_weighted, class_numbers, project, rows_of
-from ..family import Family
+from ..family import ClassFamily
 from ..one_block import count_responses
 from ..target import DENSE, REMOTE, SPARSE, LinearTarget
 from ..vector_math import log_sum_exp, softmax
@@ -41,7 +41,7 @@ from .logistic import Logistic
 
 
 @dataclass(frozen=True)
-class Softmax(Family):
+class Softmax(ClassFamily):
     """The multinomial logistic law.
 
     Parameters
@@ -62,6 +62,11 @@ class Softmax(Family):
     def n_blocks(self) -> int:
         """Number of logits."""
         return self.n_classes - self.only_contrasts
+
+    @property
+    def score_bound(self) -> float:  # type: ignore[override]  # It depends on a field.
+        """``sqrt(1 - 1/K)``: a certain class is farthest from even probabilities."""
+        return math.sqrt(1.0 - 1.0 / self.n_classes)
 
     @cached_property
     def contrasts(self) -> np.ndarray:
@@ -152,7 +157,7 @@ class SparseSoftmax(_Target, namedtuple("SparseSoftmax", (*SPARSE, "n_classes"))
     """Several classes, rows of a CSR matrix."""
 
 
-@asks_elsewhere
+@of_remote_rows
 class RemoteSoftmax(_Target, namedtuple("RemoteSoftmax", (*REMOTE, "n_classes"))):  # type: ignore[misc]  # Of shared fields.
     """Several classes, rows elsewhere."""
 
