@@ -2,14 +2,13 @@
 
     A = sum_i (x_i, c) (x_i, c)^T + noise,      c public
 
-    m  = A_xc / (n c), shrunk         C~ = A_xx / n - m m^T         rows ~ (N(m, C), b)
+    C~ = A_xx / n - m m^T,      m, C_jj given A_xc / (n c) and A_jj / n, see `columns`
 
-Axes of a table mean something, and most noise is in the many entries off the diagonal. A priori variances
-``C_jj`` follow a gamma law with their mean taken from the trace. Correlations, or these over some power of
-the columns' deviations because those of rare columns are small, follow a mixture of normal laws around 0 of
-many deviations, whose weights are estimated from all of them [1]_: a few of a table are large. ``C`` has the
-posterior means, and eigenvalues ``l`` of the correlations, known up to a variance ``s^2``, become the mode of
-``N(x; l, s^2)`` times ``x``,
+Axes of a table mean something, and most noise is in the many entries off the diagonal. A priori
+correlations, or these over some power of the columns' deviations because those of rare columns are small,
+follow a mixture of normal laws around 0 of many deviations, whose weights are estimated from all of them
+[1]_: a few of a table are large. ``C`` has the posterior means, and eigenvalues ``l`` of the correlations,
+known up to a variance ``s^2``, become the mode of ``N(x; l, s^2)`` times ``x``,
 
     x = (l + sqrt(l^2 + 4 s^2)) / 2,
 
@@ -25,8 +24,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import gamma
+
+from .columns import estimate_columns
 
 # Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
 _OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
@@ -34,12 +33,10 @@ _OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
 _WORTH, _ROUNDS = 3.0, 50
 # Least eigenvalue of the correlations.
 _LEAST_EIGENVALUE = 1e-4
-# Least of the mean variance, relative to the noise of a trace; of a variance, relative to the mean.
-_LEAST_TRACE, _LEAST_VARIANCE = 0.5, 1e-3
+# Least variance of a column, relative to its mean square.
+_LEAST_VARIANCE = 1e-3
 # Deviations of noise that a binary column may be off, and by which its sum differs from 0.
 _FAR, _CLEAR = 2.5, 8.0
-# Shapes of the law of variances; 1 is exponential.
-_SHAPES, _N_VARIANCES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
 
 
 @dataclass(frozen=True)
@@ -98,18 +95,22 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     design : Design
         Of rows without the constant.
     """
-    noise = noise_scale / n_samples
-    of_mean = noise / (math.sqrt(2.0) * constant)
-    mean = moment[-1, :-1] / (n_samples * constant)
-    signal = max(float(np.mean(mean**2)) - of_mean**2, 0.0)
-    share = signal / (signal + of_mean**2)
-    mean = mean * share
-    mean *= min(1.0, data_norm / max(float(np.linalg.norm(mean)), 1e-300))
-    seen = moment[:-1, :-1] / n_samples - np.outer(mean, mean)
     unit = data_norm**2  # Squares of squares of any unit might not be doubles.
-    covariance, uncertainty = _shrunk(seen / unit, noise / unit)
-    covariance, uncertainty = unit * covariance, unit**2 * uncertainty
-    return Design(mean, covariance, uncertainty, share * of_mean**2)
+    noise = noise_scale / n_samples / unit
+    of_mean = noise * data_norm / (math.sqrt(2.0) * constant)
+    means = moment[-1, :-1] / (n_samples * constant * data_norm)
+    second = moment[:-1, :-1] / n_samples / unit
+    columns = estimate_columns(means, np.diag(second), of_mean, noise)
+    mean = columns.means * min(1.0, 1.0 / max(float(np.linalg.norm(columns.means)), 1e-300))
+    variances = np.maximum(columns.squares - mean**2, _LEAST_VARIANCE * columns.squares)
+    covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
+    np.fill_diagonal(uncertainty, columns.square_doubts)
+    return Design(
+        data_norm * mean,
+        unit * covariance,
+        unit**2 * uncertainty,
+        unit * float(columns.mean_doubts.mean()),
+    )
 
 
 def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
@@ -191,9 +192,8 @@ def with_constant(design, constant):
     return Design(np.append(design.mean, constant), covariance, uncertainty, design.mean_variance)
 
 
-def _shrunk(seen, noise):
-    """Return the posterior mean of a covariance, and about the variances of its entries."""
-    variances = _positive(np.diag(seen), noise)
+def _shrunk(seen, noise, variances):
+    """Return the posterior mean of a covariance, and about the variances of its entries off the diagonal."""
     deviations = np.sqrt(variances)
     units = np.outer(deviations, deviations)
     correlation, doubt = _correlations(seen, units, noise**2 / 2.0)
@@ -203,10 +203,7 @@ def _shrunk(seen, noise):
     values = np.maximum((values + np.sqrt(values**2 + 4.0 * doubts)) / 2.0, _LEAST_EIGENVALUE)
     correlation = (vectors * values) @ vectors.T
     norms = np.sqrt(np.diag(correlation))
-    covariance = correlation * units / np.outer(norms, norms)
-    uncertainty = doubt * units**2
-    np.fill_diagonal(uncertainty, (noise * variances) ** 2 / (noise**2 + variances**2))
-    return covariance, uncertainty
+    return correlation * units / np.outer(norms, norms), doubt * units**2
 
 
 def _correlations(seen, units, half):
@@ -265,26 +262,6 @@ def _mixture(r, prior, noise):
     means = np.sum(odds * share, axis=0) * r
     doubts = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
     return np.sum(np.log(density) + top), means, doubts
-
-
-def _positive(seen, noise):
-    """Return posterior means of positive numbers seen through noise.
-
-    A priori they follow a gamma law. Its mean is theirs; its shape is the likeliest of a few. Where most
-    columns hardly vary, it is small, and columns that noise drowns are taken to vary little, too.
-    """
-    usual = max(float(seen.sum()), _LEAST_TRACE * noise * math.sqrt(seen.size)) / seen.size
-    usual = min(usual, 1.0)
-    top = max(float(seen.max()) + 5.0 * noise, usual)
-    grid = np.geomspace(_LEAST_VARIANCE * usual, top, _N_VARIANCES)
-    likelihood = -0.5 * ((seen[:, None] - grid) / noise) ** 2
-    found = []
-    for shape in _SHAPES:
-        prior = gamma.logpdf(grid, shape, scale=usual / shape) + np.log(grid)
-        terms = likelihood + prior - logsumexp(prior)
-        evidence = logsumexp(terms, axis=1)
-        found.append((evidence.sum(), np.exp(terms - evidence[:, None]) @ grid))
-    return max(found, key=lambda pair: pair[0])[1]
 
 
 def variance_component(squares, known, units, usual, worth, limits):

@@ -1,11 +1,13 @@
 """What a released second moment says of correlations: a few large ones, and no direction without variance."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from skdpbayes.samplers.noise_aware import design
-from skdpbayes.samplers.noise_aware.design import _correlations, _mixture, _shrunk
+from skdpbayes.samplers.noise_aware.design import _correlations, _mixture, _shrunk, estimate_design
 
 
 def with_noise(matrix, noise, rng):
@@ -94,7 +96,7 @@ def test_directions_that_noise_has_made_small_keep_some_of_their_variance(rng, n
         truth, deviations = numbers_in_a_row(rng)
         units = np.outer(deviations, deviations)
         seen = with_noise(truth * units, noise, rng)
-        values, vectors = np.linalg.eigh(_shrunk(seen, noise)[0] / units)
+        values, vectors = np.linalg.eigh(_shrunk(seen, noise, deviations**2)[0] / units)
         found.append(values[:8].sum())
         truths.append(np.sum(vectors[:, :8] * (truth @ vectors[:, :8])))
         mean, _ = _correlations(seen, units, noise**2 / 2.0)
@@ -107,13 +109,49 @@ def test_directions_that_noise_has_made_small_keep_some_of_their_variance(rng, n
 def test_without_noise_a_covariance_stays(rng):
     truth, deviations = numbers_in_a_row(rng)
     truth = truth * np.outer(deviations, deviations)
-    covariance, doubt = _shrunk(truth, 1e-9)
+    covariance, doubt = _shrunk(truth, 1e-9, deviations**2)
     off = ~np.eye(len(truth), dtype=bool)
     np.testing.assert_allclose(covariance[off], truth[off], atol=1e-6)
     assert np.all(doubt < 1e-12)
 
 
 def test_one_column_has_no_correlation():
-    covariance, doubt = _shrunk(np.array([[0.3]]), 0.01)
-    assert covariance.shape == doubt.shape == (1, 1)
-    assert covariance[0, 0] == pytest.approx(0.3, rel=0.05)
+    covariance, doubt = _shrunk(np.array([[0.3]]), 0.01, np.array([0.3]))
+    assert covariance == pytest.approx(0.3) and doubt == 0.0
+
+
+def a_moment(rng, n, noise, length=6):
+    """Return (released moment, mean, covariance) of correlated rows with a constant of 0.5."""
+    root = rng.normal(size=(length, length)) * 0.1 + np.diag(rng.uniform(0.1, 0.5, size=length))
+    mean, covariance = rng.normal(size=length) * 0.2, root @ root.T
+    moment = np.full((length + 1, length + 1), 0.25)
+    moment[:-1, :-1] = covariance + np.outer(mean, mean)
+    moment[-1, :-1] = moment[:-1, -1] = 0.5 * mean
+    errors = rng.normal(size=moment.shape) * noise
+    errors = np.triu(errors, 1) / math.sqrt(2.0) + np.triu(errors, 1).T / math.sqrt(2.0)
+    errors += np.diag(rng.normal(size=length + 1)) * noise
+    return n * moment + errors, mean, covariance
+
+
+def test_a_design_is_the_truth_where_noise_is_small(rng):
+    released, mean, covariance = a_moment(rng, 10_000, 1e-3)
+    design = estimate_design(released, 1e-3, 0.5, 5.0, 10_000)
+    np.testing.assert_allclose(design.mean, mean, atol=1e-5)
+    off = ~np.eye(len(mean), dtype=bool)
+    np.testing.assert_allclose(design.covariance[off], covariance[off], atol=1e-5)
+    # Variances are means over a grid.
+    np.testing.assert_allclose(np.diag(design.covariance), np.diag(covariance), rtol=0.015)
+    second = design.covariance + np.outer(design.mean, design.mean)
+    np.testing.assert_array_equal(design.second_moment, second)
+
+
+def test_a_design_is_nearer_to_the_truth_than_what_was_released(rng):
+    errors, naive = [], []
+    for _ in range(50):
+        released, _, covariance = a_moment(rng, 1000, 150.0)
+        design = estimate_design(released, 150.0, 0.5, 5.0, 1000)
+        errors.append(np.sum((design.covariance - covariance) ** 2))
+        mean = released[-1, :-1] / 500
+        naive.append(np.sum((released[:-1, :-1] / 1000 - np.outer(mean, mean) - covariance) ** 2))
+        assert np.linalg.eigvalsh(design.covariance)[0] > 0
+    assert np.mean(errors) < 0.6 * np.mean(naive)

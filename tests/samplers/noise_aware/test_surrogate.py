@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from noise_aware_tables import a_plan, labels_of, uniform_table, unit_rows
 from scipy.special import expit, logsumexp, softmax
-from scipy.stats import gamma, multivariate_normal, norm
+from scipy.stats import multivariate_normal, norm
 
-from skdpbayes.samplers.noise_aware.design import Design, _positive, estimate_design, with_constant
+from skdpbayes.samplers.noise_aware.design import Design, with_constant
 from skdpbayes.samplers.noise_aware.draws import draw
 from skdpbayes.samplers.noise_aware.misfit import Misfit, learn_misfit
 from skdpbayes.samplers.noise_aware.releases import NoisyValue, Releases
@@ -279,95 +279,6 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
 
 
 # Designs
-
-
-def a_moment(rng, n, noise, length=6):
-    """Return (released moment, mean, covariance) of correlated rows with a constant of 0.5."""
-    root = rng.normal(size=(length, length)) * 0.1 + np.diag(rng.uniform(0.1, 0.5, size=length))
-    mean, covariance = rng.normal(size=length) * 0.2, root @ root.T
-    moment = np.full((length + 1, length + 1), 0.25)
-    moment[:-1, :-1] = covariance + np.outer(mean, mean)
-    moment[-1, :-1] = moment[:-1, -1] = 0.5 * mean
-    errors = rng.normal(size=moment.shape) * noise
-    errors = np.triu(errors, 1) / math.sqrt(2.0) + np.triu(errors, 1).T / math.sqrt(2.0)
-    errors += np.diag(rng.normal(size=length + 1)) * noise
-    return n * moment + errors, mean, covariance
-
-
-def test_a_design_is_the_truth_where_noise_is_small(rng):
-    released, mean, covariance = a_moment(rng, 10_000, 1e-3)
-    design = estimate_design(released, 1e-3, 0.5, 5.0, 10_000)
-    np.testing.assert_allclose(design.mean, mean, atol=1e-5)
-    off = ~np.eye(len(mean), dtype=bool)
-    np.testing.assert_allclose(design.covariance[off], covariance[off], atol=1e-5)
-    # Variances are means over a grid.
-    np.testing.assert_allclose(np.diag(design.covariance), np.diag(covariance), rtol=0.015)
-    second = design.covariance + np.outer(design.mean, design.mean)
-    np.testing.assert_array_equal(design.second_moment, second)
-
-
-def test_a_design_is_nearer_to_the_truth_than_what_was_released(rng):
-    errors, naive = [], []
-    for _ in range(50):
-        released, _, covariance = a_moment(rng, 1000, 150.0)
-        design = estimate_design(released, 150.0, 0.5, 5.0, 1000)
-        errors.append(np.sum((design.covariance - covariance) ** 2))
-        mean = released[-1, :-1] / 500
-        naive.append(np.sum((released[:-1, :-1] / 1000 - np.outer(mean, mean) - covariance) ** 2))
-        assert np.linalg.eigvalsh(design.covariance)[0] > 0
-    assert np.mean(errors) < 0.6 * np.mean(naive)
-
-
-def posterior_means(seen, noise, shape, mean):
-    """Of numbers with a gamma law beyond a thousandth of its mean; and the log density of what was seen."""
-    edges = np.geomspace(1e-3 * mean, 50.0 * mean, 4000)
-    masses = np.diff(gamma.cdf(edges, shape, scale=mean / shape))
-    points = 0.5 * (edges[1:] + edges[:-1])
-    terms = norm.pdf(seen[:, None], points, noise) * masses / masses.sum()
-    return terms @ points / terms.sum(axis=1), np.log(terms.sum(axis=1)).sum()
-
-
-@pytest.mark.parametrize("shape", [0.2, 1.0, 5.0])
-def test_variances_are_posterior_means_under_the_likeliest_gamma_law(rng, shape):
-    truth = 0.02 * rng.gamma(shape, 1.0 / shape, size=100)
-    noise = 0.01
-    seen = truth + noise * rng.normal(size=truth.size)
-    found = _positive(seen, noise)
-    shapes = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-    laws = [posterior_means(seen, noise, each, seen.mean()) for each in shapes]
-    expected, _ = max(laws, key=lambda law: law[1])
-    np.testing.assert_allclose(found, expected, rtol=0.02)
-    assert np.mean((found - truth) ** 2) < 0.8 * np.mean((seen - truth) ** 2)
-    # Another shape would be seen.
-    others = [law for law, _ in laws if not np.allclose(law, expected)]
-    assert all(np.abs(found / other - 1.0).max() > 0.05 for other in others)
-
-
-def test_columns_that_noise_drowns_are_taken_to_vary_as_little_as_most(rng):
-    """Two of fifty vary: the mean of all is not what is believed of the others."""
-    truth = np.full(50, 1e-4)
-    truth[:2] = 0.5
-    found = [_positive(truth + 0.03 * rng.normal(size=50), 0.03) for _ in range(50)]
-    found = np.mean(found, axis=0)
-    np.testing.assert_allclose(found[:2], 0.5, rtol=0.03)
-    exponential = [
-        posterior_means(truth + 0.03 * rng.normal(size=50), 0.03, 1.0, truth.mean())[0]
-        for _ in range(50)
-    ]
-    assert found[2:].mean() < 0.7 * np.mean(exponential, axis=0)[2:].mean()
-
-
-def test_variances_that_are_seen_are_what_is_seen(rng):
-    truth = rng.gamma(1.0, 0.1, size=20) + 1e-3
-    np.testing.assert_allclose(_positive(truth, 1e-6), truth, rtol=0.05)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("noise", [1e-9, 1.0, 1e9])
-def test_variances_of_any_noise_are_positive_and_finite(rng, noise):
-    for seen in (np.zeros(3), -np.ones(3), noise * rng.normal(size=1), np.array([1.0, 1e-12])):
-        found = _positive(seen, noise)
-        assert (found > 0).all() and np.isfinite(found).all()
 
 
 def test_a_population_in_single_precision_is_off_by_far_less_than_a_draw(rng):

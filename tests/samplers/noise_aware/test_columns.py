@@ -1,0 +1,105 @@
+"""Means and mean squares of columns given noisy ones of both."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import gamma, norm
+
+from skdpbayes.samplers.noise_aware.columns import estimate_columns
+
+
+def squares_of(seen, noise):
+    """Posterior means of mean squares, where means say nothing."""
+    return estimate_columns(np.zeros(seen.size), seen, 1e9, noise).squares
+
+
+def posterior_means(seen, noise, shape, mean):
+    """Of numbers with a gamma law beyond a thousandth of its mean; and the log density of what was seen."""
+    edges = np.geomspace(1e-3 * mean, 50.0 * mean, 4000)
+    masses = np.diff(gamma.cdf(edges, shape, scale=mean / shape))
+    points = 0.5 * (edges[1:] + edges[:-1])
+    terms = norm.pdf(seen[:, None], points, noise) * masses / masses.sum()
+    return terms @ points / terms.sum(axis=1), np.log(terms.sum(axis=1)).sum()
+
+
+@pytest.mark.parametrize("shape", [0.2, 1.0, 5.0])
+def test_variances_are_posterior_means_under_the_likeliest_gamma_law(rng, shape):
+    truth = 0.02 * rng.gamma(shape, 1.0 / shape, size=100)
+    noise = 0.01
+    seen = truth + noise * rng.normal(size=truth.size)
+    found = squares_of(seen, noise)
+    shapes = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    laws = [posterior_means(seen, noise, each, seen.mean()) for each in shapes]
+    expected, _ = max(laws, key=lambda law: law[1])
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+    assert np.mean((found - truth) ** 2) < 0.8 * np.mean((seen - truth) ** 2)
+    # Another shape would be seen.
+    others = [law for law, _ in laws if not np.allclose(law, expected)]
+    assert all(np.abs(found / other - 1.0).max() > 0.05 for other in others)
+
+
+def test_columns_that_noise_drowns_are_taken_to_vary_as_little_as_most(rng):
+    """Two of fifty vary: the mean of all is not what is believed of the others."""
+    truth = np.full(50, 1e-4)
+    truth[:2] = 0.5
+    found = [squares_of(truth + 0.03 * rng.normal(size=50), 0.03) for _ in range(50)]
+    found = np.mean(found, axis=0)
+    np.testing.assert_allclose(found[:2], 0.5, rtol=0.03)
+    exponential = [
+        posterior_means(truth + 0.03 * rng.normal(size=50), 0.03, 1.0, truth.mean())[0]
+        for _ in range(50)
+    ]
+    assert found[2:].mean() < 0.7 * np.mean(exponential, axis=0)[2:].mean()
+
+
+def test_variances_that_are_seen_are_what_is_seen(rng):
+    truth = rng.gamma(1.0, 0.1, size=20) + 1e-3
+    np.testing.assert_allclose(squares_of(truth, 1e-6), truth, rtol=0.05)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("noise", [1e-9, 1.0, 1e9])
+def test_variances_of_any_noise_are_positive_and_finite(rng, noise):
+    for seen in (np.zeros(3), -np.ones(3), noise * rng.normal(size=1), np.array([1.0, 1e-12])):
+        found = squares_of(seen, noise)
+        assert (found > 0).all() and np.isfinite(found).all()
+
+
+def seen_through_noise(means, squares, noise, rng):
+    """Columns, and their deviations, with the noise of a released second moment."""
+    of_means = math.sqrt(2.0) * noise
+    noisy = means + of_means * rng.normal(size=means.size)
+    return estimate_columns(
+        noisy, squares + noise * rng.normal(size=squares.size), of_means, noise
+    ), noisy
+
+
+@pytest.mark.parametrize(
+    "value, of_squares, of_means", [(0.05, 0.8, 0.85), (0.35, 0.7, 0.75), (1.0, 0.92, 0.6)]
+)
+def test_means_and_mean_squares_of_indicators_say_the_same(rng, value, of_squares, of_means):
+    """Root mean squares of errors, relative to those of each alone; and as large as is believed."""
+    found, noise = [], 0.004 * value
+    for _ in range(30):
+        shares = rng.dirichlet(np.full(60, 0.3))
+        squares, means = value**2 * shares, value * shares
+        both, noisy = seen_through_noise(means, squares, noise, rng)
+        alone = squares_of(squares + noise * rng.normal(size=60), noise)
+        errors = (both.squares - squares, alone - squares, both.means - means, noisy - means)
+        doubts = (both.square_doubts.mean(), both.mean_doubts.mean())
+        found.append([*(np.mean(error**2) for error in errors), *doubts])
+    together, alone, mean, naive, *doubts = np.sqrt(np.mean(found, axis=0))
+    assert together < of_squares * alone and mean < of_means * naive
+    assert doubts == pytest.approx([together, mean], rel=0.5)
+
+
+def test_numbers_keep_their_means(rng):
+    """Not centred, of either sign: nothing says that they are indicators."""
+    squares = rng.gamma(3.0, 0.1, size=60)
+    means = np.sqrt(squares) * rng.uniform(-0.9, 0.9, size=60)
+    found, noisy = seen_through_noise(means, squares, 0.01, rng)
+    np.testing.assert_allclose(found.means, noisy, atol=0.01)
+    np.testing.assert_allclose(found.squares, squares, atol=0.04)
+    doubts = np.mean((found.means - means) ** 2) / found.mean_doubts.mean()
+    assert 0.5 < doubts < 2.0
