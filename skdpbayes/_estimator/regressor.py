@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from .._checks import check_level, check_sizes
 from .._inputs import plain, unless_harmless, unquoted
@@ -24,6 +23,7 @@ from .._tables.validation import validate_table
 from .._tables.weights import own_weights
 from .._typing import MatrixLike, RandomStateLike
 from ..samplers import Plan
+from ..samplers._machinery.execution import single_threaded_blas
 from ..targets._clipping import clip_rows, scale_rows
 from .intervals import warn_unless_calibrated
 from .posterior import PrivatePosteriorMixin, check_number_of_draws, generator_of
@@ -101,7 +101,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
     def _largest_weight(self, max_sample_weight):
         return max_sample_weight
 
-    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
+    @single_threaded_blas()  # Blocks of rows are too small for more.
     @silently()
     def _over_rows(self, X, function, exposure=None):
         """Return what a function makes of logits of shape (n_rows, n_draws), for all rows."""

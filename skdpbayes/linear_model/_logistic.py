@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from .._estimator.classifier import PrivateClassifierMixin
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
@@ -23,6 +22,7 @@ from .._tables.validation import validate_table
 from .._tables.weights import largest_weight
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..samplers import Sampler
+from ..samplers._machinery.execution import single_threaded_blas
 from ..targets._clipping import clip_rows
 from ..targets.linear.families import classifier
 
@@ -229,7 +229,7 @@ class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, B
     def _largest_weight(self, max_sample_weight, n_classes):
         return largest_weight(self.class_weight, n_classes, max_sample_weight)
 
-    @threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are too small for more.
+    @single_threaded_blas()  # Blocks of rows are too small for more.
     def _log_proba(self, X):
         """Log of the posterior predictive, of shape (n_samples, n_classes)."""
         check_is_fitted(self)

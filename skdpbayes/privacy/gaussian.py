@@ -42,6 +42,7 @@ def gaussian_delta(mu, epsilon):
     return min(1.0, rounded_up(delta * (1.0 + _LOST / mu)))
 
 
+@lru_cache(maxsize=1024)
 def gaussian_epsilon(mu, delta):
     """Smallest epsilon at which a ``mu``-GDP mechanism is (epsilon, delta)-private; mu is rounded up."""
     if mu == 0:

@@ -85,7 +85,7 @@ def run_in_blocks(advance, plan, work, verbose, label):
     first = 0
     try:
         # Products inside cores are small, and BLAS's own threads would fight numba's.
-        with cores(work) as parallel, _single_threaded_blas():
+        with cores(work) as parallel, single_threaded_blas():
             pace = _Pace(parallel)
             while first < plan.n_steps:
                 stop = min(first + pace.steps(), plan.n_steps)
@@ -111,8 +111,12 @@ _blas_users: list[Any] = []
 
 
 @contextmanager
-def _single_threaded_blas():
-    """Limit BLAS while a thread is inside: the first one limits it, the last one restores it."""
+def single_threaded_blas():
+    """Limit BLAS while a thread is inside: the first one limits it, the last one restores it.
+
+    ``threadpool_limits`` would look for the libraries at every call, and threads that leave in another order
+    than they came would leave the limit behind.
+    """
     with _blas_lock:
         _blas_users.append(None if _blas_users else _libraries().limit(limits=1, user_api="blas"))
     try:

@@ -8,10 +8,9 @@ Each is a sum over records with Gaussian noise, on a lattice. What comes between
 import math
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...targets.linear.weighted import squares_moment, weighted_moment
-from .._machinery.execution import progress_bar
+from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import total
 from .._paid_noise import free_shift
@@ -43,7 +42,7 @@ _USUAL, _LEAST_CLIP = 0.1, 1e-6
 _DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+@single_threaded_blas()  # Blocks of rows are not worth more.
 def run_clipped_residuals(plan, target, generator, verbose):
     """Carry out a `ClippedResidualsPlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:

@@ -10,10 +10,9 @@ Each release is a sum over records with Gaussian noise, on a lattice; what comes
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...targets.mixture.target import Components, MixtureModel, pack_mixture
-from .._machinery.execution import progress_bar
+from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_vector
 from .._machinery.shards import total
 from .._paid_noise import free_shift
@@ -36,7 +35,7 @@ _REPEATS, _LAST_REPEATS = 2, 4
 _MOST_STATISTICS = 1500
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+@single_threaded_blas()  # Blocks of rows are not worth more.
 def run_rounds(plan, table, generator, verbose):
     """Carry out a `RoundsPlan`."""
     with progress_bar(plan.n_updates, plan.name, verbose) as advance:

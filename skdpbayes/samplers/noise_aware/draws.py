@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from .._machinery.execution import single_threaded_blas
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
 # Chains that go on make so many times the rounds of ``BURN_IN`` before other draws. States before and after
@@ -101,7 +101,7 @@ class Chains(NamedTuple):
     energy: Callable
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # Fifty rows are not worth more.
+@single_threaded_blas()  # Fifty rows are not worth more.
 def settled_chains(surrogate, energy=None):
     """Return `Chains` that have forgotten where they started.
 
@@ -141,7 +141,7 @@ class Settled:
         return settled_chains(self.surrogate, self._energy)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
+@single_threaded_blas()
 def draw(surrogate, n_draws, seed, chains=None):
     """Return draws of ``u``.
 

@@ -9,11 +9,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...targets import second_moment
 from ...targets.linear.weighted import reweighted, weighted_scores, weighted_sums
-from .._machinery.execution import progress_bar
+from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
 from .._paid_noise import free_shift
@@ -44,7 +43,7 @@ _EARLY = 1.0 + 2.0**-10
 _ROUNDS = 3
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+@single_threaded_blas()  # Blocks of rows are not worth more.
 def run_noise_aware(plan, target, generator, verbose):
     """Carry out a `NoiseAwarePlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:

@@ -15,6 +15,7 @@ import pytest
 from joblib import Parallel, delayed
 from numba.core.caching import CacheImpl
 from sklearn.datasets import make_classification
+from threadpoolctl import threadpool_info
 
 import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
@@ -22,6 +23,7 @@ from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import SGFS, SGHMC, SGLD, Auto, sample
 from skdpbayes.samplers._machinery import compiled_entries, execution
+from skdpbayes.samplers._machinery.execution import single_threaded_blas
 from skdpbayes.samplers.langevin import overdamped
 from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
 
@@ -258,3 +260,20 @@ def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
     assert core(1) == 2
     assert core._cached(1) == 2
     assert core._cached.stats.cache_path is None
+
+
+def blas_threads():
+    """How many threads each BLAS has."""
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_blas_has_its_threads_back_in_whatever_order_they_leave():
+    before = blas_threads()
+    first, second = single_threaded_blas(), single_threaded_blas()
+    first.__enter__()
+    second.__enter__()
+    assert set(blas_threads()) == {1}
+    first.__exit__(None, None, None)
+    assert set(blas_threads()) == {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before

@@ -9,10 +9,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ....targets.linear.weighted import binned, bounded_curvature
-from ..._machinery.execution import progress_bar
+from ..._machinery.execution import progress_bar, single_threaded_blas
 from ..._machinery.lattice import release_moment, release_vector
 from ..._machinery.shards import total
 from ..._paid_noise import free_shift
@@ -37,7 +36,7 @@ _N_COUNTS = 4000
 _OF_FUNCTION = 11.0
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # Blocks of rows are not worth more.
+@single_threaded_blas()  # Blocks of rows are not worth more.
 def run_counts(plan, target, generator, verbose):
     """Carry out a `ClippedCountsPlan`."""
     with progress_bar(plan.n_steps, plan.name, verbose) as advance:
