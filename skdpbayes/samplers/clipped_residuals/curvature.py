@@ -4,8 +4,18 @@
 
 in whitened coordinates. ``U`` is what the first leaves unknown: off the diagonal at most ``g_i g_j / (4
 length)``, or ``G + X`` would hardly be positive (Wigner), on it at most ``g_i^2``. ``k`` is learnt.
-Eigenvalues of the posterior mean are made positive, as means of normal laws that are cut at zero, and
-coordinates are turned into its eigenvectors.
+Coordinates are turned into the eigenvectors of the posterior mean. Noise, of a variance ``v`` per row, has
+spread its eigenvalues ``l``. Along an eigenvector there is, about [1]_,
+
+    l_i - 2 v / length  sum_j (l_i - l_j) / ((l_i - l_j)^2 + v / length)
+
+which is made positive, as the mean of a normal law that is cut at zero. What there is between eigenvectors
+is the rest of the sum of squares.
+
+References
+----------
+.. [1] J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, "Rotational invariant estimator for general noisy
+   matrices", IEEE Transactions on Information Theory 62(12), 2016.
 """
 
 from dataclasses import dataclass
@@ -24,6 +34,8 @@ _LEAST_EIGENVALUE = 1e-3
 _LEAST_SHARE = 0.2
 # ``U`` off the diagonal, at most.
 _POSITIVE = 0.25
+# Of the noise's variances, in the eigenvectors of what was released, at least.
+_LEAST_LEFT = 0.1
 
 
 @dataclass(frozen=True)
@@ -80,12 +92,39 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
     prior = unknown + size * units
     share = prior / (prior + noise)
-    found, doubt = left * np.diag(before) + excess * share, noise * share
+    found, seen = left * np.diag(before) + excess * share, share**2 * noise
     values, basis = np.linalg.eigh(found)
-    values = cut(values, np.sqrt(np.diag(turned(doubt, basis))))
+    gathered = gathered_eigenvalues(values, seen.sum() / length)
+    of_noise = _of_noise(values, gathered, seen)
+    doubt = noise * share - (1.0 - of_noise) * seen
+    values = cut(gathered, np.sqrt(np.diag(turned(doubt, basis))))
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     own = np.ascontiguousarray(transform @ basis)
     return Curvature(own, values, *apart(turned(doubt, basis)), design.mean @ own)
+
+
+def gathered_eigenvalues(values, variance):
+    """Return what a matrix has along eigenvectors of what it is with noise.
+
+    Parameters
+    ----------
+    values : ndarray of shape (length,)
+        Eigenvalues with noise, which has spread them.
+    variance : float
+        Of the noise, summed over a row.
+    """
+    apart = values[:, None] - values
+    pushed = apart / (apart**2 + variance / len(values))
+    return values - 2.0 * variance * pushed.mean(axis=1)
+
+
+def _of_noise(values, gathered, seen):
+    """Return how much of the noise is left off the diagonal, in the eigenvectors of a matrix with noise.
+
+    What the matrix has there is the sum of its squares less those on the diagonal.
+    """
+    left = values @ values - seen.sum() - gathered @ gathered
+    return float(np.clip(left / max(seen.sum(), 1e-300), _LEAST_LEFT, 1.0))
 
 
 def apart(variances):

@@ -1,0 +1,69 @@
+"""What is believed of a second moment: eigenvalues that noise has spread, and what is left of the noise."""
+
+import numpy as np
+import pytest
+
+from skdpbayes.samplers.clipped_residuals.curvature import (
+    _of_noise,
+    combined,
+    gathered_eigenvalues,
+)
+from skdpbayes.samplers.noise_aware.design import Design
+
+
+def with_noise(matrix, deviation, rng):
+    """Deviation of the noise off the diagonal."""
+    errors = deviation * rng.normal(size=matrix.shape) / np.sqrt(2.0)
+    return matrix + errors + errors.T
+
+
+def a_matrix(rng, bulk, length=41):
+    """A few large eigenvalues, and others like each other."""
+    values = np.r_[0.9, 0.5, 0.3, 0.2, bulk * rng.uniform(0.8, 1.2, size=length - 4)]
+    basis, _ = np.linalg.qr(rng.normal(size=(length, length)))
+    return (basis * values) @ basis.T
+
+
+@pytest.mark.parametrize("deviation", [0.002, 0.009, 0.03])
+def test_eigenvalues_are_what_the_matrix_has_along_eigenvectors(rng, deviation):
+    gathered, spread, left, believed = [], [], [], []
+    for _ in range(20):
+        truth = a_matrix(rng, 0.03)
+        values, basis = np.linalg.eigh(with_noise(truth, deviation, rng))
+        seen = np.full(truth.shape, deviation**2) * (1.0 + np.eye(len(truth)))
+        inside = basis.T @ truth @ basis
+        along = np.diag(inside)
+        found = gathered_eigenvalues(values, seen.sum() / len(truth))
+        gathered.append(np.mean((found - along) ** 2))
+        spread.append(np.mean((values - along) ** 2))
+        off = inside[~np.eye(len(truth), dtype=bool)]
+        left.append(np.mean(off**2) / deviation**2)
+        believed.append(_of_noise(values, found, seen))
+    assert np.mean(gathered) < 0.15 * np.mean(spread)
+    assert 0.1 < np.mean(left) < 0.9
+    assert np.mean(believed) == pytest.approx(np.mean(left), rel=0.35)
+
+
+def test_without_noise_eigenvalues_stay(rng):
+    values = rng.gamma(2.0, size=7)
+    np.testing.assert_allclose(gathered_eigenvalues(values, 1e-14), values, atol=1e-10)
+    assert gathered_eigenvalues(values[:1], 0.3) == pytest.approx(values[:1])
+
+
+def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):
+    """Eigenvectors of noise would be taken for directions of which records say little, or much."""
+    length, n = 41, 20_000
+    truth = a_matrix(rng, 0.03)
+    _, own = np.linalg.eigh(truth + 0.005 * np.diag(rng.normal(size=length)))
+    truth = own.T @ truth @ own  # In coordinates that a first release has found, about.
+    noise = 0.009 * np.sqrt(2.0) * n
+    released = n * with_noise(truth, 0.009, rng)
+    design = Design(np.zeros(length), np.diag(np.diag(truth)), np.full((length, length), 1e-3))
+    found = combined(design, np.eye(length), released, noise, n)
+    along = np.diag(found.transform.T @ truth @ found.transform)
+    assert np.abs(found.values - along).max() < 0.03
+    # As they were released, the least are near zero or below it.
+    assert np.linalg.eigvalsh(released / n)[5] < 0.01 < found.values.min()
+    errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
+    off = errors[~np.eye(length, dtype=bool)]
+    assert np.mean(off**2) / np.outer(found.doubt, found.doubt).mean() == pytest.approx(1, rel=0.5)
