@@ -1,6 +1,7 @@
 """Private regressors: numbers and counts, exposures, predictions and their intervals, learnt bounds."""
 
 import pickle
+import re
 import warnings
 
 import dask.array as da
@@ -16,10 +17,16 @@ from sklearn.linear_model import PoissonRegressor
 from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
-from skdpbayes.metrics import dp_mean_poisson_deviance, make_private_scorer
+from skdpbayes.metrics import (
+    dp_mean_absolute_error,
+    dp_mean_poisson_deviance,
+    dp_mean_squared_error,
+    dp_r2_score,
+    make_private_scorer,
+)
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
+from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
 from skdpbayes.samplers import SGHMC, Gibbs
 from skdpbayes.targets import Normal, Poisson
@@ -337,20 +344,104 @@ def test_errors_of_responses_quote_none(make, y, named):
     assert "77" not in str(error.value)
 
 
+def _refused(wrong, act, *args, **options):
+    """Return the message of an error that quotes none of what it refuses, before anything is spent."""
+    with PrivacyLedger(50.0, 1e-3, allow_seeds=True) as ledger:
+        with pytest.raises((ValueError, TypeError)) as error:
+            act(*args, **options)
+    assert ledger.spent_epsilon == 0.0 and wrong not in str(error.value)
+    assert error.value.__cause__ is None and error.value.__context__ is None
+    return str(error.value)
+
+
+NOT_WHOLE = (77.25, r"must hold counts, which are whole numbers.*exposure=")
+MISSING = (np.nan, "contains NaN")
+
+
+def _with_a_few(value):
+    rng = np.random.default_rng(0)
+    y = rng.poisson(2.0, size=4000).astype(float)
+    y[::40] = value
+    return rng.uniform(-1.0, 1.0, size=(4000, 2)), y
+
+
+def _in_parts(*columns):
+    return [da.from_array(c, chunks=(1000, *c.shape[1:])) for c in columns]
+
+
+@pytest.mark.parametrize("value, named", [NOT_WHOLE, MISSING])
+@pytest.mark.parametrize("max_count", [15, "auto"])
 @pytest.mark.parametrize(
-    "exposure, named",
-    [
-        (np.full(100, -77.0), "none below 0"),
-        (np.zeros(100), "positive"),
-        (np.full(100, np.nan), "finite"),
-        (np.full(99, 77.0), "one for each row"),
-        (["77"] * 100, "finite numbers"),
-    ],
+    "options",
+    [{}, {"neighboring_relation": "add_or_remove_one", "public_size": 4000}, {"data_norm": "auto"}],
+    ids=["replace", "add", "norm"],
 )
-def test_errors_of_exposures_quote_none(exposure, named):
-    with pytest.raises(ValueError, match=named) as error:
-        poisson().fit(np.ones((100, 2)), np.ones(100), exposure=exposure)
-    assert "77" not in str(error.value)
+def test_counts_that_are_none_are_refused_before_a_charge(value, named, max_count, options):
+    X, y = _with_a_few(value)
+    model = poisson(max_count=max_count, sampler="auto", **options)
+    for table in ((X, y), (X, pd.Series(y)), (X.tolist(), y.tolist()), _in_parts(X, y)):
+        assert re.search(named, _refused("77", model.fit, *table))
+    persons = clone(model).set_params(max_rows_per_group=1)
+    assert re.search(named, _refused("77", persons.fit, X, y, groups=np.arange(4000)))
+    pipeline = make_private_pipeline(BoundedScaler(-1, 1), clone(model))
+    assert re.search(named, _refused("77", pipeline.fit, X, y))
+    relation = {name: options[name] for name in options if name != "data_norm"}
+    # Of a width that is learnt.
+    behind = make_private_pipeline(DPOneHotEncoder(**relation), clone(model))
+    assert re.search(named, _refused("77", behind.fit, X.round(), y))
+
+
+@pytest.mark.parametrize("value, named", [NOT_WHOLE, MISSING])
+def test_searches_and_scores_refuse_counts_that_are_none_before_a_charge(value, named):
+    X, y = _with_a_few(value)
+    for model in (poisson(random_state=None), DPBayesianRidge((0.0, 9.0))):
+        search = DPRandomizedSearchCV(
+            model, {"data_norm": [1.0, 2.0]}, scoring="neg_mean_poisson_deviance", random_state=0
+        )
+        assert re.search(named, _refused("77", search.fit, X, y))
+    predicted, model = np.ones(4000), poisson().fit(X, np.ones(4000))
+    scorer = make_private_scorer("neg_mean_poisson_deviance", epsilon=1.0)
+    for true in (y, *_in_parts(y)):
+        told = _refused("77", dp_mean_poisson_deviance, true, predicted, epsilon=1.0)
+        assert told.startswith("y_true ") and re.search(named, told)
+        assert re.search(named, _refused("77", scorer, model, X, true))
+    told = _refused("77", model.score, X, y)
+    assert told.startswith("y ") and re.search(named, told)
+
+
+def test_a_ridge_takes_fractions_and_refuses_what_is_missing():
+    X, y = _with_a_few(np.nan)
+    for response in (y, pd.Series(y).astype("Float64"), pd.Series(y, dtype=object)):
+        assert "leave out rows without a" in _refused("77", ridge().fit, X, response)
+    assert "leave out rows without a" in _refused("77", ridge().fit, *_in_parts(X, y))
+    assert ridge(n_draws=50).fit(X, np.nan_to_num(y, nan=0.25)).coef_.shape == (2,)
+    for score in (dp_r2_score, dp_mean_squared_error, dp_mean_absolute_error):
+        for true in (y, *_in_parts(y)):
+            told = _refused("77", score, true, np.ones(4000), epsilon=1.0, target_bounds=(0, 9))
+            assert "y_true contains NaN" in told
+
+
+EXPOSURES = [
+    (np.full(100, -77.0), "positive, and holds numbers below 0"),
+    (np.r_[0.0, np.full(99, 77.0)], "positive: leave out rows that were not exposed"),
+    (np.r_[np.nan, np.full(99, 77.0)], "missing values"),
+    ([None, *[77.0] * 99], "missing values"),
+    (np.r_[np.inf, np.full(99, 77.0)], "finite, and holds infinity"),
+    (np.full(98, 77.0), r"shape \(98,\) and must be \(100,\): one number for each row"),
+    (["77"] * 100, "real numbers, not text"),
+]
+
+
+@pytest.mark.parametrize("exposure, named", EXPOSURES)
+def test_each_cause_of_a_refused_exposure_has_a_message(exposure, named):
+    X, y, model = np.ones((100, 2)), np.ones(100), poisson().fit(np.ones((100, 2)), np.ones(100))
+    assert re.search(named, _refused("77", poisson().fit, X, y, exposure=exposure))
+    for method in (model.prediction_interval, model.posterior_predictive):
+        assert re.search(named, _refused("77", method, X, exposure=exposure))
+    if "not exposed" in named:  # No count is expected of them.
+        assert model.predict(X, exposure=exposure)[0] == 0.0
+    else:
+        assert re.search(named, _refused("77", model.predict, X, exposure=exposure))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from .._tables.columns import label_column, number_column
+from .._tables.columns import count_column, label_column, number_column
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
@@ -191,7 +191,8 @@ class PrivateScorer:
         if y_true is None:
             raise ValueError(f"{name} compares predictions with labels, but y is None: pass y.")
         if self.score_func in _OF_NUMBERS:
-            number_column(y_true, "y_true")
+            of_counts = self.score_func is dp_mean_poisson_deviance
+            (count_column if of_counts else number_column)(y_true, "y_true")
             return
         options = self._completed(classes, takes, estimator)
         if "pos_label" in takes and classes is not None and len(classes) > 2:
