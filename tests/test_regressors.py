@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import PoissonRegressor
 
-from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import (
@@ -490,6 +490,28 @@ def test_persons_and_pipelines_take_regressors():
                 )
                 pipeline.fit(X, y)
                 assert pipeline.spent_epsilon_ <= 1.0 and pipeline.predict(X).shape == (4000,)
+
+
+def test_pipelines_predict_intervals_and_draws_where_their_last_step_does():
+    X, y, exposure = counts(600)
+    scaled = {"boundedscaler__lower": -2.0, "boundedscaler__upper": 2.0}
+    for model, extra in ((poisson(), {"exposure": exposure}), (ridge(epsilon=1.0), {})):
+        pipeline = make_private_pipeline(BoundedScaler(-1, 1), model, epsilon=np.inf)
+        pipeline.set_params(**scaled).fit(X, y)
+        rows, last = BoundedScaler(-2.0, 2.0).fit(X).transform(X), pipeline[-1]
+        for name, options in (
+            ("prediction_interval", {"level": 0.8}),
+            ("posterior_predictive", {"n_draws": 5, "random_state": 0}),
+        ):
+            expected = getattr(last, name)(rows, **options, **extra)
+            np.testing.assert_array_equal(getattr(pipeline, name)(X, **options, **extra), expected)
+            with pytest.raises(NotFittedError):
+                getattr(clone(pipeline), name)(X)
+    scaler = make_private_pipeline(DPQuantileScaler())
+    classifier = make_private_pipeline(BoundedScaler(-1, 1), DPBayesianLogisticRegression())
+    for other in (scaler, classifier):
+        assert not hasattr(other, "prediction_interval")
+        assert not hasattr(other, "posterior_predictive")
 
 
 def test_negative_numbers_are_counts_of_zero_to_a_score(rng):
