@@ -205,6 +205,20 @@ def test_responses_beyond_the_bounds_count_as_the_bounds():
     assert np.array_equal(a.posterior_samples_, b.posterior_samples_)
 
 
+def test_plans_of_counts_say_what_is_known_of_intervals():
+    plans = {
+        name: poisson(sampler=name).privacy_plan(20_000, 8).summary()
+        for name in ("auto", "sghmc", "clipped_residuals")
+    }
+    for name in ("auto", "sghmc"):
+        line = plans[name]["intervals"]
+        assert "not known beforehand" in line and "'clipped_residuals' says it" in line
+    assert "times as wide as without privacy" in plans["clipped_residuals"]["intervals"]
+    assert "intervals" not in poisson(epsilon=np.inf).privacy_plan(20_000, 8).summary()
+    told = str(ridge(epsilon=1.0).privacy_plan(20_000, 8))
+    assert "times as wide" in told and "survival" not in told
+
+
 def test_prediction_intervals_hold_new_responses_as_often_as_they_say():
     X, y, _ = counts(4000)
     model = poisson(epsilon=np.inf, sampler="sgfs", n_draws=100).fit(

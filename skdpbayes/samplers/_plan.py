@@ -13,6 +13,7 @@ from ..privacy.floating_point import n_chunks
 from ..privacy.persons import Persons
 from ..privacy.release import PlannedRelease
 from ..targets import TargetBounds
+from ._registry import calibrated_names
 
 # Multiply-adds per second of one core on tables that are read once per gradient. It is a rough guess:
 # `estimated_seconds` only warns, or refuses what would take years.
@@ -217,7 +218,17 @@ class Plan(PlannedRelease):
             "draws": f"{self.n_draws:,}",
             "a step reads": batch,
             **norm,
+            **self._intervals(),
         }
+
+    def _intervals(self):
+        """Return the line about intervals of a chain for counts, which is the default there."""
+        if self.is_calibrated or not getattr(self.bounds.family, "whole_numbers", False):
+            return {}
+        line = "how wide is not known beforehand, as noise tempers the draws of a chain"
+        if others := calibrated_names(self):
+            line += f"; sampler={others} says it (not for survival)"
+        return {"intervals": line}
 
     def _title(self):
         return "Privacy plan"
