@@ -11,8 +11,11 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import PoissonRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.regressor import mixture_quantile
@@ -594,6 +597,44 @@ def test_a_search_says_which_bounds_to_pass(rng, model, named):
         with pytest.raises(ValueError, match=named):
             DPRandomizedSearchCV(model, {"n_draws": [50]}, random_state=0).fit(X, y)
     assert ledger.spent_epsilon == 0.0
+
+
+COLUMNS = {
+    "more columns": PolynomialFeatures(2),
+    "a selection": ColumnTransformer([("one", "passthrough", [0])]),
+    "public categories": OneHotEncoder(
+        categories=[[0.0], [0.0, 1.0]], handle_unknown="ignore", sparse_output=False
+    ),
+    "learnt categories": DPOneHotEncoder(),
+    "a step from elsewhere": FunctionTransformer(lambda X: X[:, :1]),
+}
+
+
+@pytest.mark.parametrize("step", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize(
+    "learnt", [{"target_bounds": "auto"}, {"target_bounds": (0.0, 9.0), "data_norm": "auto"}]
+)
+def test_a_search_refuses_learnt_bounds_behind_any_step_before_a_charge(rng, step, learnt):
+    X = rng.uniform(-1, 1, size=(4000, 2)).round()
+    model = make_pipeline(step, DPBayesianRidge(n_draws=50, **learnt))
+    search = DPRandomizedSearchCV(model, {"dpbayesianridge__n_draws": [50]}, random_state=0)
+    told = _refused("77", search.fit, X, rng.poisson(2.0, size=4000))
+    assert re.search("is learnt in every fit|only the last step spends|may learn from", told)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize("model", [poisson(max_rows_per_group=3), ridge(max_rows_per_group=3)])
+def test_a_search_says_what_to_do_about_persons(model, is_inside):
+    (X, y, _), model = counts(400), clone(model)
+    estimator = make_pipeline(BoundedScaler(-1, 1), model) if is_inside else model
+    prefix = f"{type(model).__name__.lower()}__" if is_inside else ""
+    wanted = r"max_rows_per_group=3 protects persons.*sample\(1\)"
+    search = DPRandomizedSearchCV(estimator, {f"{prefix}data_norm": [1.0]}, random_state=0)
+    assert re.search(wanted, _refused("77", search.fit, X, y))
+    assert re.search(wanted, _refused("77", search.privacy_plan, 400))
+    estimator.set_params(**{f"{prefix}max_rows_per_group": None})
+    search.set_params(param_distributions={f"{prefix}max_rows_per_group": [3]})
+    assert re.search(wanted, _refused("77", search.fit, X, y))
 
 
 def test_candidates_are_not_scored_by_bounds_of_their_own(rng):

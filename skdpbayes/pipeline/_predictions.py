@@ -22,7 +22,7 @@ def _last_has(name):
 
 
 class PredictionsMixin:
-    """Intervals and draws of the responses of new rows, where the last step has them; they spend no budget."""
+    """Intervals and draws of responses of new rows, where the last step has them; they spend no budget."""
 
     _iter: Any
     _final_estimator: Any
