@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 
 from .._checks import callers_level, check_level
-from ..samplers._registry import calibrated_names
 
 # Number of draws that intervals are computed from, if new ones are free.
 _FEW = 400
@@ -45,13 +44,13 @@ def interval_ends(estimator, level, draws):
 
 def warn_unless_calibrated(estimator):
     """Warn if a fitted estimator's draws are not a calibrated posterior."""
-    if not estimator.plan_.is_calibrated:
+    if not (plan := estimator.plan_).is_calibrated:
         # With exposures counts may be of survival, for which no posterior is calibrated.
         is_exposed = getattr(estimator, "_is_exposed", False)
-        calibrated = "" if is_exposed else calibrated_names(estimator.plan_)
+        calibrated = "" if is_exposed else plan.sampler.calibrated_names(plan.bounds.family)
         of_others = f" Draws of {calibrated} are." if calibrated else ""
         warnings.warn(
-            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
+            f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
             f"coverage of intervals may be below or above their level.{of_others}",
             UserWarning,
             stacklevel=callers_level(),

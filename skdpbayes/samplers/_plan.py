@@ -13,7 +13,6 @@ from ..privacy.floating_point import n_chunks
 from ..privacy.persons import Persons
 from ..privacy.release import PlannedRelease
 from ..targets import TargetBounds
-from ._registry import calibrated_names
 
 # Multiply-adds per second of one core on tables that are read once per gradient. It is a rough guess:
 # `estimated_seconds` only warns, or refuses what would take years.
@@ -223,10 +222,11 @@ class Plan(PlannedRelease):
 
     def _intervals(self):
         """Return the line about intervals of a chain for counts, which is the default there."""
-        if self.is_calibrated or not getattr(self.bounds.family, "whole_numbers", False):
+        family = self.bounds.family
+        if self.is_calibrated or not getattr(family, "whole_numbers", False):
             return {}
         line = "how wide is not known beforehand, as noise tempers the draws of a chain"
-        if others := calibrated_names(self):
+        if others := self.sampler.calibrated_names(family):
             line += f"; sampler={others} says it (not for survival)"
         return {"intervals": line}
 

@@ -47,17 +47,6 @@ def names_where(holds: Callable[[Any], Any] = lambda sampler: True) -> str:
     return ", ".join(repr(name) for name, kind in samplers_by_name().items() if holds(kind()))
 
 
-def calibrated_names(plan: Any) -> str:
-    """Return the names of samplers whose draws are a calibrated posterior of a plan's target, quoted."""
-    kinds, family = plan.sampler.targets, plan.bounds.family
-
-    def is_calibrated(other):
-        takes = family is None or not other.families or isinstance(family, other.families)
-        return other.is_calibrated and other.targets & kinds and takes
-
-    return names_where(is_calibrated)
-
-
 def resolve_sampler(sampler: Any) -> Any:
     """Return a sampler object: the given one, or the one that a name stands for, with its defaults.
 
