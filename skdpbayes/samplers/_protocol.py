@@ -218,7 +218,7 @@ class Sampler(BaseEstimator):
         check_made_for(plan, target)
 
     def calibrated_names(self, family: Any) -> str:
-        """Return the names of samplers for the same targets and a family that are calibrated, for a message."""
+        """Return the names of samplers for the same targets, and a family, that are calibrated."""
 
         def is_calibrated(own):
             takes = family is None or not own.families or isinstance(family, own.families)
