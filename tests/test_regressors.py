@@ -424,6 +424,7 @@ def test_searches_and_scores_refuse_counts_that_are_none_before_a_charge(value, 
         assert re.search(named, _refused("77", scorer, model, X, true))
     told = _refused("77", model.score, X, y)
     assert told.startswith("y ") and re.search(named, told)
+    assert "none below 0" in _refused("77", model.score, X, np.full(4000, -77))
 
 
 def test_a_ridge_takes_fractions_and_refuses_what_is_missing():
@@ -620,6 +621,17 @@ def test_a_search_refuses_learnt_bounds_behind_any_step_before_a_charge(rng, ste
     search = DPRandomizedSearchCV(model, {"dpbayesianridge__n_draws": [50]}, random_state=0)
     told = _refused("77", search.fit, X, rng.poisson(2.0, size=4000))
     assert re.search("is learnt in every fit|only the last step spends|may learn from", told)
+
+
+@pytest.mark.parametrize("model", [poisson(), ridge(epsilon=1.0)])
+def test_accuracy_of_numbers_is_refused_before_a_charge(model):
+    X, y, _ = counts(400)
+    fitted, pipeline = clone(model).fit(X, y), make_pipeline(BoundedScaler(-1, 1), model).fit(X, y)
+    for one in (fitted, pipeline):
+        told = _refused("77", make_private_scorer("accuracy", epsilon=1.0), one, X, y)
+        assert re.search(f"is for classes, and {type(model).__name__} predicts numbers", told)
+    search = DPRandomizedSearchCV(model, {"data_norm": [1.0]}, scoring="accuracy", random_state=0)
+    assert "is for classes" in _refused("77", search.fit, X, y)
 
 
 @pytest.mark.parametrize("is_inside", [False, True])

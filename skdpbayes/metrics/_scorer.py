@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 
@@ -158,7 +159,7 @@ class PrivateScorer:
         Raises
         ------
         TypeError
-            If the score or the estimator knows no exposure. Nothing is spent.
+            If the score is not for such an estimator, or one of them knows no exposure. Nothing is spent.
         ValueError
             If the estimator was fitted with exposure, and none is given. Nothing is spent.
         """
@@ -246,7 +247,14 @@ class PrivateScorer:
         return response if second or np.ndim(response) == 2 else -response
 
     def _method_of(self, estimator):
-        """Return the name of the method that responds to rows."""
+        """Return the name of the method that responds to rows, of an estimator that the score is for."""
+        # Numbers may rank rows, or be probabilities, but are not labels.
+        if self.score_func is dp_accuracy_score and is_regressor(estimator):
+            raise TypeError(
+                f"accuracy is for classes, and {type(last_step(estimator)).__name__} predicts numbers: choose "
+                "'r2', 'neg_mean_squared_error', 'neg_mean_absolute_error' or, for counts, "
+                "'neg_mean_poisson_deviance'."
+            )
         methods = self.response_method
         methods = (methods,) if isinstance(methods, str) else methods
         for method in methods:
