@@ -251,8 +251,8 @@ class PrivateScorer:
         # Numbers may rank rows, or be probabilities, but are not labels.
         if self.score_func is dp_accuracy_score and is_regressor(estimator):
             raise TypeError(
-                f"accuracy is for classes, and {type(last_step(estimator)).__name__} predicts numbers: choose "
-                "'r2', 'neg_mean_squared_error', 'neg_mean_absolute_error' or, for counts, "
+                f"accuracy is for classes, and {type(last_step(estimator)).__name__} predicts numbers: "
+                "choose 'r2', 'neg_mean_squared_error', 'neg_mean_absolute_error' or, for counts, "
                 "'neg_mean_poisson_deviance'."
             )
         methods = self.response_method
