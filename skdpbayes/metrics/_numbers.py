@@ -236,7 +236,8 @@ def dp_mean_poisson_deviance(
     True
     """
     columns = _columns(y_true, y_pred, neighboring_relation, count_column)
-    # An error would tell whether a record, or what a model predicts of it, is negative.
+    # Numbers that are no counts are refused as what they are, as NaN is. Of counts, an error would tell
+    # whether a record, or what a model predicts of it, is negative.
     true, predicted = (np.maximum(column, 0.0) for column in columns)
     # No count where none is expected is a deviance of 0.
     ratio = true / np.maximum(predicted, 1e-300)
