@@ -113,6 +113,16 @@ def doubles(values):
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
+def refuse_fractions(numbers, name):
+    """Raise a ValueError if finite numbers are not whole."""
+    if np.any(numbers != np.rint(numbers)):
+        raise ValueError(
+            f"{name} must hold counts, which are whole numbers, and holds fractions. If these are rates, "
+            "pass the counts themselves, and exposure=... for what they were divided by; if counts were "
+            "computed, round them."
+        )
+
+
 def holds_dates(values):
     """Tell whether an array or nested list holds dates or durations, which NumPy would turn into numbers."""
     array = np.asarray(values)

@@ -285,7 +285,7 @@ FUNCTIONS = {
     ),
     "dp_r2_score": lambda _, v: score(metrics.dp_r2_score, v, v[::-1], target_bounds=(0, 2)),
     "dp_mean_poisson_deviance": lambda _, v: score(
-        metrics.dp_mean_poisson_deviance, np.abs(v), np.abs(v[::-1])
+        metrics.dp_mean_poisson_deviance, np.rint(np.abs(v)), np.abs(v[::-1])
     ),
     "dp_calibration_curve": lambda _, v: score(metrics.dp_calibration_curve, Y, np.clip(v, 0, 1)),
 }

@@ -1,6 +1,7 @@
 """Private regressors: numbers and counts, exposures, predictions and their intervals, learnt bounds."""
 
 import pickle
+import re
 import warnings
 
 import dask.array as da
@@ -10,16 +11,25 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import PoissonRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 
-from skdpbayes import DPBayesianPoissonRegressor, DPBayesianRidge
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
-from skdpbayes.metrics import dp_mean_poisson_deviance, make_private_scorer
+from skdpbayes.metrics import (
+    dp_mean_absolute_error,
+    dp_mean_poisson_deviance,
+    dp_mean_squared_error,
+    dp_r2_score,
+    make_private_scorer,
+)
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
+from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
 from skdpbayes.samplers import SGHMC, Gibbs
 from skdpbayes.targets import Normal, Poisson
@@ -198,6 +208,20 @@ def test_responses_beyond_the_bounds_count_as_the_bounds():
     assert np.array_equal(a.posterior_samples_, b.posterior_samples_)
 
 
+def test_plans_of_counts_say_what_is_known_of_intervals():
+    plans = {
+        name: poisson(sampler=name).privacy_plan(20_000, 8).summary()
+        for name in ("auto", "sghmc", "clipped_residuals")
+    }
+    for name in ("auto", "sghmc"):
+        line = plans[name]["intervals"]
+        assert "not known beforehand" in line and "'clipped_residuals' says it" in line
+    assert "times as wide as without privacy" in plans["clipped_residuals"]["intervals"]
+    assert "intervals" not in poisson(epsilon=np.inf).privacy_plan(20_000, 8).summary()
+    told = str(ridge(epsilon=1.0).privacy_plan(20_000, 8))
+    assert "times as wide" in told and "survival" not in told
+
+
 def test_prediction_intervals_hold_new_responses_as_often_as_they_say():
     X, y, _ = counts(4000)
     model = poisson(epsilon=np.inf, sampler="sgfs", n_draws=100).fit(
@@ -337,20 +361,105 @@ def test_errors_of_responses_quote_none(make, y, named):
     assert "77" not in str(error.value)
 
 
+def _refused(wrong, act, *args, **options):
+    """Return the message of an error that quotes none of what it refuses, before anything is spent."""
+    with PrivacyLedger(50.0, 1e-3, allow_seeds=True) as ledger:
+        with pytest.raises((ValueError, TypeError)) as error:
+            act(*args, **options)
+    assert ledger.spent_epsilon == 0.0 and wrong not in str(error.value)
+    assert error.value.__cause__ is None and error.value.__context__ is None
+    return str(error.value)
+
+
+NOT_WHOLE = (77.25, r"must hold counts, which are whole numbers.*exposure=")
+MISSING = (np.nan, "contains NaN")
+
+
+def _with_a_few(value):
+    rng = np.random.default_rng(0)
+    y = rng.poisson(2.0, size=4000).astype(float)
+    y[::40] = value
+    return rng.uniform(-1.0, 1.0, size=(4000, 2)), y
+
+
+def _in_parts(*columns):
+    return [da.from_array(c, chunks=(1000, *c.shape[1:])) for c in columns]
+
+
+@pytest.mark.parametrize("value, named", [NOT_WHOLE, MISSING])
+@pytest.mark.parametrize("max_count", [15, "auto"])
 @pytest.mark.parametrize(
-    "exposure, named",
-    [
-        (np.full(100, -77.0), "none below 0"),
-        (np.zeros(100), "positive"),
-        (np.full(100, np.nan), "finite"),
-        (np.full(99, 77.0), "one for each row"),
-        (["77"] * 100, "finite numbers"),
-    ],
+    "options",
+    [{}, {"neighboring_relation": "add_or_remove_one", "public_size": 4000}, {"data_norm": "auto"}],
+    ids=["replace", "add", "norm"],
 )
-def test_errors_of_exposures_quote_none(exposure, named):
-    with pytest.raises(ValueError, match=named) as error:
-        poisson().fit(np.ones((100, 2)), np.ones(100), exposure=exposure)
-    assert "77" not in str(error.value)
+def test_counts_that_are_none_are_refused_before_a_charge(value, named, max_count, options):
+    X, y = _with_a_few(value)
+    model = poisson(max_count=max_count, sampler="auto", **options)
+    for table in ((X, y), (X, pd.Series(y)), (X.tolist(), y.tolist()), _in_parts(X, y)):
+        assert re.search(named, _refused("77", model.fit, *table))
+    persons = clone(model).set_params(max_rows_per_group=1)
+    assert re.search(named, _refused("77", persons.fit, X, y, groups=np.arange(4000)))
+    pipeline = make_private_pipeline(BoundedScaler(-1, 1), clone(model))
+    assert re.search(named, _refused("77", pipeline.fit, X, y))
+    relation = {name: options[name] for name in options if name != "data_norm"}
+    # Of a width that is learnt.
+    behind = make_private_pipeline(DPOneHotEncoder(**relation), clone(model))
+    assert re.search(named, _refused("77", behind.fit, X.round(), y))
+
+
+@pytest.mark.parametrize("value, named", [NOT_WHOLE, MISSING])
+def test_searches_and_scores_refuse_counts_that_are_none_before_a_charge(value, named):
+    X, y = _with_a_few(value)
+    for model in (poisson(random_state=None), DPBayesianRidge((0.0, 9.0))):
+        search = DPRandomizedSearchCV(
+            model, {"data_norm": [1.0, 2.0]}, scoring="neg_mean_poisson_deviance", random_state=0
+        )
+        assert re.search(named, _refused("77", search.fit, X, y))
+    predicted, model = np.ones(4000), poisson().fit(X, np.ones(4000))
+    scorer = make_private_scorer("neg_mean_poisson_deviance", epsilon=1.0)
+    for true in (y, *_in_parts(y)):
+        told = _refused("77", dp_mean_poisson_deviance, true, predicted, epsilon=1.0)
+        assert told.startswith("y_true ") and re.search(named, told)
+        assert re.search(named, _refused("77", scorer, model, X, true))
+    told = _refused("77", model.score, X, y)
+    assert told.startswith("y ") and re.search(named, told)
+    assert "none below 0" in _refused("77", model.score, X, np.full(4000, -77))
+
+
+def test_a_ridge_takes_fractions_and_refuses_what_is_missing():
+    X, y = _with_a_few(np.nan)
+    for response in (y, pd.Series(y).astype("Float64"), pd.Series(y, dtype=object)):
+        assert "leave out rows without a" in _refused("77", ridge().fit, X, response)
+    assert "leave out rows without a" in _refused("77", ridge().fit, *_in_parts(X, y))
+    assert ridge(n_draws=50).fit(X, np.nan_to_num(y, nan=0.25)).coef_.shape == (2,)
+    for score in (dp_r2_score, dp_mean_squared_error, dp_mean_absolute_error):
+        for true in (y, *_in_parts(y)):
+            told = _refused("77", score, true, np.ones(4000), epsilon=1.0, target_bounds=(0, 9))
+            assert "y_true contains NaN" in told
+
+
+EXPOSURES = [
+    (np.full(100, -77.0), "positive, and holds numbers below 0"),
+    (np.r_[0.0, np.full(99, 77.0)], "positive: leave out rows that were not exposed"),
+    (np.r_[np.nan, np.full(99, 77.0)], "missing values"),
+    ([None, *[77.0] * 99], "missing values"),
+    (np.r_[np.inf, np.full(99, 77.0)], "finite, and holds infinity"),
+    (np.full(98, 77.0), r"shape \(98,\) and must be \(100,\): one number for each row"),
+    (["77"] * 100, "real numbers, not text"),
+]
+
+
+@pytest.mark.parametrize("exposure, named", EXPOSURES)
+def test_each_cause_of_a_refused_exposure_has_a_message(exposure, named):
+    X, y, model = np.ones((100, 2)), np.ones(100), poisson().fit(np.ones((100, 2)), np.ones(100))
+    assert re.search(named, _refused("77", poisson().fit, X, y, exposure=exposure))
+    for method in (model.prediction_interval, model.posterior_predictive):
+        assert re.search(named, _refused("77", method, X, exposure=exposure))
+    if "not exposed" in named:  # No count is expected of them.
+        assert model.predict(X, exposure=exposure)[0] == 0.0
+    else:
+        assert re.search(named, _refused("77", model.predict, X, exposure=exposure))
 
 
 @pytest.mark.parametrize(
@@ -399,6 +508,28 @@ def test_persons_and_pipelines_take_regressors():
                 )
                 pipeline.fit(X, y)
                 assert pipeline.spent_epsilon_ <= 1.0 and pipeline.predict(X).shape == (4000,)
+
+
+def test_pipelines_predict_intervals_and_draws_where_their_last_step_does():
+    X, y, exposure = counts(600)
+    scaled = {"boundedscaler__lower": -2.0, "boundedscaler__upper": 2.0}
+    for model, extra in ((poisson(), {"exposure": exposure}), (ridge(epsilon=1.0), {})):
+        pipeline = make_private_pipeline(BoundedScaler(-1, 1), model, epsilon=np.inf)
+        pipeline.set_params(**scaled).fit(X, y)
+        rows, last = BoundedScaler(-2.0, 2.0).fit(X).transform(X), pipeline[-1]
+        for name, options in (
+            ("prediction_interval", {"level": 0.8}),
+            ("posterior_predictive", {"n_draws": 5, "random_state": 0}),
+        ):
+            expected = getattr(last, name)(rows, **options, **extra)
+            np.testing.assert_array_equal(getattr(pipeline, name)(X, **options, **extra), expected)
+            with pytest.raises(NotFittedError):
+                getattr(clone(pipeline), name)(X)
+    scaler = make_private_pipeline(DPQuantileScaler())
+    classifier = make_private_pipeline(BoundedScaler(-1, 1), DPBayesianLogisticRegression())
+    for other in (scaler, classifier):
+        assert not hasattr(other, "prediction_interval")
+        assert not hasattr(other, "posterior_predictive")
 
 
 def test_negative_numbers_are_counts_of_zero_to_a_score(rng):
@@ -467,6 +598,55 @@ def test_a_search_says_which_bounds_to_pass(rng, model, named):
         with pytest.raises(ValueError, match=named):
             DPRandomizedSearchCV(model, {"n_draws": [50]}, random_state=0).fit(X, y)
     assert ledger.spent_epsilon == 0.0
+
+
+COLUMNS = {
+    "more columns": PolynomialFeatures(2),
+    "a selection": ColumnTransformer([("one", "passthrough", [0])]),
+    "public categories": OneHotEncoder(
+        categories=[[0.0], [0.0, 1.0]], handle_unknown="ignore", sparse_output=False
+    ),
+    "learnt categories": DPOneHotEncoder(),
+    "a step from elsewhere": FunctionTransformer(lambda X: X[:, :1]),
+}
+
+
+@pytest.mark.parametrize("step", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize(
+    "learnt", [{"target_bounds": "auto"}, {"target_bounds": (0.0, 9.0), "data_norm": "auto"}]
+)
+def test_a_search_refuses_learnt_bounds_behind_any_step_before_a_charge(rng, step, learnt):
+    X = rng.uniform(-1, 1, size=(4000, 2)).round()
+    model = make_pipeline(step, DPBayesianRidge(n_draws=50, **learnt))
+    search = DPRandomizedSearchCV(model, {"dpbayesianridge__n_draws": [50]}, random_state=0)
+    told = _refused("77", search.fit, X, rng.poisson(2.0, size=4000))
+    assert re.search("is learnt in every fit|only the last step spends|may learn from", told)
+
+
+@pytest.mark.parametrize("model", [poisson(), ridge(epsilon=1.0)])
+def test_accuracy_of_numbers_is_refused_before_a_charge(model):
+    X, y, _ = counts(400)
+    fitted, pipeline = clone(model).fit(X, y), make_pipeline(BoundedScaler(-1, 1), model).fit(X, y)
+    for one in (fitted, pipeline):
+        told = _refused("77", make_private_scorer("accuracy", epsilon=1.0), one, X, y)
+        assert re.search(f"is for classes, and {type(model).__name__} predicts numbers", told)
+    search = DPRandomizedSearchCV(model, {"data_norm": [1.0]}, scoring="accuracy", random_state=0)
+    assert "is for classes" in _refused("77", search.fit, X, y)
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize("model", [poisson(max_rows_per_group=3), ridge(max_rows_per_group=3)])
+def test_a_search_says_what_to_do_about_persons(model, is_inside):
+    (X, y, _), model = counts(400), clone(model)
+    estimator = make_pipeline(BoundedScaler(-1, 1), model) if is_inside else model
+    prefix = f"{type(model).__name__.lower()}__" if is_inside else ""
+    wanted = r"max_rows_per_group=3 protects persons.*sample\(1\)"
+    search = DPRandomizedSearchCV(estimator, {f"{prefix}data_norm": [1.0]}, random_state=0)
+    assert re.search(wanted, _refused("77", search.fit, X, y))
+    assert re.search(wanted, _refused("77", search.privacy_plan, 400))
+    estimator.set_params(**{f"{prefix}max_rows_per_group": None})
+    search.set_params(param_distributions={f"{prefix}max_rows_per_group": [3]})
+    assert re.search(wanted, _refused("77", search.fit, X, y))
 
 
 def test_candidates_are_not_scored_by_bounds_of_their_own(rng):

@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 
 from .._checks import callers_level, check_level
-from ..samplers._registry import names_where
 
 # Number of draws that intervals are computed from, if new ones are free.
 _FEW = 400
@@ -45,19 +44,13 @@ def interval_ends(estimator, level, draws):
 
 def warn_unless_calibrated(estimator):
     """Warn if a fitted estimator's draws are not a calibrated posterior."""
-    if not estimator.plan_.is_calibrated:
-        kinds, family = estimator.plan_.sampler.targets, estimator.plan_.bounds.family
-
-        def is_better(other):
-            takes = family is None or not other.families or isinstance(family, other.families)
-            return other.is_calibrated and other.targets & kinds and takes
-
+    if not (plan := estimator.plan_).is_calibrated:
         # With exposures counts may be of survival, for which no posterior is calibrated.
         is_exposed = getattr(estimator, "_is_exposed", False)
-        calibrated = "" if is_exposed else names_where(is_better)
+        calibrated = "" if is_exposed else plan.sampler.calibrated_names(plan.bounds.family)
         of_others = f" Draws of {calibrated} are." if calibrated else ""
         warnings.warn(
-            f"draws of sampler={estimator.plan_.name!r} under privacy are not a calibrated posterior: the "
+            f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
             f"coverage of intervals may be below or above their level.{of_others}",
             UserWarning,
             stacklevel=callers_level(),

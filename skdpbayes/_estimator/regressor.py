@@ -18,6 +18,7 @@ from .._checks import check_level, check_sizes
 from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.blockwise import by_blocks, in_memory
+from .._tables.columns import count_column, number_column
 from .._tables.rows import logarithms
 from .._tables.validation import validate_table
 from .._tables.weights import own_weights
@@ -42,6 +43,8 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
     _score: Callable[..., float]
     fit_intercept: bool
     posterior_samples_: np.ndarray
+    # Whether responses are whole numbers.
+    _reads_counts = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -238,8 +241,10 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
     def _scored(self, y, predicted, sample_weight):
         if sample_weight is not None:
             sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
+        y = count_column(y, "y") if self._reads_counts else number_column(y, "y")
+        if self._reads_counts and np.any(y < 0):
+            raise ValueError("y must hold counts, none below 0.")
         told = unless_harmless("y must be a column of numbers, one for each row.")
-        y = plain(y, "y")
         return unquoted(self._score, y, predicted, sample_weight=sample_weight, told=told)
 
 

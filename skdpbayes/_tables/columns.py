@@ -1,6 +1,6 @@
 """Columns that are read without a table: labels, and finite numbers, of one dimension.
 
-array_of -> column_of -> label_column or number_column
+array_of -> column_of -> label_column or number_column -> count_column
 
 Errors say what is wrong with the format, and none quotes an entry.
 """
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import column_or_1d
 
-from .._inputs import doubles, holds_dates, plain, unless_harmless, unquoted
+from .._inputs import doubles, holds_dates, plain, refuse_fractions, unless_harmless, unquoted
 from .blockwise import in_memory
 
 
@@ -53,6 +53,13 @@ def finite_numbers(values, name):
         raise ValueError(
             f"{name} contains NaN or infinity: scores need finite numbers, so leave out these rows."
         )
+    return values
+
+
+def count_column(values, name):
+    """Return whole numbers as an array of one dimension."""
+    values = number_column(values, name)
+    refuse_fractions(values, name)
     return values
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils import get_tags
 
+from .._inputs import doubles, refuse_fractions, unless_harmless, unquoted
 from ..targets._rows import real_numbers
 from .labels import encode_labels
 from .weights import effective_weights
@@ -86,8 +87,9 @@ def prepared(estimator, classes, sample_weight):
     """
     largest = None if sample_weight is None else float(estimator.max_sample_weight)
     if classes is None:
-        positive = get_tags(estimator).target_tags.positive_only
-        return partial(numbered, least=0.0 if positive else -np.inf, largest=largest)
+        least = 0.0 if get_tags(estimator).target_tags.positive_only else -np.inf
+        counts = getattr(estimator, "_reads_counts", False)
+        return partial(numbered, least=least, largest=largest, counts=counts)
     weights = getattr(estimator, "class_weight", None)
     return partial(encoded, classes=classes, class_weight=weights, largest=largest)
 
@@ -99,10 +101,12 @@ def encoded(rows, classes, class_weight, largest):
     return Rows(rows.X, labels, weights)
 
 
-def numbered(rows, least, largest):
+def numbered(rows, least, largest, counts):
     """Return `Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
     count = rows.X.shape[0]
     responses = real_numbers(rows.labels, count, least, name="y")
+    if counts:
+        refuse_fractions(responses, "y")
     weights = effective_weights(None, (), None, rows.weights, largest, rows.X)
     return Rows(rows.X, responses, weights, logarithms(rows.offsets, count))
 
@@ -111,7 +115,32 @@ def logarithms(exposure, n_rows):
     """Return the logarithms of exposures, of shape (n_rows,), or None of None."""
     if exposure is None:
         return None
-    exposure = real_numbers(exposure, n_rows, 0.0, name="exposure")
+    exposure = exposures(exposure, n_rows)
     if not np.all(exposure > 0):
         raise ValueError("exposure must be positive: leave out rows that were not exposed.")
     return np.log(exposure)
+
+
+def exposures(values, n_rows):
+    """Return exposures that may be 0 as an array of doubles, of shape (n_rows,).
+
+    Raises
+    ------
+    ValueError
+        If they are no such numbers. Each cause has a message of its own, which quotes no cell.
+    """
+    told = unless_harmless("exposure must hold real numbers, not text, dates or objects.")
+    numbers = unquoted(doubles, values, told=told)
+    if numbers.shape != (n_rows,):
+        raise ValueError(
+            f"exposure is of shape {numbers.shape} and must be ({n_rows},): one number for each row."
+        )
+    if np.isnan(numbers).any():
+        raise ValueError(
+            "exposure has missing values: leave out rows of which it is not known how long they were exposed."
+        )
+    if np.isinf(numbers).any():
+        raise ValueError("exposure must be finite, and holds infinity or a number too large.")
+    if (numbers < 0).any():
+        raise ValueError("exposure must be positive, and holds numbers below 0.")
+    return numbers

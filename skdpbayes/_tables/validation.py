@@ -17,6 +17,7 @@ from ..targets._clipping import canonical
 
 _TEXT = ("str", "utf8", "category", "categorical", "enum")
 _DATES = ("date", "time", "duration", "period")
+_MISSING_RESPONSE = "Input y contains NaN: leave out rows without a label or response."
 # The beginning of a message of scikit-learn or NumPy, and what is said instead.
 _REMEDIES = {
     ("could not convert string",): (
@@ -39,9 +40,7 @@ _REMEDIES = {
         "Input X contains infinity or a value too large for its type: replace it by NaN, which "
         "skdpbayes.preprocessing.DPImputer fills in, or by a public bound of its column."
     ),
-    ("Input y contains NaN", "boolean value of NA"): (
-        "Input y contains NaN: leave out rows without a label."
-    ),
+    ("Input y contains NaN", "boolean value of NA"): _MISSING_RESPONSE,
     ("Complex data not supported",): (
         "Complex data not supported: X must hold real numbers, and y labels that are not complex."
     ),
@@ -98,7 +97,7 @@ def validate_table(
         dtype=list(dtype),
         order="C",
         ensure_all_finite=ensure_all_finite,
-        told=without_cells,
+        told=_told,
     )
     return (canonical(found[0]), found[1]) if isinstance(found, tuple) else canonical(found)
 
@@ -139,6 +138,12 @@ def without_cells(error, unknown=_UNKNOWN):
         if str(error).startswith(beginnings):
             return same_kind(error, remedy)
     return unless_harmless(unknown)(error)
+
+
+def _told(error):
+    """Return what `validate_table` raises; scikit-learn does not name y if it holds objects."""
+    unnamed = str(error).startswith("Input contains NaN")
+    return ValueError(_MISSING_RESPONSE) if unnamed else without_cells(error)
 
 
 def _holds_dates(X):

@@ -20,9 +20,9 @@ from .._checks import Interval
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
 from .._tables.blockwise import in_memory
+from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..samplers import Sampler
-from ..targets._rows import real_numbers
 from ..targets.linear.families import Poisson
 
 # With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
@@ -155,6 +155,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         **LINEAR_CONSTRAINTS,
     }
     _search_score = "neg_mean_poisson_deviance"
+    _reads_counts = True
     _score: Callable[..., float] = staticmethod(_explained_deviance)
 
     def __init__(
@@ -230,7 +231,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         Parameters
         ----------
         X, y, sample_weight, groups, client
-            As for `DPBayesianLogisticRegression.fit`; ``y`` holds counts, none negative.
+            As for `DPBayesianLogisticRegression.fit`; ``y`` holds counts: whole numbers, none
+            negative.
         exposure : array-like of shape (n_samples,), default=None
             How long, or how many, each row was exposed: its expected count is proportional to it. Positive,
             and as private as the rows; None is 1. Counts stay counts: do not divide them by it.
@@ -273,7 +275,7 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         if exposure is None:
             return rates
         rates, exposure = in_memory(rates, exposure)
-        return rates * real_numbers(exposure, len(rates), 0.0, "exposure")
+        return rates * exposures(exposure, len(rates))
 
     def posterior_predictive(
         self,
@@ -360,8 +362,8 @@ class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, Base
         Raises
         ------
         ValueError, TypeError
-            If the table, the counts or the weights are invalid, or if the model was fitted with exposure and
-            is given none.
+            If the table, the counts (whole numbers) or the weights are invalid, or if the model was fitted
+            with exposure and is given none.
         """
         check_is_fitted(self)
         if exposure is None and self._is_exposed:

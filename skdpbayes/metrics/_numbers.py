@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Real
 from .._checks import Interval
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.blockwise import in_memory
-from .._tables.columns import number_column
+from .._tables.columns import count_column, number_column
 from .._typing import RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
 from ._inputs import COLUMN, same_length, score_function
@@ -36,9 +36,9 @@ _ERRORS = {
 _WORST = -1.0
 
 
-def _columns(y_true, y_pred, relation):
+def _columns(y_true, y_pred, relation, of_responses=number_column):
     y_true, y_pred = in_memory(y_true, y_pred)
-    true, predicted = number_column(y_true, "y_true"), number_column(y_pred, "y_pred")
+    true, predicted = of_responses(y_true, "y_true"), number_column(y_pred, "y_pred")
     same_length(relation, y_true=true, y_pred=predicted)
     return true, predicted
 
@@ -183,7 +183,7 @@ def dp_mean_poisson_deviance(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Counts of held-out rows. Negative numbers count as 0.
+        Counts of held-out rows, whole numbers. Negative ones count as 0.
     y_pred : array-like of shape (n_samples,)
         Expected counts; negative ones count as 0, too. Of rows that were exposed for different times, they
         are ``model.predict(X, exposure=exposure)``.
@@ -235,8 +235,9 @@ def dp_mean_poisson_deviance(
     >>> abs(deviance - 1.1) < 0.15
     True
     """
-    columns = _columns(y_true, y_pred, neighboring_relation)
-    # An error would tell whether a record, or what a model predicts of it, is negative.
+    columns = _columns(y_true, y_pred, neighboring_relation, count_column)
+    # Numbers that are no counts are refused as what they are, as NaN is. Of counts, an error would tell
+    # whether a record, or what a model predicts of it, is negative.
     true, predicted = (np.maximum(column, 0.0) for column in columns)
     # No count where none is expected is a deviance of 0.
     ratio = true / np.maximum(predicted, 1e-300)

@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from .._tables.columns import label_column, number_column
+from .._tables.columns import count_column, label_column, number_column
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
@@ -158,7 +159,7 @@ class PrivateScorer:
         Raises
         ------
         TypeError
-            If the score or the estimator knows no exposure. Nothing is spent.
+            If the score is not for such an estimator, or one of them knows no exposure. Nothing is spent.
         ValueError
             If the estimator was fitted with exposure, and none is given. Nothing is spent.
         """
@@ -191,7 +192,8 @@ class PrivateScorer:
         if y_true is None:
             raise ValueError(f"{name} compares predictions with labels, but y is None: pass y.")
         if self.score_func in _OF_NUMBERS:
-            number_column(y_true, "y_true")
+            of_counts = self.score_func is dp_mean_poisson_deviance
+            (count_column if of_counts else number_column)(y_true, "y_true")
             return
         options = self._completed(classes, takes, estimator)
         if "pos_label" in takes and classes is not None and len(classes) > 2:
@@ -245,7 +247,14 @@ class PrivateScorer:
         return response if second or np.ndim(response) == 2 else -response
 
     def _method_of(self, estimator):
-        """Return the name of the method that responds to rows."""
+        """Return the name of the method that responds to rows, of an estimator that the score is for."""
+        # Numbers may rank rows, or be probabilities, but are not labels.
+        if self.score_func is dp_accuracy_score and is_regressor(estimator):
+            raise TypeError(
+                f"accuracy is for classes, and {type(last_step(estimator)).__name__} predicts numbers: "
+                "choose 'r2', 'neg_mean_squared_error', 'neg_mean_absolute_error' or, for counts, "
+                "'neg_mean_poisson_deviance'."
+            )
         methods = self.response_method
         methods = (methods,) if isinstance(methods, str) else methods
         for method in methods:

@@ -39,11 +39,7 @@ def draw_candidate(search, plan, generator):
         raise ValueError(
             "the estimator and the search differ in neighboring_relation: give both the same."
         )
-    if any(values[name] is not None for name in values if name.endswith("max_rows_per_group")):
-        raise ValueError(
-            "max_rows_per_group is not supported by searches, which split single rows: fix the parameters "
-            "and fit without a search."
-        )
+    refuse_persons(candidate)
     changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.delta}
     for name in values:
         # Progress would reveal the number of runs.
@@ -52,6 +48,22 @@ def draw_candidate(search, plan, generator):
         if name.endswith("random_state") and search.random_state is not None:
             changes[name] = int(generator.integers(2**31))  # Public: the search has a seed, too.
     return params, candidate.set_params(**changes)
+
+
+def refuse_persons(estimator):
+    """Raise a ValueError if an estimator protects persons with several rows: a search splits single rows.
+
+    Rows of one person would be fitted on and scored, and scores protect a row.
+    """
+    values = estimator.get_params()
+    limits = [name for name in values if name.endswith("max_rows_per_group")]
+    if given := [f"{name}={values[name]}" for name in limits if values[name] is not None]:
+        raise ValueError(
+            f"{given[0]} protects persons, and a search protects single rows: it would fit on some rows of a "
+            "person and score others. Keep one row of each person beforehand, e.g. with "
+            "table.groupby(person).sample(1), so that rows are persons, and leave max_rows_per_group=None; "
+            "or fix the parameters, and fit without a search, with groups."
+        )
 
 
 def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None):

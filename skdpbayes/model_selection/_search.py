@@ -37,7 +37,13 @@ from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
 from ..random import announce_seed, has_seeds, private_generator
 from ._best import BestEstimatorMixin
-from ._candidates import check_candidate, draw_candidate, private_prefix, refuse_unless_covered
+from ._candidates import (
+    check_candidate,
+    draw_candidate,
+    private_prefix,
+    refuse_persons,
+    refuse_unless_covered,
+)
 from ._plan import SelectionPlan, plan_selection
 from ._total import final_step, fit_cost, spending_step
 
@@ -209,6 +215,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         self._validate_params()
         check_sizes(n_samples=n_samples)
         private_prefix(self.estimator)
+        refuse_persons(self.estimator)
         if self.delta is None and self.neighboring_relation == "add_or_remove_one":
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' keeps the number of rows private, and the default "

@@ -26,6 +26,7 @@ from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._leaks import leaks, paths_without_budget, refuse_tools
 from ._plan import PipelinePlan, plan_pipeline
+from ._predictions import PredictionsMixin
 from ._rehearsal import rehearse
 
 
@@ -38,7 +39,7 @@ def _predicts(pipeline):
     return hasattr(pipeline._final_estimator, "predict")
 
 
-class PrivatePipeline(Pipeline):
+class PrivatePipeline(PredictionsMixin, Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
     During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those

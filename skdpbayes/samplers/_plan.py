@@ -217,7 +217,18 @@ class Plan(PlannedRelease):
             "draws": f"{self.n_draws:,}",
             "a step reads": batch,
             **norm,
+            **self._intervals(),
         }
+
+    def _intervals(self):
+        """Return the line about intervals of a chain for counts, which is the default there."""
+        family = self.bounds.family
+        if self.is_calibrated or not getattr(family, "whole_numbers", False):
+            return {}
+        line = "how wide is not known beforehand, as noise tempers the draws of a chain"
+        if others := self.sampler.calibrated_names(family):
+            line += f"; sampler={others} says it (not for survival)"
+        return {"intervals": line}
 
     def _title(self):
         return "Privacy plan"

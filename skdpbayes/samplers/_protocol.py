@@ -217,6 +217,15 @@ class Sampler(BaseEstimator):
         """
         check_made_for(plan, target)
 
+    def calibrated_names(self, family: Any) -> str:
+        """Return the names of samplers for the same targets, and a family, that are calibrated."""
+
+        def is_calibrated(own):
+            takes = family is None or not own.families or isinstance(family, own.families)
+            return own.is_calibrated and own.targets & self.targets and takes
+
+        return names_where(is_calibrated)
+
     def run(
         self, plan: Plan, target: NamedTuple, generator: np.random.Generator, verbose: int
     ) -> Any:

@@ -83,7 +83,8 @@ def real_numbers(values, n_rows, least=-np.inf, name="responses"):
     """
     limit = "" if least == -np.inf else f", none below {least:g}"
     text = f"{name} must be finite numbers{limit}, one for each row."
-    numbers = unquoted(doubles, values, told=unless_harmless(text))
+    told = unless_harmless(f"{name} must be finite numbers, not text, dates or other objects.")
+    numbers = unquoted(doubles, values, told=told)
     if numbers.shape != (n_rows,) or not np.all(np.isfinite(numbers) & (numbers >= least)):
         raise ValueError(text)
     return numbers

@@ -137,7 +137,7 @@ REFUSED = {
     "classes": (lambda: search(DPBayesianLogisticRegression()), {}, "takes no exposure"),
     "a short one": (lambda: search(model()), {"exposure": exposure[:-1]}, "inconsistent"),
     "zeros": (lambda: search(model()), {"exposure": 0.0 * exposure}, "exposure must be positive"),
-    "negative ones": (lambda: search(model()), {"exposure": -77.0 * exposure}, "none below 0"),
+    "negative ones": (lambda: search(model()), {"exposure": -77.0 * exposure}, "numbers below 0"),
     "text": (lambda: search(in_pipeline()), {"exposure": ["77"] * (N - 1) + ["x"]}, "exposure"),
 }
 

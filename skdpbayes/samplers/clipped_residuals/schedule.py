@@ -4,7 +4,8 @@
     sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
 
 ``m_k`` is the ``mu`` of look ``k``, ``rho`` what is not known of the curvature. ``t`` makes
-``(q C t / m)^2 + n E psi^2``, over ``c^2``, least. Errors are relative to the bound of responses.
+``(q C t / m)^2 + n E psi^2``, over ``c^2``, least. Errors are relative to the bound of responses. Weights are
+taken to be near their maximum, by which noise and sums are both larger: how many are not is private.
 """
 
 import math
