@@ -66,4 +66,5 @@ def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):
     assert np.linalg.eigvalsh(released / n)[2] < 0.0 < 0.005 < found.values.min()
     errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
     off = errors[~np.eye(length, dtype=bool)]
-    assert np.mean(off**2) / np.outer(found.doubt, found.doubt).mean() == pytest.approx(1, rel=0.5)
+    believed = np.outer(found.doubt, found.doubt).mean()
+    assert believed < 0.009**2 and 0.3 < np.mean(off**2) / believed < 1.2
