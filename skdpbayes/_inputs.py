@@ -108,19 +108,24 @@ def doubles(values):
         If they are text, complex numbers, dates or durations, which NumPy would turn into numbers; or none.
     """
     array = np.asarray(values)
-    if array.dtype.kind in "SUTMmc" or holds_dates(array):
+    if array.dtype.kind in "SUTMmc" or holds_dates(array) or _holds_text(array):
         raise TypeError("no real numbers")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def refuse_fractions(numbers, name):
-    """Raise a ValueError if finite numbers are not whole."""
-    if np.any(numbers != np.rint(numbers)):
+    """Raise a ValueError if finite numbers are not whole, but for rounding."""
+    if np.any(np.abs(numbers - np.rint(numbers)) > 1e-9 * np.maximum(1.0, np.abs(numbers))):
         raise ValueError(
             f"{name} must hold counts, which are whole numbers, and holds fractions. If these are rates, "
             "pass the counts themselves, and exposure=... for what they were divided by; if counts were "
             "computed, round them."
         )
+
+
+def _holds_text(array):
+    """Tell whether an array of objects holds text, which NumPy would turn into numbers."""
+    return array.dtype == object and any(isinstance(value, str | bytes) for value in array.flat)
 
 
 def holds_dates(values):

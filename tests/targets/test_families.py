@@ -112,3 +112,10 @@ def test_laws_are_equal_only_if_they_are_the_same():
     assert Softmax(3) != Softmax(4) and Softmax(3) != Softmax(3).identified
     assert Logistic().identified == Logistic()
     assert classifier(2) == Logistic() and classifier(3) == Softmax(3)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_softmax_is_for_more_than_two_classes(n_classes):
+    """What bounds two classes is what bounds one logit, and its contrast is longer than 1."""
+    with pytest.raises(ValueError, match="at least 3 classes"):
+        Softmax(n_classes)

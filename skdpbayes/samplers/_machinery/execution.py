@@ -33,6 +33,7 @@ def _after_fork():
     _forked = True
     _threads_in_use = threading.Lock()
     _blas_lock = threading.Lock()
+    _blas_users.clear()  # Those were threads of the parent.
 
 
 if hasattr(os, "register_at_fork"):

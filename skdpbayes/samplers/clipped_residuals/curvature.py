@@ -114,7 +114,7 @@ def gathered_eigenvalues(values, variance):
         Of the noise, summed over a row.
     """
     apart = values[:, None] - values
-    pushed = apart / (apart**2 + variance / len(values))
+    pushed = apart / np.maximum(apart**2 + variance / len(values), 1e-300)
     return values - 2.0 * variance * pushed.mean(axis=1)
 
 
@@ -123,8 +123,12 @@ def _of_noise(values, gathered, seen):
 
     What the matrix has there is the sum of its squares less those on the diagonal.
     """
-    left = values @ values - seen.sum() - gathered @ gathered
-    return float(np.clip(left / max(seen.sum(), 1e-300), _LEAST_LEFT, 1.0))
+    between = seen.sum() - np.trace(seen)
+    if len(values) < 3 or between == 0.0:
+        return 1.0
+    # Those on the diagonal have noise of their own.
+    left = values @ values - seen.sum() - (gathered @ gathered - np.trace(seen))
+    return float(np.clip(left / between, _LEAST_LEFT, 1.0))
 
 
 def apart(variances):

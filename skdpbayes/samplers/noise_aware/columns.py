@@ -7,7 +7,8 @@
 The first parts are numbers around zero. The others are indicators: a column that is ``v`` or 0 has a mean
 of ``s / v``, so that two noisy numbers say the same. Weights ``w`` and the shape are the likeliest ones,
 which is how a table says whether its columns are one or the other. If most hardly vary, the shape is small,
-and columns that noise drowns are taken to vary little, too.
+and columns that noise drowns are taken to vary little, too. Each point of the grid stands for a normal law as
+wide as its cell, so that nothing is lost where noise is smaller.
 """
 
 import math
@@ -23,6 +24,8 @@ _OF_NUMBERS, _VALUES, _VARIES = (1e-4, 0.01, 0.1, 1.0), np.geomspace(0.01, 1.0, 
 _SHAPES, _N_POINTS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
 # Least of the mean of all mean squares, relative to the noise of a trace; of a mean square, relative to it.
 _LEAST_TRACE, _LEAST_SQUARE = 0.5, 1e-3
+# Least density of a column.
+_TINY = 1e-300
 # How many columns the first part is worth beforehand; rounds of learning weights.
 _WORTH, _ROUNDS = 1.0, 30
 
@@ -58,14 +61,17 @@ def estimate_columns(means, squares, of_means, noise):
     usual = min(usual / squares.size, 1.0)
     top = max(float(squares.max()) + 5.0 * noise, usual)
     grid = np.geomspace(_LEAST_SQUARE * usual, top, _N_POINTS)
+    cells = np.gradient(grid) ** 2 / 12.0
     centres, spreads = _parts(grid)
     # Arrays are of shape (n_parts, n_features, n_points) from here on.
-    off = means[:, None] - centres[:, None]
-    variances = of_means**2 + spreads[:, None]
+    off, off_squares = means[:, None] - centres[:, None], squares[:, None] - grid
+    variances, of_cells = of_means**2 + spreads[:, None], noise**2 + cells
     logs = -0.5 * (np.log(variances) + off**2 / variances)
-    logs -= 0.5 * ((squares[:, None] - grid) / noise) ** 2
+    logs -= 0.5 * (np.log(of_cells) + off_squares**2 / of_cells)
+    priors = np.array([_log_prior(grid, shape, usual) for shape in _SHAPES])
+    logs += priors[0]
     joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
-    priors = np.array([_prior(grid, shape, usual) for shape in _SHAPES])
+    priors = np.exp(priors - priors[0])
     laws = [_weights(of_parts) for of_parts in np.moveaxis(joint @ priors.T, 2, 0)]
     best = int(np.argmax([evidence for evidence, _ in laws]))
     joint *= laws[best][1][:, :, None] * priors[best]
@@ -73,9 +79,13 @@ def estimate_columns(means, squares, of_means, noise):
     at = centres[:, None] + share * off
     found, seconds = np.sum(joint * at, axis=(0, 2)), np.sum(joint * at**2, axis=(0, 2))
     seconds += of_means**2 * np.sum(joint * share, axis=(0, 2))
-    of_squares = joint.sum(axis=0)
-    mean = of_squares @ grid
-    return Columns(found, mean, seconds - found**2, np.maximum(of_squares @ grid**2 - mean**2, 0.0))
+    joint, share = joint.sum(axis=0), cells / of_cells
+    at = np.maximum(
+        grid + share * off_squares, 0.5 * grid
+    )  # Noise may have left less than nothing.
+    mean = np.sum(joint * at, axis=1)
+    doubts = np.sum(joint * ((at - mean[:, None]) ** 2 + share * noise**2), axis=1)
+    return Columns(found, mean, np.maximum(seconds - found**2, 0.0), doubts)
 
 
 def _parts(grid):
@@ -89,10 +99,10 @@ def _parts(grid):
     )
 
 
-def _prior(grid, shape, usual):
-    """Return masses of a gamma law on a grid that is even in logarithms."""
+def _log_prior(grid, shape, usual):
+    """Return logarithms of the masses of a gamma law on a grid that is even in logarithms."""
     logs = gamma.logpdf(grid, shape, scale=usual / shape) + np.log(grid)
-    return np.exp(logs - logsumexp(logs))
+    return logs - logsumexp(logs)
 
 
 def _weights(of_parts):
@@ -106,9 +116,13 @@ def _weights(of_parts):
     weights = np.full((len(of_parts), 1), 1.0 / len(of_parts))
     for _ in range(_ROUNDS):
         odds = weights * of_parts
-        density = odds.sum(axis=0)
-        weights = (odds / density).sum(axis=1, keepdims=True)
+        weights = (odds / _density(odds)).sum(axis=1, keepdims=True)
         weights[0] += _WORTH
         weights /= weights.sum()
-    density = np.sum(weights * of_parts, axis=0)
+    density = _density(weights * of_parts)
     return np.log(density).sum(), weights / density
+
+
+def _density(odds):
+    """Return their sums; that of a column that is far larger than others may be no double for some shape."""
+    return np.maximum(odds.sum(axis=0), _TINY)

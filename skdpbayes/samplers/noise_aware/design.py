@@ -33,8 +33,8 @@ _OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
 _WORTH, _ROUNDS = 3.0, 50
 # Least eigenvalue of the correlations.
 _LEAST_EIGENVALUE = 1e-4
-# Least variance of a column, relative to its mean square.
-_LEAST_VARIANCE = 1e-3
+# Least variance of a column, relative to the deviation with which it is known, and to its mean square.
+_LEAST_VARIANCE, _LEAST_OF_SQUARE = 0.1, 1e-9
 # Deviations of noise that a binary column may be off, and by which its sum differs from 0.
 _FAR, _CLEAR = 2.5, 8.0
 
@@ -102,9 +102,11 @@ def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
     second = moment[:-1, :-1] / n_samples / unit
     columns = estimate_columns(means, np.diag(second), of_mean, noise)
     mean = columns.means * min(1.0, 1.0 / max(float(np.linalg.norm(columns.means)), 1e-300))
-    variances = np.maximum(columns.squares - mean**2, _LEAST_VARIANCE * columns.squares)
+    doubts = columns.square_doubts + 4.0 * mean**2 * columns.mean_doubts
+    variances = np.maximum(columns.squares - mean**2, _LEAST_VARIANCE * np.sqrt(doubts))
+    variances = np.maximum(variances, _LEAST_OF_SQUARE * columns.squares)
     covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
-    np.fill_diagonal(uncertainty, columns.square_doubts)
+    np.fill_diagonal(uncertainty, doubts)
     return Design(
         data_norm * mean,
         unit * covariance,

@@ -44,10 +44,24 @@ def test_eigenvalues_are_what_the_matrix_has_along_eigenvectors(rng, deviation):
     assert np.mean(believed) == pytest.approx(np.mean(left), rel=0.35)
 
 
+@pytest.mark.parametrize("length", [2, 3, 5, 11])
+def test_far_eigenvalues_keep_their_noise_between_them(rng, length):
+    truth, deviation = np.diag(np.arange(1.0, length + 1.0)), 0.002
+    seen = np.full(truth.shape, deviation**2) * (1.0 + np.eye(length))
+    believed = []
+    for _ in range(60):
+        values = np.linalg.eigvalsh(with_noise(truth, deviation, rng))
+        found = gathered_eigenvalues(values, seen.sum() / length)
+        believed.append(_of_noise(values, found, seen))
+    assert np.mean(believed) > 0.6
+
+
 def test_without_noise_eigenvalues_stay(rng):
     values = rng.gamma(2.0, size=7)
     np.testing.assert_allclose(gathered_eigenvalues(values, 1e-14), values, atol=1e-10)
+    np.testing.assert_array_equal(gathered_eigenvalues(values, 0.0), values)
     assert gathered_eigenvalues(values[:1], 0.3) == pytest.approx(values[:1])
+    assert _of_noise(values[:1], values[:1], np.ones((1, 1))) == 1.0
 
 
 def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):

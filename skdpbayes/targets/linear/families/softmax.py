@@ -58,6 +58,13 @@ class Softmax(ClassFamily):
     residual_bound = math.sqrt(2.0)
     slope_bound = 0.5
 
+    def __post_init__(self):
+        # Bounds of two classes are those of one logit.
+        if self.n_classes < 3:
+            raise ValueError(
+                f"Softmax is for at least 3 classes, not {self.n_classes}: take Logistic()."
+            )
+
     @property
     def n_blocks(self) -> int:
         """Number of logits."""
