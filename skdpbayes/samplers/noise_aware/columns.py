@@ -80,9 +80,8 @@ def estimate_columns(means, squares, of_means, noise):
     found, seconds = np.sum(joint * at, axis=(0, 2)), np.sum(joint * at**2, axis=(0, 2))
     seconds += of_means**2 * np.sum(joint * share, axis=(0, 2))
     joint, share = joint.sum(axis=0), cells / of_cells
-    at = np.maximum(
-        grid + share * off_squares, 0.5 * grid
-    )  # Noise may have left less than nothing.
+    # Noise may have left less than nothing.
+    at = np.maximum(grid + share * off_squares, 0.5 * grid)
     mean = np.sum(joint * at, axis=1)
     doubts = np.sum(joint * ((at - mean[:, None]) ** 2 + share * noise**2), axis=1)
     return Columns(found, mean, np.maximum(seconds - found**2, 0.0), doubts)
