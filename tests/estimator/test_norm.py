@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from references import configured
 from sklearn.compose import make_column_transformer
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
@@ -66,10 +67,17 @@ def test_a_norm_is_found_and_rows_are_clipped_to_it(table, is_sparse):
     assert model.plan_.bounds.row_norm < 3.0
     assert model.spent_epsilon_ <= 1.0
     assert model.plan_.cost == logistic(1.0).privacy_plan(N, D).cost
-    default = logistic(1.0, data_norm=None).fit(rows, y)
-    assert model.score(rows, y) > default.score(rows, y) + 0.005
     long = model.predict_proba(100.0 * X[:5])
     np.testing.assert_allclose(long, model.predict_proba(X[:5]), atol=0.05)
+
+
+def test_a_norm_that_is_found_predicts_better_than_one_that_is_too_large(table):
+    """At a budget at which noise matters."""
+    found, default = logistic(0.3).fit(*table), logistic(0.3, data_norm=None).fit(*table)
+    assert found.score(*table) > default.score(*table) + 0.02
+    assert log_loss(table[1], found.predict_proba(table[0])) < 0.9 * log_loss(
+        table[1], default.predict_proba(table[0])
+    )
 
 
 def test_what_follows_depends_on_the_norm_alone(table):
