@@ -159,8 +159,10 @@ class Entry:
     kinds : list
         numba's types of its fields.
 
-    Notes ----- The decorated function takes pointers to a target and a job, which `at` reads, and the number
-    of a chunk. It returns 1; any other value means that an error was raised.
+    Notes
+    -----
+    The decorated function takes pointers to a target and a job, which `at` reads, and the number of a chunk.
+    It returns 1; any other value means that an error was raised.
     """
 
     jobs: dict[type, types.BaseTuple] = {}

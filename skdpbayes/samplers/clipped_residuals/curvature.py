@@ -113,8 +113,8 @@ def gathered_eigenvalues(values, variance):
     variance : float
         Of the noise, summed over a row.
     """
-    apart = values[:, None] - values
-    pushed = apart / np.maximum(apart**2 + variance / len(values), 1e-300)
+    gaps = values[:, None] - values
+    pushed = gaps / np.maximum(gaps**2 + variance / len(values), 1e-300)
     return values - 2.0 * variance * pushed.mean(axis=1)
 
 

@@ -112,14 +112,30 @@ def _weights(of_parts):
     of_parts : ndarray of shape (n_parts, n_features)
         Likelihoods.
     """
-    weights = np.full((len(of_parts), 1), 1.0 / len(of_parts))
-    for _ in range(_ROUNDS):
-        odds = weights * of_parts
-        weights = (odds / _density(odds)).sum(axis=1, keepdims=True)
-        weights[0] += _WORTH
-        weights /= weights.sum()
+    weights = mixture_weights(of_parts, _WORTH, _ROUNDS)
     density = _density(weights * of_parts)
     return np.log(density).sum(), weights / density
+
+
+def mixture_weights(likelihood, worth, rounds):
+    """Return the likeliest weights of the parts of a mixture, of shape (n_parts, 1).
+
+    Parameters
+    ----------
+    likelihood : ndarray of shape (n_parts, n)
+        Of each number under each part.
+    worth : float
+        How many numbers the first part is worth beforehand.
+    rounds : int
+        Of expectation and maximisation.
+    """
+    weights = np.full((len(likelihood), 1), 1.0 / len(likelihood))
+    for _ in range(rounds):
+        odds = weights * likelihood
+        weights = (odds / _density(odds)).sum(axis=1, keepdims=True)
+        weights[0] += worth
+        weights /= weights.sum()
+    return weights
 
 
 def _density(odds):

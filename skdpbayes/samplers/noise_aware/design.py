@@ -25,12 +25,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .columns import estimate_columns
+from .columns import estimate_columns, mixture_weights
 
 # Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
 _OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
 # How many of them the least variance is worth beforehand; rounds of learning their weights.
-_WORTH, _ROUNDS = 3.0, 50
+_WORTH, _ROUNDS = 3.0, 49
 # Least eigenvalue of the correlations.
 _LEAST_EIGENVALUE = 1e-4
 # Least variance of a column, relative to the deviation with which it is known, and to its mean square.
@@ -252,14 +252,9 @@ def _mixture(r, prior, noise):
     logs = -0.5 * (np.log(variances) + r**2 / variances)
     top = logs.max(axis=0)
     likelihood = np.exp(logs - top)
-    weights = np.full((len(variances), 1), 1.0 / len(variances))
-    for _ in range(_ROUNDS):
-        odds = weights * likelihood
-        density = odds.sum(axis=0)
-        odds /= density
-        weights = odds.sum(axis=1, keepdims=True)
-        weights[0] += _WORTH
-        weights /= weights.sum()
+    odds = mixture_weights(likelihood, _WORTH, _ROUNDS) * likelihood
+    density = odds.sum(axis=0)
+    odds /= density
     share = prior / variances
     means = np.sum(odds * share, axis=0) * r
     doubts = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
