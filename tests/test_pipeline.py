@@ -364,7 +364,7 @@ def test_too_many_columns_of_public_lists_are_refused_before_anything_is_spent(f
     X, y = frame
     columns = make_column_transformer((DPQuantileScaler(), ["age"]), (encoder, ["region"]))
     width = columns.fit_transform(X).shape[1]
-    assert spending_steps(columns, 3, X)[1] == width > 600
+    assert spending_steps(columns, 3, X.head(0))[1] == width > 600
     last = DPBayesianLogisticRegression(sampler="noise_aware", classes=[0, 1], data_norm=1.5)
     pipe = make_private_pipeline(columns, last, delta=1e-5)
     with PrivacyLedger(10.0, 1e-4) as ledger:
@@ -477,3 +477,41 @@ def test_it_is_a_scikit_learn_estimator(frame):
     assert pipe.get_params()["epsilon"] == 2.0
     search = GridSearchCV(pipe, {"epsilon": [1.0]}, cv=KFold(2)).fit(X, y)
     assert search.best_estimator_.spent_epsilon_ <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyLeakWarning")
+@pytest.mark.parametrize(
+    "inside", [lambda one: one, make_pipeline, lambda one: FeatureUnion([("one", one)])]
+)
+def test_a_function_that_selects_columns_by_rows_is_refused(frame, inside):
+    """A plan would take its step to have no columns, and count nothing for it."""
+    X, y = frame
+
+    def many_values(table):
+        return [name for name in ("age",) if table[name].nunique() > 10]
+
+    columns = make_column_transformer((DPQuantileScaler(), many_values), ("drop", ["region"]))
+    pipe = make_private_pipeline(inside(columns), DPBayesianLogisticRegression(classes=[0, 1]))
+    with (
+        PrivacyLedger(1.0, 1e-5) as ledger,
+        pytest.raises(ValueError, match="chooses others with rows"),
+    ):
+        pipe.fit(X, y)
+    assert ledger.spent_epsilon == 0.0
+
+
+def test_a_plan_sees_names_and_types_of_columns_without_rows(frame):
+    X, y = frame
+    seen = []
+
+    def selected(table):
+        seen.append(len(table))
+        return ["age"]
+
+    columns = make_column_transformer((DPQuantileScaler(), selected))
+    model = DPBayesianLogisticRegression(classes=[0, 1], data_norm=1.0)
+    with pytest.warns(PrivacyLeakWarning):
+        make_private_pipeline(columns, model).fit(X, y)
+    assert 0 in seen
+    with pytest.raises(ValueError, match="no column reaches"):
+        make_private_pipeline(make_column_transformer((DPQuantileScaler(), [])), model).fit(X, y)

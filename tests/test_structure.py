@@ -31,6 +31,7 @@ PUBLIC = {
 }
 PLANNING = {
     "_plan.py",
+    "_chain_length.py",
     "plan.py",
     "schedule.py",
     "sensitivity.py",
@@ -329,3 +330,13 @@ def test_public_callables_are_annotated():
         if signature.return_annotation is signature.empty and not name.endswith("__init__"):
             missing.add(f"{name} -> ?")
     assert n_seen > 300 and missing == set()
+
+
+@pytest.mark.parametrize("name", ["_plan", "_columns", "_norms"])
+def test_plans_of_pipelines_take_no_table(name):
+    """A fit gives them the names and types of its columns, as a table without rows."""
+    module = importlib.import_module(f"skdpbayes.pipeline.{name}")
+    for _, function in inspect.getmembers(module, inspect.isfunction):
+        if function.__module__ != module.__name__:
+            continue
+        assert not {"X", "y", "table"} & set(inspect.signature(function).parameters), function

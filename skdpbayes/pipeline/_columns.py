@@ -19,7 +19,7 @@ _LONGEST = 1000
 _COMPOSED = (Pipeline, ColumnTransformer, FeatureUnion)
 
 
-def spending_steps(step, n_columns, table=None, path=""):
+def spending_steps(step, n_columns, header=None, path=""):
     """Return [(path, step, number of input columns)] of the private steps, and the number of output columns.
 
     A number of columns is None if it is not known before the fit.
@@ -34,13 +34,13 @@ def spending_steps(step, n_columns, table=None, path=""):
             )
         found = []
         for name, one in step.steps:
-            inner, n_columns = spending_steps(one, n_columns, table, f"{path}{name}__")
-            found, table = found + inner, None
+            inner, n_columns = spending_steps(one, n_columns, header, f"{path}{name}__")
+            found, header = found + inner, None
         return found, n_columns
     if isinstance(step, ColumnTransformer | FeatureUnion):
         parts = [
             spending_steps(one, n, part, f"{path}{name}__")
-            for name, one, n, part in branches(step, n_columns, table)
+            for name, one, n, part in branches(step, n_columns, header)
         ]
         widths = [width for _, width in parts]
         return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
@@ -64,22 +64,22 @@ def _n_indicators(step, n_columns):
     return sum(map(len, step.categories)) if others == (None, None, None) else None
 
 
-def branches(step, n_columns, table):
-    """Return (name, step, number of input columns, table or None) of each parallel branch."""
+def branches(step, n_columns, header):
+    """Return (name, step, number of input columns, header or None) of each parallel branch."""
     if isinstance(step, FeatureUnion):
-        return [(name, one, n_columns, table) for name, one in step.transformer_list]
+        return [(name, one, n_columns, header) for name, one in step.transformer_list]
     branches, used = [], set()
     for name, one, columns in step.transformers:
-        places = _places(columns, n_columns, table)
+        places = _places(columns, n_columns, header)
         used.update(places)
         branches.append((name, one, len(places), None))
     rest = None if n_columns is None else n_columns - len(used)
     return [*branches, ("remainder", step.remainder, rest, None)]
 
 
-def _places(columns, n_columns, table):
-    if table is not None:
-        return list(_get_column_indices(table, columns(table) if callable(columns) else columns))
+def _places(columns, n_columns, header):
+    if header is not None:
+        return list(_get_column_indices(header, columns(header) if callable(columns) else columns))
     if callable(columns) or (isinstance(columns, slice) and n_columns is None):
         raise ValueError(
             "the columns that a ColumnTransformer selects are not known before the fit: give lists of "

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import special
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils._indexing import _get_column_indices
 
 from ..preprocessing import DPImputer, DPOneHotEncoder
 from ..privacy.surroundings import tool_of, what_breaks_the_rule, what_is_learnt
@@ -120,6 +121,26 @@ def _selections(step):
         for name, _, columns in step.transformers
         if callable(columns) and not _reads_names_only(columns)
     ]
+
+
+def refuse_selections_by_rows(step, X, header):
+    """Raise a ValueError if a function selects other columns of a table than of its header.
+
+    A plan knows the header only, and would not count a step that it takes to have no columns.
+    """
+    if isinstance(step, Pipeline) and step.steps:
+        refuse_selections_by_rows(step.steps[0][1], X, header)
+    for one in step.transformer_list if isinstance(step, FeatureUnion) else ():
+        refuse_selections_by_rows(one[1], X, header)
+    for name, _, columns in step.transformers if isinstance(step, ColumnTransformer) else ():
+        if not callable(columns) or header is None:
+            continue
+        planned, chosen = (_get_column_indices(table, columns(table)) for table in (header, X))
+        if list(planned) != list(chosen):
+            raise ValueError(
+                f"the function that selects the columns of {name} chooses others with rows than without: "
+                "give a list of columns. Nothing was read by a private step."
+            )
 
 
 def _reads_names_only(selector):

@@ -24,7 +24,7 @@ from ._columns import branches, spending_steps
 _TOO_LONG = 1.5
 
 
-def longest_row(step, n_columns, table=None, norm=math.inf):
+def longest_row(step, n_columns, header=None, norm=math.inf):
     """Return a bound on the norm of a step's output rows, inf if there is none.
 
     Parameters
@@ -32,8 +32,8 @@ def longest_row(step, n_columns, table=None, norm=math.inf):
     step : estimator or str
     n_columns : int or None
         Number of input columns.
-    table : array-like, default=None
-        Only the names and types of its columns are read.
+    header : table without rows, default=None
+        The names and types of its columns.
     norm : float, default=inf
         Bound on the norm of input rows.
 
@@ -45,13 +45,13 @@ def longest_row(step, n_columns, table=None, norm=math.inf):
         return 0.0 if step == "drop" or n_columns == 0 else norm
     if isinstance(step, Pipeline):
         for _, one in step.steps:
-            norm = longest_row(one, n_columns, table, norm)
-            n_columns, table = spending_steps(one, n_columns, table)[1], None
+            norm = longest_row(one, n_columns, header, norm)
+            n_columns, header = spending_steps(one, n_columns, header)[1], None
         return norm
     if isinstance(step, ColumnTransformer | FeatureUnion):
         if step.transformer_weights:
             return math.inf
-        parts = branches(step, n_columns, table)
+        parts = branches(step, n_columns, header)
         return math.hypot(*(longest_row(one, n, part, norm) for _, one, n, part in parts))
     if isinstance(step, RowNormClipper):
         return min(norm, float(step.norm))

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .._checks import check_sizes, table_shape
 from .._silence import silently
+from .._tables.collections import header_of
 from .._tables.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
@@ -24,7 +25,7 @@ from ..privacy.release import keep_spent
 from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
-from ._leaks import leaks, paths_without_budget, refuse_tools
+from ._leaks import leaks, paths_without_budget, refuse_selections_by_rows, refuse_tools
 from ._plan import PipelinePlan, plan_pipeline
 from ._predictions import PredictionsMixin
 from ._rehearsal import rehearse
@@ -201,8 +202,9 @@ class PrivatePipeline(PredictionsMixin, Pipeline):
         self._report_leaks(issparse(X))
         persons = check_groups(groups, self.max_rows_per_group, n_rows)
         n_samples = n_rows if persons is None else int(persons.max()) + 1
-        table = X if hasattr(X, "shape") else None
-        plan = plan_pipeline(self, n_samples, n_columns, table)
+        header = header_of(X)
+        refuse_selections_by_rows(self, X, header)
+        plan = plan_pipeline(self, n_samples, n_columns, header)
         for text in plan.warnings:
             warnings.warn(text, UserWarning, stacklevel=2)
         if persons is not None and params:

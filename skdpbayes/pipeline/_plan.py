@@ -87,15 +87,15 @@ class PipelinePlan(PlannedRelease):
         return len("protects")
 
 
-def plan_pipeline(pipeline, n_samples, n_columns, table=None):
+def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     """Return the plan of a pipeline.
 
     Parameters
     ----------
     pipeline : PrivatePipeline
     n_samples, n_columns : int
-    table : array-like, default=None
-        Given in a fit; only the names and types of its columns are read.
+    header : table without rows, default=None
+        Given in a fit: the names and types of its columns.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     """
     for _, step in pipeline.steps:
         refuse_hidden(step)
-    found = [one for one in spending_steps(pipeline, n_columns, table)[0] if not is_free(one[1])]
+    found = [one for one in spending_steps(pipeline, n_columns, header)[0] if not is_free(one[1])]
     if not found:
         raise ValueError(
             "no step of the pipeline is private: there is nothing to spend the budget on. Add a private "
@@ -120,7 +120,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, table=None):
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, found[-1][1].neighboring_relation).checked()
-    told = _norm_warnings(pipeline, *found[-1][1:], n_columns, table)
+    told = _norm_warnings(pipeline, *found[-1][1:], n_columns, header)
     plan = partial(_split, pipeline.shares, found, n_samples, told)
     if pipeline.max_rows_per_group is None:
         return plan(budget)
@@ -170,6 +170,11 @@ def _split(shares, found, n_samples, told, budget):
     """Return the plan that splits a budget over private steps."""
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
+    if width == 0:
+        raise ValueError(
+            f"no column reaches {last}: give the steps before it columns. A function that selects columns "
+            "sees their names and types in a plan, and no rows."
+        )
     shares = _shares(shares, early, last)
     steps, costs = {}, {}
     for path, step, columns in early:
@@ -187,11 +192,11 @@ def _split(shares, found, n_samples, told, budget):
     )
 
 
-def _norm_warnings(pipeline, final, width, n_columns, table):
+def _norm_warnings(pipeline, final, width, n_columns, header):
     if pipeline.steps[-1][1] is not final:
         return ()
     before = Pipeline(pipeline.steps[:-1])
-    norm = longest_row(before, n_columns, table) if before.steps else math.inf
+    norm = longest_row(before, n_columns, header) if before.steps else math.inf
     return norm_warnings(final, width, norm)
 
 

@@ -33,12 +33,11 @@ from sklearn.base import clone
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
 from ...targets import MOMENT_ROWS
+from .._chain_length import chain_length, most_steps, number_of_draws
 from .._paid_noise import free_shift, path_multiplier
 from .._plan import Plan
 from ..langevin.geometry import PriorGeometry
-from ..langevin.paid_noise import chain_length
 from ..langevin.plan import check_batches
-from ..langevin.schedule import most_steps, number_of_draws
 
 MOMENT_SHARE = 0.2
 # Draws without privacy say as much of deviations as so many independent ones.

@@ -16,10 +16,10 @@ from sklearn.base import clone
 
 from ...targets import second_moment
 from ...targets.linear.curvature import curvature_bound, loss_and_derivatives
+from .._chain_length import chain_length
 from .._machinery.shards import total
 from .._protocol import Released, given
 from ..langevin.geometry import PriorGeometry
-from ..langevin.paid_noise import chain_length
 from ..langevin.underdamped import run_underdamped
 from .plan import BURN_IN, EFFECTIVE_SIZE, RELAXATIONS, STEPS_PER_DRAW
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from ...privacy.cost import PrivacyCost
 from ...targets import MOMENT_ROWS
+from .._chain_length import chain_length, number_of_draws
 from .._plan import Plan
-from ..langevin.paid_noise import chain_length
-from ..langevin.schedule import number_of_draws
 from ..mixture.plan import N_DRAWS, MixturePlan, search_phases
 
 N_SWEEPS, BURN_IN = 1000, 0.25

@@ -25,8 +25,9 @@ import numpy as np
 
 from ...privacy.cost import PrivacyCost, SampledGaussian
 from ...privacy.floating_point import rounding_shift
+from .._chain_length import most_steps
 from .._paid_noise import SMALLEST_MULTIPLIER
-from .schedule import excess, most_steps, power_sum
+from .schedule import excess, power_sum
 
 # Decreasing steps are accounted in so many runs of equal noise.
 _NOISE_LEVELS = 24

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...targets import clips_each_example
+from .._chain_length import number_of_draws
 from .._made_for import check_made_for
 from .._protocol import (
     Released,
@@ -28,7 +29,7 @@ from .geometry import PriorGeometry
 from .last_iterate import LastIterate
 from .paid_noise import schedule_at_noise
 from .plan import LangevinPlan, check_batches
-from .schedule import Chain, number_of_draws, solve
+from .schedule import Chain, solve
 
 # How often the slowest direction relaxes: along a path and before a last iterate, with privacy and without.
 PATH_RELAXATIONS, LAST_RELAXATIONS = (1.0, 10.0), (3.0, 10.0)

@@ -18,10 +18,11 @@ for, hidden states are not. Li, Chen, Liu and Carin (2019); Abadi et al. (2016) 
 import math
 from dataclasses import dataclass
 
+from .._chain_length import chain_length, number_of_draws
 from .._paid_noise import free_shift, path_cost, path_multiplier
 from .geometry import PriorGeometry
-from .paid_noise import affordable_step, chain_length
-from .schedule import Schedule, number_of_draws
+from .paid_noise import affordable_step
+from .schedule import Schedule
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 600, 3000
 N_DRAWS, BURN_IN = 100, 0.5

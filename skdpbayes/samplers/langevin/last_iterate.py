@@ -23,8 +23,8 @@ import numpy as np
 from ...privacy.cost import PrivacyCost
 from ...privacy.floating_point import contraction_slack
 from ...privacy.hidden_state import geometric_sums, hidden_state_mu, hidden_state_mu_cyclic
+from .._chain_length import COMPOSABLE_BATCHES, MAX_STEPS
 from .plan import segment_lengths
-from .schedule import COMPOSABLE_BATCHES, MAX_STEPS
 
 # Batches may cost this share more than the full table does where the plan is free to choose its steps.
 _COST_OF_BATCHES = 0.1

@@ -14,7 +14,7 @@ import math
 
 from ...privacy.root_finding import smallest_within
 from .._paid_noise import free_shift
-from .schedule import Schedule, fewest_steps, heat_limited_step, most_steps, well_damped_step
+from .schedule import Schedule, heat_limited_step, well_damped_step
 
 
 def schedule_at_noise(chain, noise_multiplier, temperature):
@@ -71,11 +71,3 @@ def affordable_step(record_bound, rate, n_parameters, noise_multiplier, temperat
         return math.inf
     moved = free_shift(noise_multiplier, n_parameters)
     return 2.0 * temperature * (moved * rate / record_bound) ** 2
-
-
-def chain_length(n_steps, default, n_draws, burn_in, rate):
-    """Return the user's number of steps, or a default: as many as the draws after the burn-in need."""
-    if n_steps is None:
-        return max(default, math.ceil((n_draws + 1) / (1.0 - burn_in)))
-    fewest_steps(n_steps, n_draws, burn_in, most_steps(rate)[0], rate)
-    return n_steps

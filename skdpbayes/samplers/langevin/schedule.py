@@ -21,16 +21,11 @@ from ...privacy.budget import Budget
 from ...privacy.cost import gaussian_limit
 from ...privacy.root_finding import smallest_within
 from ...targets import TargetBounds
+from .._chain_length import MAX_STEPS, fewest_steps
 from .._plan import LARGEST_TEMPERATURE
 from .dynamics import Dynamics
 from .geometry import Geometry
 
-# A plan of more steps than this is refused.
-MAX_STEPS = 10**9
-# With batches, the rule takes at most so many steps by itself, at a higher temperature if need be. More than
-# the second number are refused, because composing their costs would take minutes.
-MOST_BATCHES = 300_000
-COMPOSABLE_BATCHES = 3_000_000
 # How far temperatures are raised, and steps are shortened, in logarithms: numbers stay normal doubles.
 _FARTHEST = math.log(LARGEST_TEMPERATURE)
 
@@ -132,37 +127,6 @@ def solve(chain, temperature):
             f"{'step_decay, ' * bool(chain.step_decay)}prior_scale or data_norm."
         )
     return Schedule(temperature, step, steps)
-
-
-def number_of_draws(n_draws, default, n_steps, burn_in):
-    """Return the user's number of draws, or a default: no more than steps after the burn-in."""
-    if n_draws is not None or n_steps is None:
-        return n_draws or default
-    return min(default, n_steps - math.floor(n_steps * burn_in))
-
-
-def fewest_steps(n_steps, n_draws, burn_in, most, rate):
-    """Return how many steps draws need; raise a ValueError if a number that is given is out of range."""
-    fewest = max(1, math.floor(n_draws / (1 - burn_in)))
-    while fewest - math.floor(fewest * burn_in) < n_draws:
-        fewest += 1
-    if n_steps is not None and n_steps < fewest:
-        after, or_burn_in = (f" after burn_in={burn_in:g}", " or burn_in") if burn_in else ("", "")
-        raise ValueError(
-            f"n_steps={n_steps} leaves fewer than n_draws={n_draws} steps{after}: take n_steps >= "
-            f"{fewest}, or lower n_draws{or_burn_in}."
-        )
-    if n_steps is not None and n_steps > most:
-        batches = ", with a larger batch_size or batch_size=None" if rate < 1 else ""
-        raise ValueError(
-            f"n_steps={n_steps} is more than the {most} whose cost can be computed: take fewer{batches}."
-        )
-    return fewest
-
-
-def most_steps(rate):
-    """Return how many steps of a path can be accounted for, and how many the rule takes at most."""
-    return (MAX_STEPS, MAX_STEPS) if rate == 1 else (COMPOSABLE_BATCHES, MOST_BATCHES)
 
 
 # What the rule takes at a temperature

@@ -32,7 +32,7 @@ from ...privacy.floating_point import sum_inflation
 from ...privacy.root_finding import boundary, smallest_within
 from ...privacy.zcdp import zcdp_epsilon
 from ...targets import TargetBounds
-from ..langevin.schedule import COMPOSABLE_BATCHES
+from .._chain_length import COMPOSABLE_BATCHES
 from .kernel import Kernel
 from .plan import step_seconds
 

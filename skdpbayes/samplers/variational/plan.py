@@ -30,9 +30,9 @@ import math
 from dataclasses import dataclass
 
 from ...privacy.floating_point import sum_inflation
+from .._chain_length import most_steps
 from .._paid_noise import free_shift, path_multiplier
 from .._plan import Plan
-from ..langevin.schedule import most_steps
 
 N_STEPS, N_STEPS_WITHOUT_PRIVACY = 1000, 5000
 N_DRAWS = 100
