@@ -16,7 +16,7 @@ warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
 
 project = "skdpbayes"
 author = "the skdpbayes developers"
-copyright = f"2025, {author}"
+copyright = author
 version = release = skdpbayes.__version__
 
 extensions = [
