@@ -37,6 +37,7 @@ def test_versions_agree():
     for file, pattern in {
         "CITATION.cff": r"^version: (.+)$",
         "packaging/conda/recipe.yaml": r'^  version: "(.+)"$',
+        ".zenodo.json": r'^  "version": "(.+)",$',
     }.items():
         text = (ROOT / file).read_text("utf-8")
         assert (
