@@ -5,7 +5,8 @@
 
 A person who comes or goes brings up to ``k`` rows, ``j = k``. One who is replaced takes up to ``k`` rows away
 and brings up to ``k`` others, ``j = 2 k`` tables of different sizes: how many rows there are is private then,
-how many persons is public. With ``k = 1`` it is a row that is replaced. See Proposition 60.
+how many persons is public. With ``k = 1`` it is a row that is replaced, or comes or goes, and any guarantee
+for rows, of whatever kind, is one for persons. See Proposition 60.
 
 Such a person is also ``k`` rows, each of which takes the place of another, of none, or leaves it empty.
 What one of these does to Gaussian releases, ``m``, is at most ``2 mu``, and only ``sqrt(2) mu`` for sums to
@@ -101,11 +102,10 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None):
             "batches draw rows, not persons, and do not protect people with several rows: with "
             "max_rows_per_group, read the full table (sampler__batch_size=None)."
         )
-    if cost.selected or cost.failure > 0:
+    if steps > 1 and (cost.selected or cost.failure > 0):
         raise ValueError(
-            "max_rows_per_group does not support DPOneHotEncoder or private searches, whose cost "
-            "for persons is not"
-            " known: take OneHotEncoder(categories=[...]) with public categories, or fix the parameters."
+            "the cost of DPOneHotEncoder and of private searches is not known for persons with several rows: "
+            "take max_rows_per_group=1, or OneHotEncoder(categories=[...]) with public categories."
         )
     return PrivacyCost(
         f"{neighboring_relation}_person",
@@ -113,6 +113,8 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None):
         rho=steps**2 * cost.rho,
         bits=tuple(replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.bits),
         pure=tuple(replace(p, level=steps * p.level) for p in cost.pure),
+        selected=cost.selected,
+        failure=cost.failure,
     )
 
 

@@ -382,6 +382,31 @@ def test_a_pipeline_bounds_rows_once_for_all_steps(table, steps):
         pipe.fit(X, y, groups=groups)
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_categories_of_persons_are_found_in_a_row_of_each(table, relation):
+    """A common category is found, one of a single person with many rows is not, and the cost is the plan's."""
+    X, y, groups = table
+    regions = np.where(X[:, 0] > 0, "east", "west").astype(object)
+    loud = groups == groups[0]
+    regions[loud] = "nowhere"
+    frame = pd.DataFrame({"region": regions})
+    sizes = {} if relation == "replace_one" else {"public_size": PERSONS}
+    sizes["neighboring_relation"] = relation
+    pipe = make_private_pipeline(
+        DPOneHotEncoder(**sizes),
+        DPBayesianLogisticRegression(classes=[0, 1], **sizes),
+        epsilon=20.0,
+        delta=1e-5,
+        max_rows_per_group=1,
+    ).fit(frame, y, groups=groups)
+    assert set(pipe[0].categories_[0]) == {"east", "west"}
+    assert pipe.privacy_cost_ == pipe.plan_.cost
+    assert pipe.privacy_cost_.neighboring_relation == f"{relation}_person"
+    assert 15.0 < pipe.spent_epsilon_ <= 20.0
+    encoder, model = (step.privacy_cost_.epsilon(1e-5) for step in pipe)
+    assert max(encoder, model) < pipe.spent_epsilon_
+
+
 def test_pipelines_refuse_what_they_cannot_account_for(table, steps):
     X, y, groups = table
     scaler, last, sizes = steps

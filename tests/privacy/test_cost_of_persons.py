@@ -117,7 +117,19 @@ def test_gaussian_and_concentrated_costs_of_groups():
 )
 def test_costs_without_a_theorem_are_refused(part, named):
     with pytest.raises(ValueError, match=named):
-        cost_for_persons(PrivacyCost("replace_one", **part), "replace_one", 1)
+        cost_for_persons(PrivacyCost("add_or_remove_one", **part), "replace_one", 4)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_with_a_row_each_persons_cost_what_rows_cost(relation):
+    """Thresholds that fail, and private selections, among all else that does not read batches."""
+    selected = (SelectedRun((PrivacyCost(relation, mu=0.3),), 3.0),)
+    rows = PrivacyCost(relation, mu=0.2, pure=(Pure(0.1),), selected=selected, failure=1e-7)
+    persons = cost_for_persons(rows, relation, 1)
+    assert persons.neighboring_relation == f"{relation}_person"
+    for delta in (1e-8, 1e-6, 1e-3):
+        assert persons.epsilon(delta) == rows.epsilon(delta)
+    assert np.isinf(persons.epsilon(1e-8)) and np.isfinite(persons.epsilon(1e-6))
 
 
 def test_costs_of_persons_and_of_rows_do_not_add_up():
