@@ -103,7 +103,7 @@ def table_shape(X):
 
 def check_level(level):
     """Raise a ValueError unless a level is a number in (0, 1)."""
-    if not (isinstance(level, Real) and 0 < level < 1):
+    if not (is_number(level) and 0 < level < 1):
         raise ValueError(
             f"level must be a number in (0, 1), e.g. 0.9 for 90 percent, got {level!r}."
         )

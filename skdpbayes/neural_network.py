@@ -379,7 +379,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         units = {f"unit_{k}": np.arange(n) for k, n in enumerate(self.layer_sizes_[1:-1], 1)}
         coords = {"feature": np.asarray(names, dtype=str), **units, "class": self.classes_}
         dimensions = ["feature", *units, "class"]
-        variables = {}
+        variables: dict[str, tuple[np.ndarray, tuple[str, ...]]] = {}
         for k, (weights, biases) in enumerate(self.layers(), 1):
             name = "out" if k == last else str(k)
             variables[f"weights_{name}"] = (weights, (dimensions[k - 1], dimensions[k]))

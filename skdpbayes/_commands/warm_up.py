@@ -28,8 +28,8 @@ def _usual():
             yield "logistic", n_classes, {"sampler": kind(n_steps=_N_STEPS)}
         # Labels 0 and 1 are counts, too.
         yield "poisson", 2, {"sampler": kind(n_steps=_N_STEPS), "max_count": 1}
-    for kind in ("diag", "full"):
-        yield "mixture", 0, {"covariance_type": kind}
+    for shape in ("diag", "full"):
+        yield "mixture", 0, {"covariance_type": shape}
     yield "network", 2, {"hidden_layer_sizes": (8,), "sampler__n_steps": _N_STEPS}
 
 

@@ -14,13 +14,18 @@ from .intervals import interval_ends, interval_table, required_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
+    from sklearn.utils import Bunch
+
+    from ..samplers import Plan
 
 
 class CoefficientsMixin:
     """For estimators with ``posterior_samples_`` of shape (n_draws, n_blocks, n_features + intercept)."""
 
     n_features_in_: int
+    plan_: Plan
     posterior_samples_: np.ndarray
+    released_: Bunch
 
     def posterior_interval(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed posterior intervals of the coefficients; they spend no budget.
@@ -136,13 +141,14 @@ class CoefficientsMixin:
         draws, n_features = self.posterior_samples_, self.n_features_in_
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
         coords = {"feature": np.asarray(names, dtype=str)}
-        blocks = ()
+        blocks: tuple[str, ...] = ()
         if hasattr(self, "classes_"):
             # With two classes there is one block, for the second class.
             coords, blocks = {"class": self.classes_[-draws.shape[1] :], **coords}, ("class",)
         else:
             draws = draws[:, 0]
-        variables = {"coef": (draws[..., :n_features], (*blocks, "feature"))}
+        dims: tuple[str, ...] = (*blocks, "feature")
+        variables = {"coef": (draws[..., :n_features], dims)}
         if draws.shape[-1] > n_features:
             variables["intercept"] = (draws[..., -1], blocks)
         return variables, coords

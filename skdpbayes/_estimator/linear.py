@@ -4,25 +4,22 @@ validate -> LinearModel -> plan of its bounds -> draws from its target -> means
 """
 
 import warnings
-from collections.abc import Callable
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Bunch
 
 from .._checks import Interval, callers_level
 from .._tables.read import read_table
 from .._typing import MatrixLike
-from ..samplers import Plan
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
 from .diagnostics import shortness
 from .doubts import doubts
 from .norm import released_bounds
-from .posterior import POSTERIOR_CONSTRAINTS
+from .posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 
 LINEAR_CONSTRAINTS = {
     **POSTERIOR_CONSTRAINTS,
@@ -34,7 +31,7 @@ LINEAR_CONSTRAINTS = {
 }
 
 
-class PrivateLinearMixin(CoefficientsMixin):
+class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
     """For private posteriors with ``_family(*sizes)`` and ``_largest_weight(max_sample_weight, *sizes)``.
 
     ``sizes`` is the number of classes of a classifier, and nothing otherwise.
@@ -44,9 +41,6 @@ class PrivateLinearMixin(CoefficientsMixin):
     fit_intercept: bool
     intercept_: Any
     max_sample_weight: float
-    plan_: Plan
-    released_: Bunch
-    _draw: Callable[..., np.ndarray]
     _reads_collections = True
 
     def __sklearn_tags__(self):
@@ -58,7 +52,9 @@ class PrivateLinearMixin(CoefficientsMixin):
 
     def _model(self, n_features, *sizes, max_sample_weight=None):
         """Return the `LinearModel`; weights have a maximum if they are passed."""
-        constant = "equal" if self._sampler().wants_equal_precisions else "short"
+        constant: Literal["short", "equal"] | float = "short"
+        if self._sampler().wants_equal_precisions:
+            constant = "equal"
         if not self.fit_intercept:
             constant = 0.0
         elif self.intercept_scaling is not None:

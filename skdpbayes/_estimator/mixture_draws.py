@@ -51,9 +51,11 @@ _FEW, _TRIED, _RAREST = 400, 10_000, 1000
 class MixtureDrawsMixin:
     """For estimators whose draws are mixtures."""
 
+    covariance_type: str
     covariances_: np.ndarray
     means_: np.ndarray
     n_components_: int
+    n_features_in_: int
     plan_: Plan
     posterior_samples_: MixtureDraws
     precisions_: np.ndarray
@@ -71,9 +73,11 @@ class MixtureDrawsMixin:
         else:
             self.precisions_ = np.linalg.inv(self.covariances_)
 
-    def _labelled(self, *parts):
+    def _labelled(self, weights, means, factors):
         """Return draws as `Mixtures` and as `MixtureDraws`."""
-        mixtures, covariances = relabelled(*parts, self.covariance_type, self._order)
+        mixtures, covariances = relabelled(
+            weights, means, factors, self.covariance_type, self._order
+        )
         return mixtures, MixtureDraws(mixtures.weights, mixtures.means, covariances)
 
     def _validated(self, X):

@@ -73,7 +73,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
     choice = draws_cost(level, count, budget.neighboring_relation) if level > 0 else None
     part = budget if choice is None or not budget.is_private else _rest(budget, choice)
     plan = make_plan(part)
-    if not plan.cost.is_gaussian:
+    if choice is None or not plan.cost.is_gaussian:
         raise ValueError(
             "bounds that are learnt ('auto') leave a Gaussian budget to the fit, and this sampler's cost is "
             f"not Gaussian: give {'data_norm' if norm else 'the bounds'} as numbers, or use sampler='auto'."

@@ -52,8 +52,6 @@ class PrivatePosteriorMixin(VoucherHolder):
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
     _releases_norm, _norm_room = True, 1.0
-    # Which bounds of responses are released first: "low", "high".
-    _released_sides: tuple[str, ...] = ()
 
     data_norm_: float
     feature_names_in_: np.ndarray
@@ -82,6 +80,11 @@ class PrivatePosteriorMixin(VoucherHolder):
         if any(name.startswith("sampler__") for name in params):
             params["sampler"] = resolve_sampler(params.get("sampler", self.sampler))
         return super().set_params(**params)
+
+    @property
+    def _released_sides(self) -> tuple[str, ...]:
+        """Which bounds of responses are released first: "low", "high"."""
+        return ()
 
     def _norm(self, n_features):
         """Return the norm to which rows are clipped."""

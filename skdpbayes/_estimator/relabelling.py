@@ -61,12 +61,11 @@ def relabel(weights, means, covariances):
         The component of draw ``s`` with the common label ``k`` is ``order[s, k]``.
     """
     draws = _Components(np.maximum(weights, _LEAST_WEIGHT), means, covariances)
-    order, reference = None, _pivot(draws)
-    for _ in range(_MAX_ROUNDS):
-        before, (order, _) = order, _assign(draws, reference)
+    order, _ = _assign(draws, _pivot(draws))
+    for _ in range(_MAX_ROUNDS - 1):
+        before, (order, _) = order, _assign(draws, _mean_components(draws, order))
         if np.array_equal(order, before):
             break
-        reference = _mean_components(draws, order)
     falling = np.argsort(-np.take_along_axis(weights, order, axis=1).mean(axis=0), kind="stable")
     return order[:, falling]
 

@@ -24,10 +24,10 @@ def in_memory(*columns):
         return columns
     from .dask.blocks import computed
 
-    columns = list(columns)
+    found = list(columns)
     for number, column in zip(lazy, computed([columns[number] for number in lazy]), strict=True):
-        columns[number] = column
-    return columns
+        found[number] = column
+    return found
 
 
 def by_blocks(method: _Method) -> _Method:

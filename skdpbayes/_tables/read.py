@@ -58,14 +58,15 @@ def read_table(
     ValueError, TypeError
         If the table is invalid.
     """
-    columns = {"y": y, "sample_weight": sample_weight, "exposure": exposure, "groups": groups}
-    columns = [plain(values, name) for name, values in columns.items()]
+    given = {"y": y, "sample_weight": sample_weight, "exposure": exposure, "groups": groups}
+    columns = [plain(values, name) for name, values in given.items()]
     validate = partial(validate, **options)
-    with silently(), _read(estimator, plain(X, "X"), *columns, client, validate) as table:
+    with silently(), _read(estimator, plain(X, "X"), columns, client, validate) as table:
         yield table
 
 
-def _read(estimator, X, y, sample_weight, exposure, groups, client, validate):
+def _read(estimator, X, columns, client, validate):
+    y, sample_weight, exposure, groups = columns
     if is_collection(X):
         from .dask.read import read_collection
 

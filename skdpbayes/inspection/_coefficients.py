@@ -67,7 +67,7 @@ def _column_index(feature, names):
     if isinstance(feature, str):
         if feature in names:
             return names.index(feature)
-    elif isinstance(feature, Integral) and -len(names) <= feature < len(names):
+    elif isinstance(feature, Integral) and -len(names) <= int(feature) < len(names):
         return int(feature) % len(names)
     raise ValueError(
         f"feature {feature!r} is unknown: choose among the {len(names)} features "

@@ -65,6 +65,10 @@ class PosteriorDisplay:
     ['x3', 'x1', 'intercept']
     """
 
+    points_: Any
+    intervals_: list[Any] | None
+    traces_: list[Any] | None
+
     def __init__(
         self,
         *,

@@ -280,7 +280,7 @@ def _combinations(settings, param):
     short = {name: name.rpartition("__")[-1] for name in varying}
     if len(set(short.values())) < len(short):
         short = {name: name for name in varying}
-    lines = {}
+    lines: dict[tuple[str, ...], str] = {}
     keys = [tuple(values[name][i] for name in varying) for i in range(len(settings))]
     for key, setting in zip(keys, settings, strict=True):
         parts = (f"{short[name]} = {_brief(setting.get(name))}" for name in varying)

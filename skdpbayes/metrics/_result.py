@@ -94,6 +94,8 @@ class PrivateCurve(_Released, tuple):
         Noisy numbers of rows in the bins.
     """
 
+    counts: np.ndarray
+
     def __new__(cls, prob_true, prob_pred, counts):
         curve = super().__new__(cls, (prob_true, prob_pred))
         curve.counts = counts

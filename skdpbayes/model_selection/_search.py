@@ -352,7 +352,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         """Return the scorer before the search has set its epsilon."""
         relation = self.neighboring_relation
         if not isinstance(self.scoring, PrivateScorer):
-            name = self.scoring or getattr(final_step(self.estimator), "_search_score", "accuracy")
+            own = getattr(final_step(self.estimator), "_search_score", "accuracy")
+            name = self.scoring or own
             return make_private_scorer(name, epsilon=1.0, neighboring_relation=relation)
         if self.scoring.neighboring_relation != relation:
             raise ValueError("scoring and the search differ in neighboring_relation: change one.")

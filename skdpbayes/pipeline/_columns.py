@@ -32,7 +32,7 @@ def spending_steps(step, n_columns, header=None, path=""):
                 f"{path.removesuffix('__')} is a private pipeline with a budget of its own, which the outer "
                 "pipeline cannot split: put its steps into scikit-learn's Pipeline."
             )
-        found = []
+        found: list[tuple] = []
         for name, one in step.steps:
             inner, n_columns = spending_steps(one, n_columns, header, f"{path}{name}__")
             found, header = found + inner, None

@@ -116,11 +116,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
         )
     _check_limits(pipeline, found)
     _check_own_budgets(found)
-    final = found[-1][1]
+    _, final, width = found[-1]
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
-    budget = Budget(pipeline.epsilon, delta, found[-1][1].neighboring_relation).checked()
-    told = _norm_warnings(pipeline, *found[-1][1:], n_columns, header)
+    budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
+    told = _norm_warnings(pipeline, final, width, n_columns, header)
     plan = partial(_split, pipeline.shares, found, n_samples, told)
     if pipeline.max_rows_per_group is None:
         return plan(budget)
@@ -148,7 +148,9 @@ def _check_own_budgets(found):
 def _check_limits(pipeline, found):
     """Raise a ValueError if the limit of rows per person is invalid, or set in a step."""
     limit = pipeline.max_rows_per_group
-    if limit is not None and not (is_number(limit) and isinstance(limit, Integral) and limit >= 1):
+    if limit is not None and not (
+        is_number(limit) and isinstance(limit, Integral) and int(limit) >= 1
+    ):
         raise ValueError(f"max_rows_per_group must be a positive integer or None, got {limit!r}.")
     own = [path for path, step, _ in found if getattr(step, "max_rows_per_group", None) is not None]
     if own:
@@ -178,8 +180,8 @@ def _split(shares, found, n_samples, told, budget):
     shares = _shares(shares, early, last)
     steps, costs = {}, {}
     for path, step, columns in early:
-        steps[path] = _part_of(budget, shares[path], len(early))
-        costs[path] = _cost(step, *steps[path], n_samples, columns)
+        epsilon, delta = steps[path] = _part_of(budget, shares[path], len(early))
+        costs[path] = _cost(step, epsilon, delta, n_samples, columns)
     spent = sum(costs.values(), PrivacyCost(budget.neighboring_relation))
     steps[last], costs[last] = _remainder(final, budget, spent, n_samples, width)
     return PipelinePlan(
@@ -308,7 +310,8 @@ def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
     ValueError
         The error of its plan, if there is no plan for any width.
     """
-    known, error = False, None
+    known = False
+    error: ValueError | None = None
     for columns in _WIDTHS if width is None else (width,):
         try:
             cost = _cost(final, epsilon, delta, n_samples, columns)
@@ -318,6 +321,6 @@ def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
         if not (cost.is_gaussian and cost.mu <= mu):
             return False
         known = True
-    if not known:
+    if error is not None and not known:
         raise error
     return True

@@ -126,7 +126,8 @@ def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
 def _rehearse_branches(step, X, y, fixed, path):
     """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
     branches = clone(step)
-    known, errors = [], []
+    known: list[bool] = []
+    errors: list[Exception] = []
     stand_ins = {
         name: _StandIn(one, f"{path}{name}__", fixed, known, errors)
         for name, one in children(step)

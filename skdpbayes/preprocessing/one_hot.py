@@ -148,7 +148,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
                 "or give public lists of categories."
             )
         scale, threshold, cost = plan_threshold(budget, n_private)
-        warnings = ()
+        warnings: tuple[str, ...] = ()
         if threshold > 0.2 * n_samples:
             warnings = (
                 f"only categories with at least about {threshold:,.0f} rows will be found: raise epsilon, "

@@ -141,7 +141,7 @@ class DPQuantileScaler(
         level = log_odds_range(budget, count)
         quantiles = self._quantiles(level, n_samples)
         outside = min(quantiles[0], 1.0 - quantiles[1]) * n_samples * level / 2.0
-        warnings = ()
+        warnings: tuple[str, ...] = ()
         if outside < _UNSAFE:
             needed = int(np.ceil(_SAFE / (0.25 * level / 2.0)))
             warnings = (

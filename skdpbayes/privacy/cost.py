@@ -352,17 +352,18 @@ def composed(costs):
             "be added: give both the same neighboring_relation, or keep a PrivacyLedger(epsilon, delta, "
             "neighboring_relation) for each."
         )
-    parts = {
+    (relation,) = relations
+    fields: dict[str, Any] = {
         name: _merged(chain.from_iterable(getattr(cost, name) for cost in costs)) for name in _PARTS
     }
-    mu = math.hypot(*(cost.mu for cost in costs))
-    sums = {name: math.fsum(getattr(cost, name) for cost in costs) for name in ("rho", "failure")}
-    return PrivacyCost(*relations, mu, **parts, **sums)
+    for name in ("rho", "failure"):
+        fields[name] = math.fsum(getattr(cost, name) for cost in costs)
+    return PrivacyCost(relation, mu=math.hypot(*(cost.mu for cost in costs)), **fields)
 
 
 def _merged(parts):
     """Add up the counts of equal mechanisms."""
-    counts = Counter()
+    counts: Counter[Any] = Counter()
     for part in parts:
         counts[replace(part, count=1)] += part.count
     return tuple(replace(kind, count=count) for kind, count in sorted(counts.items()))

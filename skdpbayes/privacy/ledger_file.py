@@ -115,6 +115,8 @@ class LedgerFile:
         From here and from every method, if the file is not what it should be, or cannot be used.
     """
 
+    budget: Budget
+
     def __init__(self, path, timeout, ledger=None):
         if not 0 < timeout <= _LONGEST:
             raise ValueError(f"timeout must be positive and at most {_LONGEST:g}, got {timeout}.")
@@ -126,7 +128,6 @@ class LedgerFile:
             )
         self.timeout = float(timeout)
         self.ledger = ledger
-        self.budget = None
         self._known, self._last = 0, None
         self._spent = None
         self.spent()

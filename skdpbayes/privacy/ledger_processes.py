@@ -18,6 +18,7 @@ import os
 import tempfile
 import threading
 from pathlib import Path
+from typing import TextIO
 
 from ..exceptions import LedgerOutOfReachError
 
@@ -30,14 +31,15 @@ _PREFIX = "skdpbayes-ledger-"
 class _Own:
     """What this process announced, and its open file; nothing in a forked child."""
 
-    text, file = None, None
+    text: str = ""
+    file: TextIO | None = None
     lock = threading.RLock()
 
 
 def _after_fork():
     if _Own.file is not None:
         _Own.file.close()
-    _Own.text, _Own.file, _Own.lock = None, None, threading.RLock()
+    _Own.text, _Own.file, _Own.lock = "", None, threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -53,7 +55,7 @@ def announce(ledgers):
     """
     mark = _mark(os.getpid())
     with _Own.lock:
-        if _Own.text is None:
+        if not _Own.text:
             atexit.register(_take_away, mark, os.getpid())
         _Own.text = json.dumps(ledgers)
         _write(mark)
@@ -105,7 +107,7 @@ def _write(mark):
 
 def _has_to_be_there():
     """Tell whether others may look for the file: where they cannot find it open, or in a block."""
-    return _Own.text is not None and (_Own.file is None or _Own.text != "[]")
+    return bool(_Own.text) and (_Own.file is None or _Own.text != "[]")
 
 
 def _renew():
@@ -136,7 +138,8 @@ def _texts(mark):
 
 def _held_open(mark):
     pid, started = _process_of(mark)
-    folder, texts = f"{_PROCESSES}/{pid}/fd", []
+    folder = f"{_PROCESSES}/{pid}/fd"
+    texts: list[str] = []
     try:
         numbers = os.listdir(folder) if _kin(pid)[1] == started else ()
     except OSError:  # Of another user, or no longer there.

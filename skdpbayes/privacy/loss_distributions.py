@@ -197,12 +197,14 @@ def _of_noisy_counts(noise, times, weights, relation, interval):
     kept = np.abs(losses) <= _LARGEST_LOSS
     cuts, losses = cuts[kept], losses[kept]
     above = [_probability_above(cuts, noise, *law) for law in (high, low)]
-    pmf = _pmf_of_curve(*_curve_of_cuts(losses, *above), interval)
+    epsilons, deltas = _curve_of_cuts(losses, *above)
+    pmf = _pmf_of_curve(epsilons, deltas, interval)
     if relation == "replace_one":
         return _pld().privacy_loss_distribution.PrivacyLossDistribution(pmf)
     below = [_probability_above(-cuts, noise, -shifts, w) for shifts, w in (low, high)]
+    epsilons, deltas = _curve_of_cuts(-losses, *below)
     return _pld().privacy_loss_distribution.PrivacyLossDistribution(
-        pmf, _pmf_of_curve(*_curve_of_cuts(-losses, *below), interval)
+        pmf, _pmf_of_curve(epsilons, deltas, interval)
     )
 
 

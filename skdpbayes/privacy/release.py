@@ -4,7 +4,7 @@ epsilon = epsilon(cost, delta),    delta of the budget
 """
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
 from .cost import PrivacyCost
@@ -23,6 +23,12 @@ class PlannedRelease:
 
     budget: Budget
     cost: PrivacyCost
+
+    if TYPE_CHECKING:  # Dataclasses would take a property for the default of a field of this name.
+
+        @property
+        def name(self) -> str:
+            """What was planned, where `_title` says so."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

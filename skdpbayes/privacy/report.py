@@ -160,7 +160,8 @@ def _account(obj):
 
 def _of_estimator(estimator):
     plan = estimator.plan_
-    unprotected, warnings = (), ()
+    unprotected: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None:
         unprotected = ("The set of labels, which was taken from the data (classes=None)",)
     if has_seeds(estimator):
@@ -178,7 +179,7 @@ def _asked(plan):
 
 
 def _release(plan):
-    text = getattr(plan, "summary", dict)()
+    text: dict[str, str] = plan.summary() if hasattr(plan, "summary") else {}
     return {
         "sampler": getattr(plan, "name", type(plan).__name__),
         "epsilon": _finite(plan.cost.epsilon(plan.budget.delta)),

@@ -21,7 +21,7 @@ def samplers_by_name():
 
     A class that wraps another sampler has the name of that sampler, and is left out.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for module in iter_modules(import_module(_PACKAGE).__path__):
         if module.name.startswith("_"):
             continue

@@ -26,6 +26,7 @@ from ._protocol import CONSTRAINTS, TemperedSampler, options
 from .clipped_residuals import ClippedResiduals
 from .clipped_residuals import sampler as clipped_residuals
 from .fisher import SGFS
+from .fisher.plan import FisherPlan
 from .gibbs import Gibbs
 from .langevin import SGHMC
 from .noise_aware import NoiseAware
@@ -109,6 +110,7 @@ class Auto(TemperedSampler):
             return plan
         if self.temperature == "auto" and plain.temperature <= _HARDLY_TEMPERED:
             return plain
+        assert isinstance(plan, FisherPlan)
         if plan.nominal_temperatures and plan.nominal_temperatures[0] > plain.temperature:
             return plain
         average = n_samples * bounds.row_norm**2 / bounds.block_length

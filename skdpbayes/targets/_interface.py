@@ -127,10 +127,14 @@ def selected_from(selection: Any, start: int, count: int) -> Any:
     raise NotImplementedError("selected_from is a generic of compiled code.")
 
 
+def _class_of(numba_type):
+    """Return the class of the named tuples that a type of numba's is for, None for other types."""
+    is_named = isinstance(numba_type, (types.NamedTuple, types.NamedUniTuple))
+    return numba_type.instance_class if is_named else None
+
+
 def _is_instance(numba_type, target_class):
-    return (
-        isinstance(numba_type, types.BaseNamedTuple) and numba_type.instance_class is target_class
-    )
+    return _class_of(numba_type) is target_class
 
 
 def implements(generic: Callable, target_class: Any, **jit_options: Any) -> Callable:
@@ -208,9 +212,7 @@ def has_own_prior(target: Any) -> bool:
 
 
 def _has_own(numba_type, generic):
-    return isinstance(numba_type, types.BaseNamedTuple) and generic.__name__ in _OWN.get(
-        numba_type.instance_class, ()
-    )
+    return generic.__name__ in _OWN.get(_class_of(numba_type), frozenset())
 
 
 def is_in_random_order(numba_type):

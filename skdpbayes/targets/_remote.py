@@ -32,7 +32,8 @@ def _ask(target, theta, selection, count, out):
     place = (theta.ctypes.data, theta.size, _members_at(selection), count)
     # If a Python function is interrupted, what it returns means nothing, so that it sets a flag besides.
     answered = np.zeros(1, np.int64)
-    call_address(target.address, (*place, out.ctypes.data, out.size, answered.ctypes.data))
+    asked = (*place, out.ctypes.data, out.size, answered.ctypes.data)
+    call_address(target.address, asked)  # type: ignore[call-arg]  # numba gives the context.
     if answered[0] != 1:
         raise RuntimeError("a sum over rows elsewhere was interrupted.")
 

@@ -148,7 +148,7 @@ def _fetch_two(values, selection, i):
     for k in range(i, i + 2):
         start = record(selection, k) * width
         for offset in range(start, start + width, 64):
-            _prefetch(values, offset)
+            _prefetch(values, offset)  # type: ignore[call-arg]  # numba gives the context.
 
 
 @implements(project, DenseRows, **_FAST)

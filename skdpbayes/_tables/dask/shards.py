@@ -10,6 +10,7 @@ of tasks that fail, records included. Tasks therefore never fail: they return th
 
 from functools import reduce
 from operator import add
+from typing import Any
 from uuid import uuid4
 
 from dask.sizeof import sizeof
@@ -127,7 +128,7 @@ def _name(function):
 def _groups(client, futures):
     """Return the indices of the futures on each worker, in as many groups as it has threads."""
     places, threads = client.who_has(futures), client.nthreads()
-    on = {}
+    on: dict[Any, list[int]] = {}
     for number, future in enumerate(futures):
         on.setdefault(next(iter(places.get(future.key, ())), None), []).append(number)
     groups = []

@@ -191,7 +191,7 @@ class _Pace:
     def __init__(self, parallel):
         self.ways = (True, False) if parallel else (False,)
         self.parallel = self.ways[0]
-        self.seconds = {}
+        self.seconds: dict[bool, float] = {}
         self.blocks = 0
 
     def steps(self):
@@ -209,9 +209,10 @@ class _Pace:
             return
         self.seconds[self.parallel] = max(seconds / n_steps, 1e-9)
         if len(self.seconds) > 1 and self.blocks % _BLOCKS_BETWEEN_TRIALS == 0:
-            del self.seconds[max(self.seconds, key=self.seconds.get)]
+            del self.seconds[max(self.seconds, key=self.seconds.__getitem__)]
         untried = [way for way in self.ways if way not in self.seconds]
-        self.parallel = untried[0] if untried else min(self.seconds, key=self.seconds.get)
+        fastest = min(self.seconds, key=self.seconds.__getitem__)
+        self.parallel = untried[0] if untried else fastest
 
 
 class _Progress:

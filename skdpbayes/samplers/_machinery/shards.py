@@ -76,8 +76,8 @@ class Shards:
         self._ends = np.cumsum(self.sizes)
         # A strong reference would be a cycle, and would keep memory of workers until the garbage is
         # collected.
-        answer = weakref.WeakMethod(self._answer)
-        self._function = _Function(lambda *numbers: answer()(*numbers))
+        weakly = weakref.proxy(self)
+        self._function = _Function(lambda *numbers: weakly._answer(*numbers))
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
     def call(self, function, of_shards, *args):

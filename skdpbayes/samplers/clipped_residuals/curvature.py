@@ -100,7 +100,8 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     values = cut(gathered, np.sqrt(np.diag(turned(doubt, basis))))
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     own = np.ascontiguousarray(transform @ basis)
-    return Curvature(own, values, *apart(turned(doubt, basis)), design.mean @ own)
+    doubt, own_doubt = apart(turned(doubt, basis))
+    return Curvature(own, values, doubt, own_doubt, design.mean @ own)
 
 
 def gathered_eigenvalues(values, variance):

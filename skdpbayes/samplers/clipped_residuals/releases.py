@@ -212,5 +212,6 @@ class Releases(RowReleases):
         if self.errors is None or size.value <= size.noise:
             return None
         f, clip = self.curvature.values, self.looks[-1].clip
-        varying = varying_part(*self.errors, self.n_records * size.value, f)
+        matrix, noise = self.errors
+        varying = varying_part(matrix, noise, self.n_records * size.value, f)
         return stretch_of(settled, varying, slopes_of(varying, f, size.value, clip))

@@ -56,9 +56,9 @@ def release_sums(released, theta, transform, clip, multipliers, room, centre=Non
         As for `sums_at`.
     """
     sums, square = sums_at(released, theta, clip, centre)
-    parts = [multiplier**-2.0 for multiplier in multipliers]
-    paid = math.sqrt(look_precision(*parts, released.moved == 2))
-    factor = (paid + (room - 1.0) * math.sqrt(sum(parts))) / free_shift(1.0 / paid, sums.size + 1)
+    a, b = (multiplier**-2.0 for multiplier in multipliers)
+    paid = math.sqrt(look_precision(a, b, released.moved == 2))
+    factor = (paid + (room - 1.0) * math.sqrt(a + b)) / free_shift(1.0 / paid, sums.size + 1)
     noise = released.largest * released.moved * released.norm * clip * multipliers[0] * factor
     of_square = released.largest * clip**2 * multipliers[1] * factor
     # Propositions 73 and 74.

@@ -58,7 +58,7 @@ class LangevinSampler(TemperedSampler):
         """Return the burn-in that is given, or a default."""
         return default if given(self.burn_in) is None else float(self.burn_in)
 
-    def friction_or(self, default: Any) -> float | str:
+    def friction_or(self, default: float | None) -> float | None:
         """Return the friction that is given, or a default."""
         return default if given(self.friction) is None else float(self.friction)
 

@@ -80,7 +80,8 @@ class LangevinPlan(Plan):
     @property
     def gradient_step(self):
         """``kappa``: by how much of the (first step's) gradient a velocity moves."""
-        return self.step_size * self.friction
+        # Overdamped chains lose all of their velocity in every step.
+        return self.step_size * (1.0 if self.friction is None else self.friction)
 
     @property
     def n_updates(self):
@@ -145,7 +146,7 @@ class LangevinPlan(Plan):
     def noise_temperature(self):
         """Temperature to which a thermostat's noise would heat SGHMC that relaxes as often as is wanted."""
         goal = self.wanted_relaxations
-        if self.slowest_curvature is None or not goal:
+        if self.friction is None or self.slowest_curvature is None or not goal:
             return math.nan
         relaxed = self.gradient_step * self.slowest_curvature / goal
         return self.temperature * self.friction / min(1.0, math.sqrt(forgetting(goal) * relaxed))

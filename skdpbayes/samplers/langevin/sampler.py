@@ -105,8 +105,9 @@ class PathSampler(LangevinSampler):
     def _planned_start(self, bounds, n_samples, budget, temperature):
         if self.init == "zeros":
             return None
-        if given(self.init_share) is not None:
-            part = budget.with_mu(math.sqrt(self.init_share) * budget.mu)
+        share = given(self.init_share)
+        if share is not None:
+            part = budget.with_mu(math.sqrt(share) * budget.mu)
             return OPS().plan(bounds, n_samples, part)
         return OPS(temperature=temperature).plan(bounds, n_samples, budget)
 

@@ -13,7 +13,7 @@ import bisect
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,34 @@ from .geometry import Geometry
 _FARTHEST = math.log(LARGEST_TEMPERATURE)
 
 
+class Release(Protocol):
+    """What schedules ask of `AllIterates` and `LastIterate`."""
+
+    def n_segments(self, chain):
+        """Return how many chains follow each other."""
+
+    def whole(self, chain, steps):
+        """Return a number of steps, at least as many, into which the schedule can be cut."""
+
+    def most_steps(self, chain):
+        """Return how many steps can be accounted for, and how many the rule takes at most."""
+
+    def quiet_step(self, chain, temperature):
+        """Return the step beyond which batches would cost more than the full table."""
+
+    def limit(self, chain, temperature):
+        """Return what a step size that is given must stay below."""
+
+    def tolerance(self, chain):
+        """Return how closely budgets are met."""
+
+    def check_affordable(self, chain, temperature, step, fewest):
+        """Raise a ValueError if a start at this temperature leaves nothing for the path."""
+
+    def cost(self, chain, temperature, step, steps):
+        """Return the exact cost of a schedule, floating point included."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chain:
     """What is to be scheduled: public numbers, and what knows more about them.
@@ -42,7 +70,7 @@ class Chain:
     budget : Budget
     geometry : Geometry
     dynamics : Dynamics
-    release : AllIterates or LastIterate
+    release : Release
         What is released, and what that costs.
     relaxations : float
         ``k``: how often the slowest direction is to relax, once a segment.
@@ -64,7 +92,7 @@ class Chain:
     budget: Budget
     geometry: Geometry
     dynamics: Dynamics
-    release: object
+    release: Release
     relaxations: float
     burn_in: float
     n_draws: int

@@ -55,6 +55,8 @@ _PRIVATE_DISTANCES = _DISTANCES[_DISTANCES[:, 0, 0] <= 1.0]
 _BATCH_RATIOS = np.append(0.0, np.geomspace(0.01, 1.4, 30))[None, :, None]
 _NOISE_VARIANCES = np.geomspace(1.0, 8.0, 7)[None, None, :]
 _NONE = np.zeros((1, 1, 1))
+# One for each candidate, or that of a single one.
+_Numbers = np.ndarray | float
 _MOST_STEPS = 50_000_000
 _HIGHEST_TEMPERATURE = 1e9
 # How far below the limit in which many bits are Gaussian their cost is looked for.
@@ -162,21 +164,21 @@ class Candidates(NamedTuple):
         Of a step.
     """
 
-    temperature: np.ndarray
-    distance: np.ndarray
-    ratio: np.ndarray
-    noise: np.ndarray
-    bound: np.ndarray
-    deviation: np.ndarray
-    acceptance: np.ndarray
-    relaxing: np.ndarray
-    affordable: np.ndarray
-    burn_in: np.ndarray
-    seconds: np.ndarray
+    temperature: _Numbers
+    distance: _Numbers
+    ratio: _Numbers
+    noise: _Numbers
+    bound: _Numbers
+    deviation: _Numbers
+    acceptance: _Numbers
+    relaxing: _Numbers
+    affordable: _Numbers
+    burn_in: _Numbers
+    seconds: _Numbers
 
     def single(self, index=0):
         """Return one of them."""
-        return Candidates(*(float(values[index]) for values in self))
+        return Candidates(*(float(np.ravel(values)[index]) for values in self))
 
 
 def best_walk(problem):

@@ -115,7 +115,7 @@ def lower_entries(n_features):
 
 def local_sums(table, reference, scales):
     """Return ``S``, a vector. **It is not private.**"""
-    total = 0.0
+    total: np.ndarray | float = 0.0
     rows, columns, twice = lower_entries(reference.means.shape[1])
     for first in range(0, len(table.scale), BLOCK_ROWS):
         part = slice(first, first + BLOCK_ROWS)

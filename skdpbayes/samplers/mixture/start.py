@@ -102,8 +102,10 @@ class _Search:
         if self.model.n_components == 1:
             weights, means, variances = found
             return weights, means, np.clip(variances, _LEAST_VARIANCE, _LARGEST_VARIANCE)
-        pieces, wanted = self.soft(*found), self.model.n_components
-        return merged(*pieces, min(wanted, len(pieces[0])) if at_most else wanted)
+        (weights, means, variances), wanted = self.soft(*found), self.model.n_components
+        if at_most:
+            wanted = min(wanted, len(weights))
+        return merged(weights, means, variances, wanted)
 
     # Cells
 
@@ -227,21 +229,21 @@ def merged(weights, means, variances, n_components):
     parts = dict(enumerate(zip(weights, means, variances, strict=True)))
     costs = {(i, j): merging_cost(parts[i], parts[j]) for i in parts for j in range(i)}
     while len(parts) > n_components:
-        pair = min(costs, key=costs.get)
+        pair = min(costs, key=costs.__getitem__)
         new, whole = max(parts) + 1, together(*(parts.pop(i) for i in pair))
         costs = {other: cost for other, cost in costs.items() if not set(pair) & set(other)}
         costs |= {(new, i): merging_cost(whole, part) for i, part in parts.items()}
         parts[new] = whole
-    parts = list(parts.values())
-    while len(parts) < n_components:
-        widest = max(range(len(parts)), key=lambda k: parts[k][2].max())
-        weight, mean, variance = parts.pop(widest)
+    left = list(parts.values())
+    while len(left) < n_components:
+        widest = max(range(len(left)), key=lambda k: left[k][2].max())
+        weight, mean, variance = left.pop(widest)
         axis = variance.argmax()
         offset, rest = np.zeros_like(mean), variance.copy()
         offset[axis] = _OFFSET * math.sqrt(variance[axis])
         rest[axis] *= 1.0 - _OFFSET**2
-        parts += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
-    return tuple(np.array(part) for part in zip(*parts, strict=True))
+        left += [(weight / 2.0, mean + offset, rest), (weight / 2.0, mean - offset, rest)]
+    return tuple(np.array(part) for part in zip(*left, strict=True))
 
 
 def together(first, second):

@@ -106,6 +106,7 @@ class NoiseAwarePlan(Plan):
     def _precisions(self):
         """``F``, ``F^2 / V`` and ``P``."""
         length, family, moved = self.bounds.block_length, self.family, self.budget.records_moved
+        assert self.bounds.row_norm is not None  # The sampler is for no other targets.
         prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
         data = self.n_samples * family.expected_slope(1.0 / prior)
         norm = math.sqrt(CLIPPING * length)

@@ -230,7 +230,8 @@ class Releases:
         """Return the `Posterior` that all releases amount to."""
         settled = settle(self.surrogate(), 2 * _ROUNDS)
         shift = deviations_in_common(self.target, self.family, settled.scales)
-        return Posterior(settled, *self._own, shift)
+        transform, norm = self._own
+        return Posterior(settled, transform, norm, shift)
 
 
 class ReleasedDesign(NamedTuple):

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...targets.linear.family import Family
+from ...targets.linear.family import ClassFamily
 from ...targets.linear.weighted import slope_matrix
 from .misfit import Misfit
 from .scales import Prior, WithPrior
@@ -34,7 +34,7 @@ class Population:
 
     Attributes
     ----------
-    family : Family
+    family : ClassFamily
     rows : ndarray of shape (n_rows, length)
     weights : ndarray of shape (n_rows,)
         ``v``.
@@ -42,7 +42,7 @@ class Population:
         How many records a row stands for.
     """
 
-    family: Family
+    family: ClassFamily
     rows: np.ndarray
     weights: np.ndarray
     size: float

@@ -138,7 +138,8 @@ class VariationalFit:
         self.plan, self.target, self.generator = plan, target, generator
         self.prior_scale = np.asarray(target.prior_precision, dtype=np.float64) ** -0.5
         length = plan.bounds.n_parameters
-        self.state = VariationalState(*np.zeros((4, 2, length)), np.zeros(length))
+        values, first, second, average = np.zeros((4, 2, length))
+        self.state = VariationalState(values, first, second, average, np.zeros(length))
         self.state.values[0] = start_of(target, plan) / self.prior_scale
         self.state.values[1] = math.log(plan.initial_scale)
         spacing = lattice_spacing(plan.noise_scale) if plan.noise_scale > 0 else 1.0

@@ -71,7 +71,7 @@ class Block(NamedTuple):
         """Return ``f_i z_i``, of shape (n, length)."""
         last = self.constant * factors[:, None]
         factors = factors * self.scale
-        if sp.issparse(self.rows):
+        if not isinstance(self.rows, np.ndarray):
             data = self.rows.data * np.repeat(factors, np.diff(self.rows.indptr))
             rows = sp.csr_array((data, self.rows.indices, self.rows.indptr), self.rows.shape)
             return sp.hstack([rows, last], format="csr") if self.constant else rows

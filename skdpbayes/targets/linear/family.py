@@ -112,6 +112,11 @@ class ClassFamily(Family):
     n_classes: int
     score_bound: float
 
+    @property
+    @abstractmethod
+    def contrasts(self) -> np.ndarray:
+        """``H``, of shape (n_classes, n_blocks), which maps logits of blocks to logits of classes."""
+
 
 class NumberFamily(Family):
     """A law of responses that are numbers, with one logit.

@@ -50,12 +50,14 @@ class Beliefs:
         The first point.
     """
 
+    settled: CountSurrogate
+
     def __init__(self, *, population, design, transform, constant, prior, counts, histogram, start):
         self.population, self.design, self.transform = population, design, transform
         self.constant, self.prior, self.counts = constant, prior, counts
         self.histogram, self.start = histogram, start
         self.scales, self.dispersion = prior.usual, USUAL
-        self.looks, self.settled, self._tables = [], None, {}
+        self.looks, self._tables = [], {}
         self.learn_curvature(self.most)
 
     @property
@@ -205,8 +207,8 @@ class Beliefs:
             mean, _ = clipped_count(means[0], centres, look.clip, value, population.largest)
             residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
             leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
-        residuals = np.array(residuals)
-        covariances = np.einsum("krp,lrp->pkl", residuals, residuals) / len(counts)
+        left = np.array(residuals)
+        covariances = np.einsum("krp,lrp->pkl", left, left) / len(counts)
         turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
         blocks = population.size * np.tensordot(turned, covariances, axes=(0, 0))
         blocks *= self.curvature.ratios[:, None, None]
