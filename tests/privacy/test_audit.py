@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import audit_separation
+from skdpbayes.audit import audit_separation
 from skdpbayes.privacy.gaussian import gaussian_epsilon
 
 
