@@ -1,5 +1,6 @@
 """Audits: lower bounds on what a mechanism spends, and a comparison of releases with what is charged."""
 
+from .._mechanisms.door import Passage, through_door
 from ._canaries import Canaries
 from ._fit import audit_fit
 from ._normal import Separation, audit_separation
@@ -11,10 +12,12 @@ __all__ = [
     "AuditResult",
     "Canaries",
     "Finding",
+    "Passage",
     "ReplayResult",
     "Separation",
     "audit_fit",
     "audit_scores",
     "audit_separation",
     "replay",
+    "through_door",
 ]

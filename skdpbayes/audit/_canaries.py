@@ -67,8 +67,8 @@ def _numbers(X):
         return np.asarray(X, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(
-            "default canaries are for tables of numbers: give canaries=Canaries(X_in, X_out, y_in, y_out) for "
-            "this one."
+            "default canaries are for tables of numbers: for this one, give canaries=Canaries(X_in, X_out, "
+            "y_in, y_out)."
         ) from None
 
 
@@ -166,6 +166,6 @@ def _learnt(released, canaries):
             learnt = np.sum([getattr(released, name) for name in names], axis=0)
             return np.full(n, float(np.sum(learnt)))
     raise ValueError(
-        f"how to look for a canary in a {type(released).__name__} is not known: give score=, a function of the "
-        "fitted estimator and the canaries that returns one number for each."
+        f"how to look for a canary in a {type(released).__name__} is not known: give score=, a function of "
+        "the fitted estimator and the canaries that returns one number for each."
     )

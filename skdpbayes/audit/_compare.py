@@ -59,7 +59,8 @@ def _parts(a, b):
         if len(a) != len(b):
             return None
         pairs = zip(a, b, strict=True)
-        return [(f"[{i}]", pair) for i, pair in enumerate(pairs)] + _of_attributes(a, b)
+        entries = [(f"[{i}]", pair) for i, pair in enumerate(pairs)]
+        return _added(entries, _of_attributes(a, b))
     if isinstance(a, set | frozenset):
         return [] if a == b else None
     if isinstance(a, partial):
@@ -73,9 +74,13 @@ def _of_arrays(a, b):
     if a.shape != b.shape or a.dtype != b.dtype:
         return None
     if a.dtype == object:
-        return [("", (a.tolist(), b.tolist()))] + _of_attributes(a, b)
+        return _added([("", (a.tolist(), b.tolist()))], _of_attributes(a, b))
     same = np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
     return _of_attributes(a, b) if same else None
+
+
+def _added(parts, attributes):
+    return None if attributes is None else [*parts, *attributes]
 
 
 def _of_attributes(a, b):

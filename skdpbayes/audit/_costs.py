@@ -2,8 +2,8 @@
 
     sum mu_i^2 = mu^2,     as many choices of a range as there are bits,     sum epsilon_i = epsilon
 
-What costs more than was seen at the door was released elsewhere, by compiled chains or by code of others, and is
-not covered.
+What costs more than was seen at the door was released elsewhere, by compiled chains or by code of others, and
+is not covered.
 """
 
 import math
@@ -14,7 +14,7 @@ _LEFT = 0.02
 
 
 def check_costs(cost, movements):
-    """Return a list of (kind, text) where charges and a cost do not agree.
+    """Return (list of (kind, text) where charges and a cost do not agree, whether all was at the door).
 
     Parameters
     ----------
@@ -23,21 +23,21 @@ def check_costs(cost, movements):
         Releases, and how far a record moved each.
     """
     if cost is None:
-        return [
-            ("not covered", "nothing is said of what it costs, so that charges cannot be compared")
-        ]
+        return [("not covered", "nothing is said of the cost, to compare charges with")], True
     if cost.is_nothing:
-        return [("not covered", "the cost is infinite, so that nothing is claimed")]
+        return [("not covered", "the cost is infinite, so that nothing is claimed")], False
+    if cost.selected:
+        text = "the number of runs that a selection costs; the releases of each were compared"
+        return [("not covered", text)], None not in [one.charged for one, _ in movements]
     found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
     for name, text in (
-        ("sampled", "steps on batches"),
-        ("counted", "steps on batches"),
-        ("selected", "the selection of a run"),
+        ("sampled", "steps on batches, which are charged for"),
+        ("counted", "steps on batches, which are charged for"),
         ("rho", "a part that is known as zCDP only"),
     ):
         if getattr(cost, name):
-            found.append(("not covered", f"{text}, which the cost is charged for"))
-    return found
+            found.append(("not covered", text))
+    return found, all(kind != "not covered" for kind, _ in found)
 
 
 def _groups(movements, kind):

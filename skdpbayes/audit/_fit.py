@@ -65,16 +65,16 @@ def audit_fit(
     canaries : Canaries, default=None
         Your own, instead of ``n_canaries`` default ones.
     score : callable, default=None
-        Maps the fitted estimator, or the released score, and the `Canaries` to a number for each, large if its
-        first form seems to be in. None takes the log odds of the two labels, the prediction, the log density, or
-        what a transformer has learnt.
+        Maps the fitted estimator, or the released score, and the `Canaries` to a number for each, large if
+        its first form seems to be in. None takes the log odds of the two labels, the prediction, the log
+        density, or what a transformer has learnt.
     delta : float, default=None
         At which epsilon is bounded. None is that of the fit.
     confidence : float, default=0.95
         Probability with which the bound is right.
     claim : {"auto", "epsilon", "mu", "normal"}, default="auto"
-        As for `audit_scores`. "auto" is "mu" if the cost of the fit is Gaussian and nothing else, and otherwise
-        "epsilon". "normal" is for one canary in many runs.
+        As for `audit_scores`. "auto" is "mu" if the cost of the fit is Gaussian and nothing else, and
+        otherwise "epsilon". "normal" is for one canary in many runs.
     random_state : None, int, RandomState or Generator, default=None
         For a repeatable audit: seeds for coins and fits follow from it. None takes fresh ones.
 
@@ -184,6 +184,8 @@ def _seeds(estimator):
 
 def claimed_cost(released):
     """Return (cost, delta) of a fitted estimator or a score; (None, 0) if it says nothing."""
+    if hasattr(released, "steps") and not hasattr(released, "privacy_cost_"):
+        return claimed_cost(released.steps[-1][1])  # A pipeline of scikit-learn's.
     cost = getattr(released, "privacy_cost_", None) or getattr(released, "privacy_cost", None)
     plan = getattr(released, "plan_", None) or getattr(released, "plan", None)
     return cost, float(getattr(released, "spent_delta_", None) or getattr(plan, "delta", 0.0))

@@ -35,10 +35,12 @@ class Recorder:
     noted : list of Noted
     noises : list of (int, str)
         Releases whose noise is not as large as is said, and what is.
+    passed_by : list of (int, str)
+        What was released elsewhere, and after how many releases.
     """
 
     def __init__(self):
-        self.noted, self.noises = [], []
+        self.noted, self.noises, self.passed_by = [], [], []
 
     def __call__(self, passage, release, generator):
         passage = _kept(passage)
@@ -49,6 +51,10 @@ class Recorder:
             generator.bit_generator.state = again
         self.noted.append(Noted(passage, released))
         return np.copy(released) if isinstance(released, np.ndarray) else released
+
+    def pass_by(self, what):
+        """Note that noise is added elsewhere."""
+        self.passed_by.append((len(self.noted), what))
 
     def _check_noise(self, passage, released, release):
         deviations = np.broadcast_to(
@@ -83,6 +89,9 @@ class Follower:
 
     def __init__(self, before):
         self.before, self.noted, self.others = before, [], []
+
+    def pass_by(self, what):
+        """Do nothing: the first run has noted it."""
 
     def __call__(self, passage, release, generator):
         passage, number = _kept(passage), len(self.noted)
@@ -129,8 +138,9 @@ def moved(first, second):
     Returns
     -------
     moved : float
-        Of Gaussian noise the distance in deviations, of Laplace noise that in scales, of a choice the range of
-        log odds, of counts as of Gaussian noise; ``inf`` if a value of several records is in one table only.
+        Of Gaussian noise the distance in deviations, of Laplace noise that in scales, of a choice the range
+        of log odds, of counts as of Gaussian noise; ``inf`` if a value of several records is in one table
+        only.
     """
     if first.kind == "choice":
         shift = first.statistic - second.statistic

@@ -2,8 +2,8 @@
 
     P(V >= v) <= P(B >= v) + 2 m delta max_i P(v > B >= v - i) / i,      B ~ Binomial(r, 1 / (1 + e^-epsilon))
 
-for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon, delta)-private where one
-coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
+for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon, delta)-private where
+one coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
 Theorem 5.2). If it is ``mu``-GDP, with ``p_i = P(V = i)`` and for every ``c``
 
     A_c <= Phi(Phi^-1(B_(c-1)) + mu),    A_c = sum_(i >= c) i p_i / m,    B_c = sum_(i >= c) (r - i) p_i / m
@@ -18,7 +18,7 @@ Runs are independent: ``m`` and ``r`` are added up, because turning a coin chang
 import math
 
 import numpy as np
-from scipy.stats import binom, norm
+from scipy.special import bdtrc, ndtr, ndtri
 
 from ..privacy.gaussian import SMALLEST_MU
 
@@ -31,12 +31,12 @@ _LARGEST = 64.0
 
 def p_value(n_canaries, n_guesses, n_right, epsilon, delta):
     """Return a bound on how likely so many right guesses are under (epsilon, delta)."""
-    law = binom(n_guesses, 1.0 / (1.0 + math.exp(-epsilon)))
-    at_least = law.sf(n_right - 1)
+    q = 1.0 / (1.0 + math.exp(-epsilon))
+    at_least = bdtrc(n_right - 1, n_guesses, q)
     if delta == 0:
         return float(at_least)
     i = np.arange(1, n_right + 1)
-    steepest = np.max((law.sf(n_right - i - 1) - at_least) / i, initial=0.0)
+    steepest = np.max((bdtrc(n_right - i - 1, n_guesses, q) - at_least) / i, initial=0.0)
     return min(1.0, float(at_least + 2.0 * n_canaries * delta * steepest))
 
 
@@ -45,7 +45,7 @@ def refutes_mu(n_canaries, n_guesses, n_right, mu, error):
     m, r = n_canaries, n_guesses
     right, wrong = error * n_right / m, error * (r - n_right) / m
     for i in range(n_right - 1, -1, -1):
-        needed = float(norm.cdf(norm.ppf(right) - mu))
+        needed = float(ndtr(ndtri(right) - mu))
         if needed <= wrong:
             return False  # From here on nothing changes.
         right, wrong = right + i / (r - i) * (needed - wrong), needed
@@ -79,7 +79,7 @@ def _largest(is_refuted):
     if is_refuted(_LARGEST):
         return _LARGEST
     low, high = 0.0, _LARGEST
-    while high - low > 1e-6:
+    while high - low > 1e-5:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if is_refuted(middle) else (low, middle)
     return low

@@ -2,9 +2,10 @@
 
     |s(D) - s(D')| / sigma <= charged,      sum of charges = cost,      everything else equal
 
-``s`` is what a release is made of, before its noise. What follows from a release may depend on it, so the second
-run is given the releases of the first; then nothing else may differ: which releases there are, in which order, of
-which shapes and noise, warnings, and whatever the fitted estimator holds. (Compare Re:cord-play, 2026.)
+``s`` is what a release is made of, before its noise. What follows from a release may depend on it, so the
+second run is given the releases of the first; then nothing else may differ: which releases there are, in
+which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. (Compare
+Re:cord-play, 2026.)
 """
 
 import math
@@ -78,8 +79,8 @@ class ReplayResult:
 
     def __str__(self):
         head = (
-            f"Replay of {self.n_releases} releases: {'passed' if self.passed else 'not passed'}; the record moved "
-            f"one by up to {100 * self.largest_share:.3g}% of what is charged"
+            f"Replay of {self.n_releases} releases: {'passed' if self.passed else 'not passed'}; the record "
+            f"moved one by up to {100 * self.largest_share:.3g}% of what is charged"
         )
         return "\n".join([head, *(f"  {one}" for one in self.findings)])
 
@@ -102,8 +103,8 @@ def replay(
     Parameters
     ----------
     estimator : estimator or callable
-        An estimator, pipeline, transformer or search, with a sampler of your own if you like, or a score such as
-        ``functools.partial(dp_accuracy_score, epsilon=1.0)``.
+        An estimator, pipeline, transformer or search, with a sampler of your own if you like, or a score
+        such as ``functools.partial(dp_accuracy_score, epsilon=1.0)``.
     X : array-like of shape (n_samples, n_features)
         Records that are no secret. Of a score: the first column.
     y : array-like of shape (n_samples,) or None
@@ -221,16 +222,19 @@ def _compared(first, second):
         findings.append(Finding("warning", f"{first.warnings} and {second.warnings}"))
     findings += _of_noise(first.listener)
     findings += _of_order(first.listener, second.listener)
-    shares, too_far = _of_sensitivities(first.listener.noted, second.listener.noted)
+    # What is released elsewhere is not the same in both runs, and neither is what follows from it.
+    passed_by = first.listener.passed_by
+    end = passed_by[0][0] if passed_by else None
+    noted = first.listener.noted[:end], second.listener.noted[:end]
+    shares, too_far = _of_sensitivities(*noted)
     findings += too_far
-    if errors == [None, None]:
-        pairs = zip(first.listener.noted, second.listener.noted, strict=False)
+    findings += [Finding("not covered", f"{what}, and what follows") for _, what in passed_by]
+    if errors == [None, None] and not passed_by:
+        pairs = zip(*noted, strict=False)
         movements = [(a.passage, moved(a.passage, b.passage)) for a, b in pairs if _alike(a, b)]
-        of_cost = [Finding(*one) for one in check_costs(claimed_cost(first.released)[0], movements)]
-        findings += of_cost
-        is_covered = all(one.kind != "not covered" for one in of_cost)
-        if is_covered and not second.listener.others:
-            # Releases that are not frozen differ by themselves, and with them all that follows.
+        of_cost, is_all = check_costs(claimed_cost(first.released)[0], movements)
+        findings += [Finding(*one) for one in of_cost]
+        if is_all and not second.listener.others:
             names = differences(first.released, second.released)
             findings += [
                 Finding("output", f"{name or 'the result'} depends on the record") for name in names

@@ -12,8 +12,8 @@ class AuditResult:
     Attributes
     ----------
     epsilon_lower_bound : float
-        If the mechanism were (epsilon, delta)-private with a smaller epsilon, an attack would be as successful
-        with probability at most ``1 - confidence``.
+        If the mechanism were (epsilon, delta)-private with a smaller epsilon, an attack would be as
+        successful with probability at most ``1 - confidence``.
     delta : float
     confidence : float
     claim : {"epsilon", "mu", "normal"}
@@ -22,7 +22,7 @@ class AuditResult:
     mu_lower_bound : float or None
         The same for ``mu``, for claims of ``mu``.
     largest_possible : float
-        The bound that there had been if the attack had been right each time: no audit of this size finds more.
+        The bound if the attack had been right each time: no audit of this size finds more.
     n_scores : int
         How many scores, or canaries, the bound is from.
     claimed_epsilon : float or None

@@ -4,9 +4,9 @@
 
 for a threshold ``t``, with Clopper and Pearson's bounds ``p`` and ``q``, each with half of the error. Which
 threshold is best is not known beforehand, and a choice is paid for. Half of the error goes to thresholds at
-fixed ranks of one side's scores, where ``P(T' > t)`` is Beta distributed: each has an equal part. The other half
-goes to a threshold that the first quarter of the scores chooses and the rest, which is independent, is tested
-at. Ranks find tails, and choices scores that take few values. Both sides are tried for either table.
+fixed ranks of one side's scores, where ``P(T' > t)`` is Beta distributed: each has an equal part. The other
+half goes to a threshold that the first quarter of the scores chooses and the rest, which is independent, is
+tested at. Ranks find tails, and choices scores that take few values. Both sides are tried for either table.
 """
 
 import math
@@ -50,8 +50,8 @@ def audit_scores(
     claim : {"epsilon", "mu", "normal"}, default="epsilon"
         What is claimed. "epsilon": no more than (epsilon, delta). "mu": that the mechanism is ``mu``-GDP, as
         Gaussian noise is. Epsilon is that of the bound on ``mu``, which needs far fewer releases at a small
-        delta, and says nothing of mechanisms that claim no ``mu``. "normal": that scores are normal with equal
-        variances, too. This is checked, and where it does not seem so, "mu" is taken.
+        delta, and says nothing of mechanisms that claim no ``mu``. "normal": that scores are normal with
+        equal variances, too. This is checked, and where it does not seem so, "mu" is taken.
     claimed_epsilon : float, default=None
         What the bound is compared with.
 
@@ -81,16 +81,18 @@ def audit_scores(
     a, b = _checked(scores, neighboring_scores)
     _check_options(delta, confidence, claim)
     error, notes = 1.0 - confidence, ()
+    # As many scores, of an attack that is always right.
+    ones, zeros = np.ones(a.size), np.zeros(b.size)
     if claim == "normal":
         mu, notes = _normal_bound(a, b, error)
         claim = claim if mu is not None else "mu"
     if claim == "epsilon":
         mu, epsilon = None, _best(a, b, error, _Epsilon(delta))
-        most = _best(*_apart(a, b), error, _Epsilon(delta))
+        most = _best(ones, zeros, error, _Epsilon(delta))
     else:
         mu = _best(a, b, error, _mu) if claim == "mu" else mu
         epsilon = gaussian_epsilon(mu, delta)
-        most = gaussian_epsilon(_best(*_apart(a, b), error, _mu), delta)
+        most = gaussian_epsilon(_best(ones, zeros, error, _mu), delta)
     return AuditResult(
         float(epsilon),
         float(delta),
@@ -134,11 +136,6 @@ def _normal_bound(a, b, error):
             f"{LEAST_NORMALITY:g}): the bound is that for scores of any law.",
         )
     return least_separation(a, b, error), ("The bound is for normal scores, which these may be.",)
-
-
-def _apart(a, b):
-    """Return as many scores as there are, of an attack that is always right."""
-    return np.ones(a.size), np.zeros(b.size)
 
 
 class _Epsilon:
