@@ -10,12 +10,14 @@ give-away hardly moves one. So the law is checked: skewness and tails of either 
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import fdtr
 
 from ..privacy.gaussian import gaussian_epsilon
 
@@ -25,7 +27,8 @@ LEAST_NORMALITY = 0.01
 _FEWEST = 20
 
 
-class Separation(NamedTuple):
+@dataclass(frozen=True)
+class Separation:
     """How far apart two sets of scores are, if they are normal.
 
     Attributes
@@ -34,14 +37,21 @@ class Separation(NamedTuple):
         Estimated distance of the means in standard deviations.
     standard_error : float
         Standard error of ``mu``.
-    normality : float
-        How likely scores that look less normal, with less equal variances, would be if they were both: a
-        p-value. 0 if there are too few to tell.
+    scores : tuple of two ndarrays
+        What it is estimated from.
     """
 
     mu: float
     standard_error: float
-    normality: float = 0.0
+    scores: tuple[np.ndarray, np.ndarray] = field(repr=False, compare=False)
+
+    @cached_property
+    def normality(self) -> float:
+        """A p-value: how likely scores that look less normal, or variances less equal, would be if they were.
+
+        0 if there are too few to tell.
+        """
+        return _normality(*self.scores)
 
     @property
     def is_normal(self) -> bool:
@@ -89,11 +99,11 @@ def audit_separation(scores: ArrayLike, neighboring_scores: ArrayLike) -> Separa
     pooled = math.sqrt(0.5 * (a.var(ddof=1) + b.var(ddof=1)))
     distance = float(a.mean() - b.mean())
     if pooled == 0:
-        return Separation(math.inf if distance else 0.0, 0.0)
+        return Separation(math.inf if distance else 0.0, 0.0, (a, b))
     mu = distance / pooled
     # Delta method: of the means' difference, and of the pooled deviation.
     error = math.sqrt(1 / a.size + 1 / b.size + mu**2 / (2 * (a.size + b.size - 2)))
-    return Separation(mu, error, _normality(a, b))
+    return Separation(mu, error, (a, b))
 
 
 def _normality(a, b):
@@ -101,7 +111,7 @@ def _normality(a, b):
     if min(a.size, b.size) < _FEWEST or min(np.ptp(a), np.ptp(b)) == 0:
         return 0.0
     least = min(float(stats.normaltest(one).pvalue) for one in (a, b))
-    ratio = stats.f(a.size - 1, b.size - 1).cdf(a.var(ddof=1) / b.var(ddof=1))
+    ratio = float(fdtr(a.size - 1, b.size - 1, a.var(ddof=1) / b.var(ddof=1)))
     return min(1.0, 3.0 * min(least, 2.0 * min(ratio, 1.0 - ratio)))
 
 
