@@ -12,8 +12,8 @@ it get?
 # The two tables
 # --------------
 # The first 40 tumours of the breast cancer data that comes with scikit-learn: one column, the mean
-# concavity, and the diagnosis. (Among all 569 the others would hide one better.) In one table the first tumour is as it is. In the other one it is
-# replaced by the row that moves a fit the most: the largest value with the opposite label.
+# concavity, and the diagnosis. (Among all 569 the others would hide one better.) In one table the first
+# tumour is the row that moves a fit the most: the largest value, benign. In the other one it is malignant.
 
 import matplotlib.pyplot as plt
 import numpy as np
