@@ -6,6 +6,7 @@ disturb it, and the two forms have opposite labels, the lowest and the highest r
 Without a public norm rows are corners of the box around the table.
 """
 
+import math
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ def _numbers(X):
 
 def _has_norm(estimator):
     own = estimator.get_params(deep=False).get("data_norm")
-    return isinstance(own, Real) and np.isfinite(own)
+    return isinstance(own, Real) and math.isfinite(own)
 
 
 def _rows(estimator, X, n_canaries, generator):

@@ -26,7 +26,8 @@ _MOST = 20
 
 def differences(first, second):
     """Return the names of parts that differ, at most twenty."""
-    found, seen, waiting = [], set(), [("", first, second)]
+    found: list[str] = []
+    seen, waiting = set(), [("", first, second)]
     while waiting and len(found) < _MOST:
         name, a, b = waiting.pop(0)
         if a is b or isinstance(a, _PASSED_OVER) or (id(a), id(b)) in seen:

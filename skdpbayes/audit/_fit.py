@@ -188,7 +188,8 @@ def claimed_cost(released):
         return claimed_cost(released.steps[-1][1])  # A pipeline of scikit-learn's.
     cost = getattr(released, "privacy_cost_", None) or getattr(released, "privacy_cost", None)
     plan = getattr(released, "plan_", None) or getattr(released, "plan", None)
-    return cost, float(getattr(released, "spent_delta_", None) or getattr(plan, "delta", 0.0))
+    delta = getattr(released, "spent_delta_", None)
+    return cost, float(getattr(plan, "delta", 0.0) if delta is None else delta)
 
 
 def _judged(released, scores, inside, delta, confidence, claim):
