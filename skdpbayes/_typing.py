@@ -11,3 +11,5 @@ RandomStateLike: TypeAlias = int | np.random.RandomState | np.random.Generator |
 GeneratorLike: TypeAlias = np.random.RandomState | np.random.Generator
 Relation: TypeAlias = Literal["replace_one", "add_or_remove_one"]
 Label: TypeAlias = bool | float | str
+# What a mechanism is claimed to be, in an audit: (epsilon, delta)-private; mu-GDP; with normal scores, too.
+Claim: TypeAlias = Literal["epsilon", "mu", "normal"]

@@ -5,7 +5,7 @@ A long path is many trials: each of its pieces has its share of the cost.
 
 import numpy as np
 
-from skdpbayes.privacy import audit_separation
+from skdpbayes.audit import audit_separation
 from skdpbayes.samplers import sample
 
 # Steps of a piece.

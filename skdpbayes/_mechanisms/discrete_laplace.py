@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..privacy.written import as_written
+from .door import Passage, through_door
 
 # Limit of the numerator of a scale, so that uniform integers fit into 64 bits.
 _LARGEST_NUMERATOR = 2**51
@@ -51,13 +52,22 @@ def laplace_scale(sensitivity, epsilon):
     return scale
 
 
-def with_noise(integers, scale, generator):
-    """Return integers with discrete Laplace noise of a scale, which may be 0."""
+def with_noise(integers, scale, generator, epsilon=None, is_joint=False):
+    """Return integers with discrete Laplace noise of a scale, which may be 0.
+
+    ``epsilon`` is what is charged for it, if that is known here, and ``is_joint`` tells whether for what was
+    released before, too; see `Passage`. Neither changes a number.
+    """
     integers = np.asarray(integers, dtype=np.int64)
     if scale == 0:
         return integers
-    # Proposition 40.
-    return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
+
+    def release():
+        # Proposition 40.
+        return integers + discrete_laplace(scale, integers.size, generator).reshape(integers.shape)
+
+    passage = Passage("laplace", integers, float(scale), epsilon, is_joint)
+    return through_door(passage, release, generator)
 
 
 def discrete_laplace(scale, size, generator):

@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from .door import Passage, through_door
 from .integers import choose_weighted
 
 # Of a record's share in a sum.
@@ -52,4 +53,9 @@ def choose_even(sums, log_weights, log_odds_range, records_moved, generator):
     logs = log_weights - log_odds_range / (2.0 * records_moved) * uneven
     logs = np.maximum(logs - logs.max(), _LEAST_LIKELY)
     weights = [int(math.ldexp(math.exp(log), _WEIGHT_BITS)) for log in logs]
-    return choose_weighted(weights, generator)[0]  # Proposition 34.
+
+    def release():
+        return choose_weighted(weights, generator)[0]  # Proposition 34.
+
+    passage = Passage("choice", np.log(np.array(weights, dtype=float)), None, log_odds_range)
+    return through_door(passage, release, generator)

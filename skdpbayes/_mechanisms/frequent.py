@@ -16,6 +16,7 @@ from scipy.stats import norm
 from ..privacy.cost import PrivacyCost
 from ..privacy.floating_point import lattice_spacing, on_lattice
 from ..privacy.gaussian import gaussian_mu
+from .door import Passage, through_door
 
 # Share of delta for values of a single record.
 _FAILURE_SHARE = 0.5
@@ -81,12 +82,16 @@ def draw_frequent(counts, noise_scale, threshold, generator):
     """
     # Counts are points of any lattice as fine as the integers, so that rounding moves none.
     spacing = min(1.0, lattice_spacing(noise_scale)) if noise_scale else 0.0
-    kept = []
-    for value, count in counts:
-        count = float(count)
-        if noise_scale:
-            noise = noise_scale * generator.standard_normal(1)  # Proposition 51.
-            count = on_lattice(np.array([count]), noise, spacing)[0]
-        if count >= threshold:
-            kept.append(value)
-    return kept
+
+    def release():
+        kept = []
+        for value, count in counts:
+            count = float(count)
+            if noise_scale:
+                noise = noise_scale * generator.standard_normal(1)  # Proposition 51.
+                count = on_lattice(np.array([count]), noise, spacing)[0]
+            if count >= threshold:
+                kept.append(value)
+        return kept
+
+    return through_door(Passage("counts", dict(counts), noise_scale), release, generator)

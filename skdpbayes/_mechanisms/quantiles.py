@@ -20,6 +20,7 @@ import numpy as np
 
 from ..privacy.cost import AcceptBits, PrivacyCost
 from ..privacy.root_finding import smallest_within
+from .door import Passage, through_door
 from .integers import choose_weighted
 
 # Quantiles are multiples of this, so that ranks are exact in doubles.
@@ -175,7 +176,17 @@ def _draw(counts, up_to, quantile, log_odds_range, generator):
     firsts, far = distances(counts, quantile)
     ends = np.append(firsts[1:], counts.size)
     weights = run_weights(far, up_to[ends] - up_to[firsts], log_odds_range)
-    run, left = choose_weighted(weights, generator)  # Proposition 50.
-    low, high = int(up_to[firsts[run]]), int(up_to[ends[run]])
-    within = low + left * (high - low) // weights[run]
-    return int(np.searchsorted(up_to, within, side="right")) - 1
+
+    def release():
+        run, left = choose_weighted(weights, generator)  # Proposition 50.
+        low, high = int(up_to[firsts[run]]), int(up_to[ends[run]])
+        within = low + left * (high - low) // weights[run]
+        return int(np.searchsorted(up_to, within, side="right")) - 1
+
+    def logs():
+        masses = up_to[ends] - up_to[firsts]
+        each = [math.log(weight / mass) for weight, mass in zip(weights, masses, strict=True)]
+        return np.repeat(each, ends - firsts)
+
+    passage = Passage("choice", logs, None, log_odds_range)
+    return through_door(passage, release, generator)

@@ -339,9 +339,11 @@ def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, hig
     generator = spend(plan, random_state)
     units = np.rint(shares * _UNIT).astype(np.int64)
     squares = np.rint(np.square(shares) * _UNIT).astype(np.int64)
-    scale = laplace_scale(_UNIT, _levels(plan.budget.epsilon)[1])
+    level = _levels(plan.budget.epsilon)[1]
+    scale = laplace_scale(_UNIT, level)
     # Proposition 40.
-    second = with_noise([squares.sum()], scale, generator)[0] / _UNIT, float(scale) / _UNIT
+    square = with_noise([squares.sum()], scale, generator, epsilon=level)[0]
+    second = square / _UNIT, float(scale) / _UNIT
     return _mean_of(units, _UNIT, plan, generator, low, high, second)
 
 
@@ -351,9 +353,10 @@ def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
     ``second`` is the released sum of squares and the scale of its noise; without it all numbers are 0 or 1.
     """
     epsilon = plan.budget.epsilon
-    scale = laplace_scale(unit, epsilon if second is None else _levels(epsilon)[0])
+    level = epsilon if second is None else _levels(epsilon)[0]
+    scale = laplace_scale(unit, level)
     sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
-    sums = with_noise(sums, scale, generator) / unit  # Proposition 40.
+    sums = with_noise(sums, scale, generator, epsilon=level) / unit  # Proposition 40.
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
     share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
     noise = float(scale) / unit

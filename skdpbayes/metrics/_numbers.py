@@ -302,11 +302,11 @@ def dp_r2_score(
     units = [np.rint(one * _UNIT).astype(np.int64) for one in (errors**2, u, u**2)]
     of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (_UNIT - units[0]).sum()]
     # Proposition 40.
-    of_errors = with_noise(of_errors, scales[0], generator) / _UNIT
+    of_errors = with_noise(of_errors, scales[0], generator, epsilon=levels[0]) / _UNIT
     # Proposition 40.
-    first = with_noise([units[1].sum()], scales[1], generator)[0] / _UNIT
+    first = with_noise([units[1].sum()], scales[1], generator, epsilon=levels[1])[0] / _UNIT
     # Proposition 40.
-    second = with_noise([units[2].sum()], scales[2], generator)[0] / _UNIT
+    second = with_noise([units[2].sum()], scales[2], generator, epsilon=levels[2])[0] / _UNIT
     size = float(plan.n_samples if plan.replaces else max(of_errors.sum(), 0.0))
     noise = [float(scale) / _UNIT for scale in scales]
     warn_if_drowned(plan.name, noise[0], size)

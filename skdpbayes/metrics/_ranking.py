@@ -101,9 +101,10 @@ def dp_roc_auc_score(
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
     scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
-    twice = with_noise([twice], scales[0], generator)[0]  # Proposition 41.
+    twice = with_noise([twice], scales[0], generator, epsilon=epsilon)[0]  # Proposition 41.
+    sizes = [n_positive, n_negative][: 1 if plan.replaces else 2]
     # Proposition 41.
-    counts = with_noise([n_positive, n_negative][: 1 if plan.replaces else 2], scales[1], generator)
+    counts = with_noise(sizes, scales[1], generator, epsilon=epsilon, is_joint=True)
     counts = np.append(counts, largest - counts) if plan.replaces else counts
     n_positive, n_negative = np.maximum(counts, 1).tolist()
     noise = float(scales[0]) / 2.0, float(scales[1])

@@ -115,7 +115,8 @@ def dp_confusion_matrix(
     generator = spend(plan, random_state)
     counts = np.bincount(true * n_classes + predicted, minlength=n_classes**2)
     scale = _table_scale(plan, 1)
-    counts = with_noise(counts.reshape(n_classes, n_classes), scale, generator)  # Proposition 40.
+    counts = counts.reshape(n_classes, n_classes)
+    counts = with_noise(counts, scale, generator, epsilon=plan.budget.epsilon)  # Proposition 40.
     noise = float(scale)
     warn_if_drowned(plan.name, noise, plan.n_samples if plan.replaces else counts.sum())
     wholes, n_cells = _wholes(counts, normalize or "all", plan)
@@ -206,7 +207,8 @@ def dp_calibration_curve(
     np.add.at(cells, (bins, label, 1), above)
     np.add.at(cells, (bins, label, 0), _UNIT - above)
     scale = _table_scale(plan, _UNIT)
-    cells = with_noise(cells, scale, generator) / _UNIT  # Proposition 40.
+    # Proposition 40.
+    cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / _UNIT
     noise = float(scale) / _UNIT
     positives, counts = cells[:, 1].sum(axis=1), cells.sum(axis=(1, 2))
     warn_if_drowned(plan.name, noise, counts.sum() / n_bins)

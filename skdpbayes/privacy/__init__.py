@@ -1,6 +1,5 @@
-"""What a release costs: theorems as functions, budgets, ledgers, reports, and audits."""
+"""What a release costs: theorems as functions, budgets, ledgers, and reports."""
 
-from .audit import AuditResult, audit_separation
 from .budget import Budget, default_delta
 from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
 from .events import PublishedEvent
@@ -12,7 +11,6 @@ from .report import privacy_report
 
 __all__ = [
     "AcceptBits",
-    "AuditResult",
     "Budget",
     "PoissonGaussian",
     "PrivacyCost",
@@ -21,7 +19,6 @@ __all__ = [
     "PureMechanism",
     "SampledGaussian",
     "SelectedRun",
-    "audit_separation",
     "default_delta",
     "hidden_state_mu",
     "hidden_state_mu_constant",

@@ -89,7 +89,7 @@ class Account(NamedTuple):
     warnings: tuple = ()
 
 
-def privacy_report(obj: Any) -> dict[str, Any]:
+def privacy_report(obj: Any, *, audit: Any = None) -> dict[str, Any]:
     """Report what is protected, how strongly and by which mechanisms, and what is not. The report itself is
     public.
 
@@ -97,6 +97,9 @@ def privacy_report(obj: Any) -> dict[str, Any]:
     ----------
     obj : fitted estimator, Plan or PrivacyLedger
         For a ledger, the report covers everything charged so far.
+    audit : AuditResult, default=None
+        Of `skdpbayes.audit`, with the same settings: its verdict becomes a line of ``details``. Make it on a
+        table that is no secret.
 
     Returns
     -------
@@ -134,7 +137,10 @@ def privacy_report(obj: Any) -> dict[str, Any]:
     1.0
     """
     account = _account(obj)
-    return {"deployment": _deployment(account), "details": _details(account)}
+    details = _details(account)
+    if audit is not None:
+        details["audit"] = audit.verdict
+    return {"deployment": _deployment(account), "details": details}
 
 
 def _account(obj):

@@ -57,7 +57,7 @@ def released(monkeypatch):
     """Return a function that tells what a score adds noise to, in units of the noise."""
     caught = []
 
-    def catch(integers, scale, generator):
+    def catch(integers, scale, generator, **charged):
         caught.append(np.ravel(np.asarray(integers, dtype=float)) / float(scale))
         return np.asarray(integers)
 

@@ -13,6 +13,7 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.audit import audit_scores
 from skdpbayes.privacy import (
     AcceptBits,
     Budget,
@@ -164,6 +165,14 @@ def test_objects_may_bring_an_account_of_their_own():
     deployment, details = checked(Whole())
     assert details["of"] == "pipeline" and details["warnings"] == ["a leak"]
     assert deployment["deployment_model"]["release_type"] == "Many releases"
+
+
+def test_an_audit_is_a_line_of_the_report():
+    plan = DPBayesianLogisticRegression(epsilon=1.0, delta=1e-6).privacy_plan(5000, 10)
+    audit = audit_scores([1.0] * 50, [0.0] * 50, delta=1e-6, claimed_epsilon=1.0)
+    report = privacy_report(plan, audit=audit)
+    assert report["details"]["audit"] == audit.verdict and "more than" in audit.verdict
+    assert "audit" not in privacy_report(plan)["details"]
 
 
 def test_what_has_no_report():

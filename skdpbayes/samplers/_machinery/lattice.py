@@ -22,6 +22,7 @@ import numpy as np
 from numba import types
 
 from ..._compiled import compilable, compiled_for
+from ..._mechanisms.door import Passage, through_door
 from ...privacy.floating_point import LARGEST_UNITS, lattice_spacing, on_lattice
 
 
@@ -47,21 +48,41 @@ def add_prior_step(prior, size, spacing, out):
         out[j] -= spacing * _rounded(size * prior[j], spacing)
 
 
-def release_vector(values, noise_scales, generator):
-    """Return numbers with noise of one deviation, or of one for each, on the lattice of the smallest."""
-    noise = noise_scales * generator.standard_normal(values.size)  # Proposition 17.
-    return on_lattice(values, noise, lattice_spacing(np.min(noise_scales)))
+def release_vector(values, noise_scales, generator, mu=None, is_joint=False):
+    """Return numbers with noise of one deviation, or of one for each, on the lattice of the smallest.
+
+    ``mu`` is what is charged for it, if that is known here, and ``is_joint`` tells whether for what was
+    released before, too; see `Passage`. Neither changes a number.
+    """
+
+    def release():
+        noise = noise_scales * generator.standard_normal(values.size)  # Proposition 17.
+        return on_lattice(values, noise, lattice_spacing(np.min(noise_scales)))
+
+    passage = Passage("gaussian", values, noise_scales, mu, is_joint)
+    return through_door(passage, release, generator)
 
 
-def release_moment(moment, noise_scale, generator):
-    """Return a symmetric matrix with noise: half the variance off the diagonal, where entries count twice."""
+def release_moment(moment, noise_scale, generator, mu=None, is_joint=False):
+    """Return a symmetric matrix with noise: half the variance off the diagonal, where entries count twice.
+
+    ``mu`` and ``is_joint`` are as for `release_vector`.
+    """
     if noise_scale == 0:
         return moment
     spacing = lattice_spacing(noise_scale / math.sqrt(2.0))
-    noise = noise_scale * generator.standard_normal(moment.shape)  # Proposition 17.
-    noise[np.triu_indices_from(noise, 1)] /= math.sqrt(2.0)
-    upper = np.triu(on_lattice(moment, noise, spacing))
-    return upper + np.triu(upper, 1).T
+
+    def release():
+        noise = noise_scale * generator.standard_normal(moment.shape)  # Proposition 17.
+        noise[np.triu_indices_from(noise, 1)] /= math.sqrt(2.0)
+        upper = np.triu(on_lattice(moment, noise, spacing))
+        return upper + np.triu(upper, 1).T
+
+    deviations = np.full(moment.shape, noise_scale / math.sqrt(2.0))
+    np.fill_diagonal(deviations, noise_scale)
+    # Entries below the diagonal are those above, and are not counted again.
+    deviations[np.tril_indices_from(deviations, -1)] = math.inf
+    return through_door(Passage("gaussian", moment, deviations, mu, is_joint), release, generator)
 
 
 class OfBlocks(NamedTuple):

@@ -90,7 +90,8 @@ class Releases(RowReleases):
         bound *= self.coordinates.inflation_within(plan, 0.0)
         noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
         matrix = total(weighted_moment, self.target, transform)
-        matrix = release_moment(matrix, noise, self.generator)  # Proposition 73.
+        mu = 1.0 / plan.curvature_multiplier
+        matrix = release_moment(matrix, noise, self.generator, mu=mu)  # Proposition 73.
         self.advance()
         self.released_curvature = matrix, noise
         self.curvature = combined(self.design, transform, matrix, noise, self.n_records)
@@ -118,8 +119,9 @@ class Releases(RowReleases):
         _, square = sums_at(self, point, clip)
         noise = self.largest * clip**2 * self._room(point, clip)
         noise /= free_shift(self.plan.size_multiplier, 1)
+        mu = 1.0 / self.plan.size_multiplier
         # Proposition 73.
-        square = release_vector(np.array([square]), noise, self.generator)[0]
+        square = release_vector(np.array([square]), noise, self.generator, mu=mu)[0]
         self._note(point, clip, square, noise)
         size = self.sizes[-1]
         value = max(size.value, 0.0)
@@ -144,7 +146,9 @@ class Releases(RowReleases):
         bound *= self._room(theta, look.clip, 2.0)
         noise = bound / free_shift(self.plan.errors_multiplier, len(transform) ** 2)
         matrix = total(squares_moment, self.target, theta, look.clip, transform)
-        self.errors = release_moment(matrix, noise, self.generator), noise  # Proposition 73.
+        mu = 1.0 / self.plan.errors_multiplier
+        # Proposition 73.
+        self.errors = release_moment(matrix, noise, self.generator, mu=mu), noise
         self.advance()
 
     def look_around(self):

@@ -62,7 +62,9 @@ def release_sums(released, theta, transform, clip, multipliers, room, centre=Non
     noise = released.largest * released.moved * released.norm * clip * multipliers[0] * factor
     of_square = released.largest * clip**2 * multipliers[1] * factor
     # Propositions 73 and 74.
-    value = release_vector(transform.T @ sums, noise, released.generator)
+    value = release_vector(transform.T @ sums, noise, released.generator, mu=paid)
     # Propositions 73 and 74.
-    square = release_vector(np.array([square]), of_square, released.generator)[0]
+    square = release_vector(
+        np.array([square]), of_square, released.generator, mu=paid, is_joint=True
+    )[0]
     return value, noise, square, of_square

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import box_half_width, lattice_spacing
 from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
@@ -73,6 +74,7 @@ def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, l
 
 def run_overdamped(plan, target, generator, verbose, start=None):
     """Carry out a `LangevinPlan` without friction from a given start, or from where the target starts."""
+    pass_by("steps of an overdamped chain")
     theta = start_of(target, plan) if start is None else start
     draws = np.empty((plan.n_draws, theta.size))
     longest = -(-plan.n_steps // plan.n_segments)

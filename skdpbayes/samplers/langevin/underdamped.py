@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import lattice_spacing
 from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
@@ -84,6 +85,7 @@ def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, 
 
 def run_underdamped(plan, target, generator, verbose, start=None, transform=None):
     """Carry out a `LangevinPlan` with friction from a given start, in given coordinates."""
+    pass_by("steps of an underdamped chain")
     place = start_of(target, plan) if start is None else start
     smallest = plan.gradient_step * plan.n_steps**-plan.step_decay
     noise = plan.friction * plan.temperature

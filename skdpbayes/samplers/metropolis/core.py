@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compiled import compilable
+from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import n_chunks
 from ...targets import loss_differences, n_examples, prior_potential
 from .._machinery.compiled_entries import CompiledCore
@@ -177,6 +178,7 @@ def _advance(oracle, generator, theta, state, walk, clock, first, stop, marks, d
 
 def run_metropolis(plan, target, generator, verbose):
     """Carry out a `MetropolisPlan`."""
+    pass_by("decisions of a random walk")
     theta = np.zeros(plan.bounds.n_parameters)
     state = np.zeros(6)
     state[_SCALE] = 1.0

@@ -119,7 +119,8 @@ class Rounds:
         sums = total(local_sums, self.table, reference, scales)
         bound = np.sqrt(budget.records_moved) * scales.norm * room
         noise = bound / free_shift(multiplier, sums.size)
-        sums = release_vector(sums, noise, self.generator)  # Proposition 36.
+        # Proposition 36.
+        sums = release_vector(sums, noise, self.generator, mu=1.0 / multiplier)
         self.looks.append(make_look(reference, scales, sums, noise))
         self.advance()
 

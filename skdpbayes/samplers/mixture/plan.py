@@ -52,11 +52,14 @@ class Phase:
         Over the table.
     noise_scale : float
         Standard deviation of the noise on statistics of rows in the unit ball.
+    mu : float or None
+        What a pass costs.
     """
 
     name: str
     n_passes: int
     noise_scale: float
+    mu: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,5 +139,5 @@ def search_phases(model, n_samples, budget):
     for name, count in passes.items():
         mu = math.sqrt(shares[name] / count) * budget.mu
         noise = sensitivity / free_shift(1.0 / mu, size) if budget.is_private else 0.0
-        phases.append(Phase(name, count, noise))
+        phases.append(Phase(name, count, noise, mu))
     return bounds, tuple(phases)

@@ -92,7 +92,8 @@ class _Search:
         self.n, self.advance = n_samples, advance
 
     def _release(self, name, components):
-        found = self.releases.release(components, self.phases[name].noise_scale)
+        phase = self.phases[name]
+        found = self.releases.release(components, phase.noise_scale, phase.mu)
         self.advance()
         return found
 

@@ -65,8 +65,8 @@ class StatisticsReleases:
     def __init__(self, table, public_size, generator):
         self.table, self.public_size, self.generator = table, public_size, generator
 
-    def release(self, components, noise_scale):
-        """Return noisy `Statistics` of the responsibilities of some components."""
+    def release(self, components, noise_scale, mu=None):
+        """Return noisy `Statistics` of the responsibilities of some components, which cost ``mu``."""
         k, d = components.means.shape
         triangular = components.factors.ndim == 3
         size = statistics_size(k, d, triangular)
@@ -79,5 +79,5 @@ class StatisticsReleases:
             seconds = scales[k * (1 + d) :].reshape(k, -1)
             seconds[:, rows != columns] /= np.sqrt(2.0)
         if noise_scale > 0:
-            total = release_vector(total, scales, self.generator)  # Proposition 27.
+            total = release_vector(total, scales, self.generator, mu=mu)  # Proposition 27.
         return Statistics.of_vector(total, components)

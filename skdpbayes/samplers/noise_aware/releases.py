@@ -32,7 +32,7 @@ from .misfit import learn_misfit
 from .plan import CLIPPING, N_ROWS
 from .posterior import Posterior, deviations_in_common
 from .scales import prior_of
-from .sensitivity import noise_factor
+from .sensitivity import joint_multiplier, noise_factor
 from .surrogate import Surrogate, make_population
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
@@ -142,7 +142,9 @@ class Releases:
         bound = moved * family.score_bound * norm * self._room(zero)
         self.label_noise = bound / free_shift(self.plan.label_multiplier, zero.size)
         labels = -(gradient @ transform).ravel()
-        self.labels = release_vector(labels, self.label_noise, self.generator)  # Proposition 32.
+        mu = 1.0 / self.plan.label_multiplier
+        # Proposition 32.
+        self.labels = release_vector(labels, self.label_noise, self.generator, mu=mu)
         self.advance()
 
     def release(self, point, multiplier, curvature_multiplier=None):
@@ -161,14 +163,15 @@ class Releases:
             theta.size + wanted * theta.size**2,
         )
         noise = moved * family.score_bound * norm * factor * multiplier
+        mu = 1.0 / joint_multiplier(family, multiplier, curvature_multiplier)
         # Propositions 32 and 71.
-        score = release_vector(score, noise, self.generator)
+        score = release_vector(score, noise, self.generator, mu=mu)
         self.looks.append(NoisyValue(point, score, noise))
         if wanted:
             bound = math.sqrt(moved) * family.slope_bound * norm**2
             noise = bound * factor * curvature_multiplier
             # Propositions 32 and 71.
-            matrix = release_moment(matrix, noise, self.generator)
+            matrix = release_moment(matrix, noise, self.generator, mu=mu, is_joint=True)
             self.curvatures.append(NoisyValue(point, matrix, noise))
         self.advance()
 
@@ -279,7 +282,8 @@ def release_design(plan, target, generator):
     )
     noise = largest * moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
     moment = total(_moment, target, constant, is_weighted)
-    moment = release_moment(moment, noise, generator)  # Proposition 32.
+    mu = 1.0 / plan.moment_multiplier
+    moment = release_moment(moment, noise, generator, mu=mu)  # Proposition 32.
     n_records = plan.n_samples
     if is_weighted:  # Records are as many as they count.
         n_records *= 0.5 * largest

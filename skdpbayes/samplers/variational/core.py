@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compiled import compilable
+from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import lattice_spacing
 from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
@@ -180,6 +181,7 @@ class VariationalFit:
 
 def run_variational(plan, target, generator, verbose):
     """Fit a Gaussian, and draw from it."""
+    pass_by("steps of a variational fit")
     fit = VariationalFit(plan, target, generator)
     run_in_blocks(fit.advance, plan, fit.work, verbose, plan.name.upper())
     mean, scale = fit.fitted()

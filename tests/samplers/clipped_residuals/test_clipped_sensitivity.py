@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.clipped_residuals.releases import Releases
 from skdpbayes.samplers.clipped_residuals.sensitivity import FREE, look_precision

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.floating_point import UNIT_ROUNDOFF
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs

@@ -12,7 +12,8 @@ from references import logistic_moments, planned, standard_error
 from scipy.special import expit
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.gaussian import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC
 from skdpbayes.samplers._machinery.lattice import OfBlocks, release_moment, to_coordinates

@@ -10,7 +10,8 @@ from attacks import audit_path, path_of
 from references import planned
 from scipy.special import expit
 
-from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian
 from skdpbayes.privacy.gaussian import gaussian_epsilon
 from skdpbayes.samplers import OPS, SGLD, _made_for, sample
 from skdpbayes.samplers._machinery import gradients as machinery

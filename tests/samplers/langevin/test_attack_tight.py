@@ -8,7 +8,8 @@ import pytest
 from attacks import audit_path, path_of
 from references import Tilt, planned
 
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.gaussian import gaussian_epsilon
 from skdpbayes.samplers import SGLD, sample
 from skdpbayes.samplers._machinery import gradients as machinery

@@ -13,7 +13,8 @@ from scipy.special import expit
 from scipy.stats import poisson
 from walks import cliffs
 
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
 from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle

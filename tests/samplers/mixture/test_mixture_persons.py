@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from skdpbayes.audit import audit_separation
 from skdpbayes.mixture import DPGaussianMixturePosterior
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.privacy.persons import plan_for_persons
 from skdpbayes.samplers import NoiseAware
 from skdpbayes.samplers.mixture import MixtureSampler, looks, noise_aware
@@ -178,7 +179,7 @@ def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatc
         parts = found_by_search(StatisticsReleases(table, len(rows), None), components, 0.0)
         return np.concatenate([part.ravel() for part in parts])
 
-    def watched(self, components, noise_scale):
+    def watched(self, components, noise_scale, mu=None):
         found = found_by_search(self, components, noise_scale)
         sums = [exact(table, components) for table in tables]
         seen.append((np.concatenate([part.ravel() for part in found]), sums, noise_scale))

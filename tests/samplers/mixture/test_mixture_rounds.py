@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
 from skdpbayes.samplers.mixture import MixtureSampler, looks, noise_aware
 from skdpbayes.samplers.mixture.local import (
@@ -112,7 +113,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
     plan = plan_of(model, 2000, 1.0, relation)
     misses = []
 
-    def watched(vector, noise_scale, generator):
+    def watched(vector, noise_scale, generator, **charged):
         noisy = release_vector(vector, noise_scale, generator)
         misses.append((noisy - vector) / noise_scale)
         return noisy

@@ -8,7 +8,8 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from skdpbayes.privacy import Budget, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
 from skdpbayes.samplers.mixture import MixtureSampler
 from skdpbayes.samplers.mixture.plan import Phase
@@ -103,7 +104,7 @@ class Recording:
         self._releases = StatisticsReleases(table, n, np.random.default_rng(seed))
         self.calls = []
 
-    def release(self, components, noise_scale):
+    def release(self, components, noise_scale, mu=None):
         found = self._releases.release(components, noise_scale)
         self.calls.append((components, noise_scale, found))
         return found

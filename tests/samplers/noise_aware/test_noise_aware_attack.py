@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from noise_aware_tables import a_plan
 
-from skdpbayes.privacy import audit_separation
+from skdpbayes.audit import audit_separation
 from skdpbayes.samplers.noise_aware.releases import Releases
 from skdpbayes.targets import second_moment
 from skdpbayes.targets.linear.weighted import reweighted, weighted_scores, weighted_sums

@@ -38,7 +38,7 @@ class Watched:
             patch.setattr(releases, name, self.watch(getattr(releases, name)))
 
     def watch(self, release):
-        def watched(values, noise, generator):
+        def watched(values, noise, generator, **charged):
             found = release(values, noise, generator)
             self.fits[-1].append((release(values, noise, NoNoise()), noise, found))
             if len(self.fits) == 1:

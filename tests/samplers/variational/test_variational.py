@@ -10,7 +10,8 @@ from scipy.special import expit
 from sklearn.datasets import make_classification
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.privacy import Budget, PrivacyLedger, audit_separation
+from skdpbayes.audit import audit_separation
+from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.privacy.floating_point import lattice_spacing
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import BayesByBackprop, sample

@@ -111,12 +111,14 @@ class CountReleases(RowReleases):
             self.largest * math.sqrt(self.moved) * self.coordinates.inflation_within(self.plan, 0.0)
         )
         noise /= free_shift(multiplier, max(of_counts.size, of_exposures.size))
-        of_counts = release_vector(of_counts, noise, self.generator)  # Proposition 76.
+        mu = 1.0 / multiplier
+        of_counts = release_vector(of_counts, noise, self.generator, mu=mu)  # Proposition 76.
         self.histograms = [of_counts]
         self.histogram_noise = noise
         self.advance()
         if are_exposed:
-            of_exposures = release_vector(of_exposures, noise, self.generator)  # Proposition 76.
+            # Proposition 76.
+            of_exposures = release_vector(of_exposures, noise, self.generator, mu=mu)
             self.histograms.append(of_exposures)
             # Post-processing.
             offsets = generator.permutation(log_exposures_seen(of_exposures, noise, n_rows))
@@ -162,7 +164,8 @@ class CountReleases(RowReleases):
         noise = math.sqrt(self.moved) * self.norm**2 * self.largest * room
         noise /= free_shift(self.plan.curvature_multiplier, theta.size**2)
         matrix = total(bounded_curvature, self.target, transform, theta, most)
-        matrix = release_moment(matrix, noise, self.generator)  # Proposition 76.
+        mu = 1.0 / self.plan.curvature_multiplier
+        matrix = release_moment(matrix, noise, self.generator, mu=mu)  # Proposition 76.
         self.advance()
         self.released_curvature = point, most, matrix, noise
         self.beliefs.learn_curvature(most, matrix / self.n_records, noise / self.n_records)

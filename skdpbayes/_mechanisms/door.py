@@ -1,0 +1,94 @@
+"""The one door through which numbers that are made of records leave, with noise or by chance.
+
+    released = release(),      told of it: what it is made of, its noise, and what is charged for it
+
+Nobody listens in a fit. A replay (`skdpbayes.audit.replay`) does: it compares what two neighbouring tables
+bring to the door with what is charged, and hands out the same release to both. Whoever listens sees sums of
+records without noise, and what is made of these is private.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Passage(NamedTuple):
+    """What passes the door.
+
+    Attributes
+    ----------
+    kind : {"gaussian", "laplace", "choice", "counts"}
+        Sums with Gaussian or discrete Laplace noise, a choice by weights, or counts of values that occur.
+    statistic : ndarray, dict or callable
+        What it is made of: sums, logarithms of weights, or {value: count}; or what returns it.
+    noise : ndarray or float or None
+        Deviations of Gaussian noise, or the scale of Laplace noise.
+    charged : float or None
+        What is paid for it: ``mu``, epsilon, or a range of log odds; None is not known here.
+    is_joint : bool
+        Whether that is for this release and those before it, back to the last that was not joint.
+    """
+
+    kind: str
+    statistic: Any
+    noise: Any = None
+    charged: float | None = None
+    is_joint: bool = False
+
+
+_listener: ContextVar[Any] = ContextVar("listener", default=None)
+
+
+def through_door(
+    passage: Passage, release: Callable[[], Any], generator: np.random.Generator
+) -> Any:
+    """Return ``release()``, or what a listener makes of it.
+
+    A sampler of your own that adds its noise in here can be replayed.
+
+    Parameters
+    ----------
+    passage : Passage
+        What is released, without its noise, and what is charged.
+    release : callable
+        Draws what is released.
+    generator : numpy.random.Generator
+        From which it draws.
+
+    Returns
+    -------
+    released : object
+        What ``release`` returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.audit import Passage, through_door
+    >>> generator, sums = np.random.default_rng(0), np.array([3.0, 4.0])
+    >>> passage = Passage("gaussian", sums, noise=2.0, charged=0.5)
+    >>> noisy = through_door(passage, lambda: sums + 2.0 * generator.normal(size=2), generator)
+    >>> noisy.shape
+    (2,)
+    """
+    listener = _listener.get()
+    return release() if listener is None else listener(passage, release, generator)
+
+
+def pass_by(what):
+    """Tell a listener that noise is added elsewhere, by compiled code, and what it is added to."""
+    listener = _listener.get()
+    if listener is not None:
+        listener.pass_by(what)
+
+
+@contextmanager
+def listening(listener):
+    """Hand over what passes the door, in this thread, to a listener."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

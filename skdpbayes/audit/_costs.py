@@ -1,0 +1,92 @@
+"""Whether what is charged at the door adds up to the cost that a plan states.
+
+    sum mu_i^2 = mu^2,     as many choices of a range as there are bits,     sum epsilon_i = epsilon
+
+What costs more than was seen at the door was released elsewhere, by compiled chains or by code of others, and
+is not covered.
+"""
+
+import math
+
+_ROUNDING = 1.0 + 1e-6
+# Of a squared mu, what may be left over.
+_LEFT = 0.02
+
+
+def check_costs(cost, movements):
+    """Return (list of (kind, text) where charges and a cost do not agree, whether all was at the door).
+
+    Parameters
+    ----------
+    cost : PrivacyCost or None
+    movements : list of (Passage, float)
+        Releases, and how far a record moved each.
+    """
+    if cost is None:
+        return [("not covered", "nothing is said of the cost, to compare charges with")], True
+    if cost.is_nothing:
+        return [("not covered", "the cost is infinite, so that nothing is claimed")], False
+    if cost.selected:
+        text = "the number of runs that a selection costs; the releases of each were compared"
+        return [("not covered", text)], None not in [one.charged for one, _ in movements]
+    found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
+    for name, text in (
+        ("sampled", "steps on batches, which are charged for"),
+        ("counted", "steps on batches, which are charged for"),
+        ("rho", "a part that is known as zCDP only"),
+    ):
+        if getattr(cost, name):
+            found.append(("not covered", text))
+    return found, all(kind != "not covered" for kind, _ in found)
+
+
+def _groups(movements, kind):
+    """Return charges of one kind, joint ones once; None stands for one that is not known."""
+    charged = []
+    for passage, _ in movements:
+        if passage.kind == kind and not passage.is_joint:
+            charged.append(passage.charged)
+    return charged
+
+
+def _gaussian(cost, movements):
+    charged, limit = _groups(movements, "gaussian"), cost.mu**2
+    if None in charged:
+        return [("not covered", "it is not known what a release with Gaussian noise is charged")]
+    paid = math.fsum(mu**2 for mu in charged)
+    if paid > limit * _ROUNDING:
+        mu = math.sqrt(paid)
+        return [("cost", f"Gaussian releases are charged mu = {mu:.6g}, and cost {cost.mu:.6g}")]
+    of_counts = [own for passage, own in movements if passage.kind == "counts"]
+    if of_counts:
+        moved = math.fsum(own**2 for own in of_counts)
+        left = (limit - paid) * _ROUNDING
+        return [] if moved <= left else [("sensitivity", "counts moved by more than is charged")]
+    if paid < limit * (1.0 - _LEFT):
+        text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the door"
+        return [("not covered", f"{text}: steps of compiled chains, or noise of one's own")]
+    return []
+
+
+def _choices(cost, movements):
+    drawn = sorted(_groups(movements, "choice"), reverse=True)
+    paid = sorted((bit.log_odds_range for bit in cost.bits for _ in range(bit.count)), reverse=True)
+    if len(drawn) < len(paid):
+        return [("not covered", f"of {len(paid)} choices only {len(drawn)} passed the door")]
+    ranges = zip(drawn, [*paid, *[0.0] * (len(drawn) - len(paid))], strict=True)
+    if any(own > most * _ROUNDING for own, most in ranges):
+        return [("cost", f"{len(drawn)} choices, of which {len(paid)} are charged for")]
+    return []
+
+
+def _laplace(cost, movements):
+    charged = _groups(movements, "laplace")
+    paid = math.fsum(part.level * part.count for part in cost.pure)
+    if None in charged:
+        return [("not covered", "it is not known what a release with Laplace noise is charged")]
+    drawn = math.fsum(charged)
+    if drawn > paid * _ROUNDING:
+        return [("cost", f"Laplace noise is charged epsilon = {drawn:.6g}, and costs {paid:.6g}")]
+    if drawn < paid * (1.0 - _LEFT):
+        return [("not covered", f"of epsilon = {paid:.4g} only {drawn:.4g} passed the door")]
+    return []

@@ -1,0 +1,229 @@
+"""An audit of fits: canaries are in a table or not by the throw of a coin, and an attack guesses which.
+
+    b_i ~ Bernoulli(1/2),     table = rows and the forms b of the canaries,     fit,     guess b
+
+A run has as many coins as canaries (`_one_run`); with one canary, runs are independent releases from two
+tables, and their scores are compared (`_scores`).
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from .._checks import check_sizes
+from .._typing import Claim, MatrixLike, RandomStateLike
+from ..privacy.gaussian import gaussian_epsilon
+from ..random import public_generator
+from ._canaries import Canaries, default_canaries, default_score
+from ._one_run import bound_of_guesses
+from ._result import AuditResult
+from ._scores import _check_options, audit_scores
+
+# Fewer runs of each form say more together with guesses.
+_FEWEST = 8
+
+
+def audit_fit(
+    estimator: Any,
+    X: MatrixLike,
+    y: ArrayLike | None = None,
+    *,
+    n_canaries: int = 100,
+    n_runs: int = 1,
+    canaries: Canaries | None = None,
+    score: Callable[[Any, Canaries], ArrayLike] | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    claim: Claim | Literal["auto"] = "auto",
+    random_state: RandomStateLike = None,
+) -> AuditResult:
+    """Bound what a fit spends by an attack on it, which guesses which canaries were in the table.
+
+    Take a table that is no secret, e.g. a made-up one of the same size: an active `PrivacyLedger` is charged
+    for every run. A single run is cheap and finds large gaps only. Small ones are found by many runs with one
+    canary.
+
+    Parameters
+    ----------
+    estimator : estimator or callable
+        An estimator, pipeline, transformer or search of this package, or a score such as
+        ``functools.partial(dp_accuracy_score, epsilon=1.0)``. Clones are fitted, each with randomness of its
+        own.
+    X : array-like of shape (n_samples, n_features)
+        The other records. Of a score: the first column it takes.
+    y : array-like of shape (n_samples,), default=None
+        Of a score: the second column.
+    n_canaries : int, default=100
+        Canaries in a run. Those that share a direction disturb each other: a model with ``d`` coefficients
+        has room for about ``d``.
+    n_runs : int, default=1
+        Independent runs.
+    canaries : Canaries, default=None
+        Your own, instead of ``n_canaries`` default ones.
+    score : callable, default=None
+        Maps the fitted estimator, or the released score, and the `Canaries` to a number for each, large if
+        its first form seems to be in. None takes the log odds of the two labels, the prediction, the log
+        density, or what a transformer has learnt.
+    delta : float, default=None
+        At which epsilon is bounded. None is that of the fit.
+    confidence : float, default=0.95
+        Probability with which the bound is right.
+    claim : {"auto", "epsilon", "mu", "normal"}, default="auto"
+        As for `audit_scores`. "auto" is "mu" if the cost of the fit is Gaussian and nothing else, and
+        otherwise "epsilon". "normal" is for one canary in many runs.
+    random_state : None, int, RandomState or Generator, default=None
+        For a repeatable audit: seeds for coins and fits follow from it. None takes fresh ones.
+
+    Returns
+    -------
+    result : AuditResult
+        Its ``epsilon_lower_bound`` is right with probability ``confidence``; print it for a verdict.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, or there are no default canaries for the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.audit import audit_fit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, (200, 4))
+    >>> y = np.arange(200) % 2
+    >>> clf = DPBayesianLogisticRegression(epsilon=1.0, data_norm=1.0, classes=[0, 1], n_draws=10)
+    >>> result = audit_fit(clf, X, y, n_canaries=4, n_runs=5, random_state=0)
+    >>> result.contradicts
+    False
+    """
+    check_sizes(n_runs=n_runs)
+    generator = public_generator(random_state)
+    if canaries is None:
+        check_sizes(n_canaries=n_canaries)
+        canaries = default_canaries(estimator, X, y, int(n_canaries), generator)
+        if _adds(estimator):
+            canaries = canaries._replace(X_out=None, y_out=None)
+    elif _adds(estimator) == (canaries.X_out is not None):
+        raise ValueError(
+            "canaries need a second form, X_out, under neighboring_relation='replace_one', where records are "
+            "replaced by others, and none under 'add_or_remove_one'."
+        )
+    inside, scores, last = [], [], None
+    for _ in range(int(n_runs)):
+        coins = generator.integers(2, size=len(canaries.X_in)) == 1  # Public: coins of canaries.
+        # Public: seeds are for tests.
+        seed = None if random_state is None else int(generator.integers(2**31))
+        last = _run(estimator, _table(X, y, canaries, coins), seed)
+        own = (score or default_score)(last, canaries)
+        inside.append(coins)
+        scores.append(np.asarray(own, dtype=float).reshape(coins.size))
+    return _judged(last, scores, inside, delta, confidence, claim)
+
+
+def _table(X, y, canaries, coins):
+    """Return rows and labels with the canaries, in their forms, at the end."""
+    rows = _chosen(canaries.X_in, canaries.X_out, coins)
+    X = _stacked(X, rows)
+    if y is None:
+        return X, None
+    return X, _stacked(y, _chosen(canaries.y_in, canaries.y_out, coins))
+
+
+def _adds(estimator):
+    """Tell whether neighbouring tables have a record more or less."""
+    if hasattr(estimator, "get_params"):
+        own = estimator.get_params(deep=True)
+    else:
+        own = getattr(estimator, "keywords", {})
+    relations = {v for name, v in own.items() if name.endswith("neighboring_relation")}
+    return "add_or_remove_one" in relations
+
+
+def _chosen(inside, out, coins):
+    inside = np.asarray(inside)
+    if out is None:
+        return inside[coins]
+    return np.where(coins.reshape(-1, *[1] * (inside.ndim - 1)), inside, np.asarray(out))
+
+
+def _stacked(table, rows):
+    if hasattr(table, "iloc"):
+        import pandas as pd
+
+        if table.ndim == 1:
+            rows = pd.Series(rows, name=table.name).astype(table.dtype)
+        else:
+            rows = pd.DataFrame(rows, columns=table.columns).astype(table.dtypes)
+        return pd.concat([table, rows], ignore_index=True)
+    return np.concatenate([np.asarray(table), rows])
+
+
+def _run(estimator, table, seed):
+    """Return a clone that is fitted with randomness of its own, or what a score returns."""
+    with warnings.catch_warnings(action="ignore"):
+        if not hasattr(estimator, "fit"):
+            return estimator(*table, random_state=seed)
+        fitted = clone(estimator)
+        fitted.set_params(**dict.fromkeys(_seeds(fitted), seed))
+        return fitted.fit(*table)
+
+
+def _seeds(estimator):
+    """Return the names of parameters that are seeds."""
+    return [
+        name
+        for name in estimator.get_params(deep=True)
+        if name.rpartition("__")[2] == "random_state"
+    ]
+
+
+def claimed_cost(released):
+    """Return (cost, delta) of a fitted estimator or a score; (None, 0) if it says nothing."""
+    if hasattr(released, "steps") and not hasattr(released, "privacy_cost_"):
+        return claimed_cost(released.steps[-1][1])  # A pipeline of scikit-learn's.
+    cost = getattr(released, "privacy_cost_", None) or getattr(released, "privacy_cost", None)
+    plan = getattr(released, "plan_", None) or getattr(released, "plan", None)
+    delta = getattr(released, "spent_delta_", None)
+    return cost, float(getattr(plan, "delta", 0.0) if delta is None else delta)
+
+
+def _judged(released, scores, inside, delta, confidence, claim):
+    cost, own = claimed_cost(released)
+    delta = own if delta is None else float(delta)
+    if claim == "auto":
+        claim = "mu" if delta > 0 and cost is not None and cost.is_gaussian else "epsilon"
+    _check_options(delta, confidence, claim)
+    claimed = None if cost is None else cost.epsilon(delta)
+    n_runs, n_canaries = len(scores), scores[0].size
+    scores, inside = np.concatenate(scores), np.concatenate(inside)
+    if np.isnan(scores).any():
+        raise ValueError("a score of a canary is nan: give another score.")
+    options = {"delta": delta, "confidence": confidence, "claim": claim, "claimed_epsilon": claimed}
+    if n_canaries == 1 and min(inside.sum(), (~inside).sum()) >= _FEWEST:
+        return audit_scores(scores[inside], scores[~inside], **options)
+    if claim == "normal":
+        raise ValueError(
+            "claim='normal' is for one canary in many runs: n_canaries=1, n_runs=1000."
+        )
+    error = 1.0 - confidence
+    bound = bound_of_guesses(scores, inside, claim, delta, error)
+    most = bound_of_guesses(inside.astype(float), inside, claim, delta, error)
+    mu = bound if claim == "mu" else None
+    if claim == "mu":
+        bound, most = gaussian_epsilon(bound, delta), gaussian_epsilon(most, delta)
+    return AuditResult(
+        float(bound),
+        delta,
+        float(confidence),
+        claim,
+        mu,
+        float(most),
+        scores.size,
+        claimed,
+        n_runs,
+    )

@@ -1,0 +1,278 @@
+"""The grey box: two runs on neighbouring tables with the same random numbers, and the same releases.
+
+    |s(D) - s(D')| / sigma <= charged,      sum of charges = cost,      everything else equal
+
+``s`` is what a release is made of, before its noise. What follows from a release may depend on it, so the
+second run is given the releases of the first; then nothing else may differ: which releases there are, in
+which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. (Compare
+Re:cord-play, 2026.)
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from .._mechanisms.door import listening
+from .._typing import MatrixLike
+from ..privacy.ledger import _active
+from ._compare import differences
+from ._costs import check_costs
+from ._fit import _adds, _seeds, claimed_cost
+from ._listeners import Follower, Recorder, moved
+
+# Of what is charged, for sums in doubles.
+_ROUNDING = 1.0 + 1e-9
+
+
+class Finding(NamedTuple):
+    """What a replay found.
+
+    Attributes
+    ----------
+    kind : {"sensitivity", "noise", "cost", "releases", "output", "warning", "error", "not covered"}
+        A release that a record moves farther than is charged; noise of another size than is said; charges
+        that add up to more than the cost; releases that differ in number, order, shape or noise; an output,
+        warning or error that depends on records other than through releases; or what could not be looked at.
+    text : str
+    """
+
+    kind: str
+    text: str
+
+    def __str__(self):
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """What a replay found. **It is computed from records without noise, and is as private as they are.**
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+        Violations, and what is not covered.
+    n_releases : int
+        How many releases passed the door.
+    largest_share : float
+        The most that the record moved a release, relative to its charge: the nearer to 1, the harder the pair
+        of tables has tried.
+    """
+
+    findings: tuple[Finding, ...]
+    n_releases: int
+    largest_share: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found, and everything was looked at."""
+        return not self.findings
+
+    @property
+    def violations(self) -> tuple[Finding, ...]:
+        """Findings of what is wrong, without what is not covered."""
+        return tuple(one for one in self.findings if one.kind != "not covered")
+
+    def __str__(self):
+        head = (
+            f"Replay of {self.n_releases} releases: {'passed' if self.passed else 'not passed'}; the record "
+            f"moved one by up to {100 * self.largest_share:.3g}% of what is charged"
+        )
+        return "\n".join([head, *(f"  {one}" for one in self.findings)])
+
+
+def replay(
+    estimator: Any,
+    X: MatrixLike,
+    y: ArrayLike | None,
+    record: Any,
+    *,
+    index: int = 0,
+    seed: int = 0,
+    **fit_params: Any,
+) -> ReplayResult:
+    """Run a fit on two neighbouring tables with the same randomness, and compare all that it does.
+
+    A single pair of tables proves nothing; take records that ought to move a fit as far as one can: rows of
+    the largest norm with either label, longer ones, rows of zeros, and infinite weights.
+
+    Parameters
+    ----------
+    estimator : estimator or callable
+        An estimator, pipeline, transformer or search, with a sampler of your own if you like, or a score
+        such as ``functools.partial(dp_accuracy_score, epsilon=1.0)``.
+    X : array-like of shape (n_samples, n_features)
+        Records that are no secret. Of a score: the first column.
+    y : array-like of shape (n_samples,) or None
+        Of a score: the second column.
+    record : tuple, array-like, dict or None
+        What takes the place of one record in the second table: ``(x, y)``, or ``x`` without labels, or a dict
+        by argument, ``{"X": x, "y": y, "sample_weight": w}``. None takes the record out, for
+        "add_or_remove_one".
+    index : int, default=0
+        Which record.
+    seed : int, default=0
+        Of both runs.
+    **fit_params : array-like of shape (n_samples,)
+        Other columns for `fit`, such as ``sample_weight``.
+
+    Returns
+    -------
+    result : ReplayResult
+        ``passed``, and ``findings``.
+
+    Raises
+    ------
+    ValueError
+        If a `PrivacyLedger` is active, because what is compared is not private; or if records are taken out
+        where neighbours have as many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.audit import replay
+    >>> from skdpbayes.preprocessing import DPQuantileScaler
+    >>> X = np.linspace(-1.0, 1.0, 200).reshape(100, 2)
+    >>> print(replay(DPQuantileScaler(), X, None, [1e9, -1e9]).passed)
+    True
+    """
+    if _active:
+        raise ValueError(
+            "a PrivacyLedger is active, and a replay looks at sums without noise: run it outside, on a table "
+            "that is no secret."
+        )
+    if record is None and not _adds(estimator):
+        raise ValueError(
+            "record=None takes a record out, which is for neighboring_relation='add_or_remove_one': give the "
+            "record that takes its place."
+        )
+    columns = {"X": X, "y": y, **fit_params}
+    columns = {name: one for name, one in columns.items() if one is not None}
+    others = {name: _changed(one, index, _part(record, name)) for name, one in columns.items()}
+    first = _run(estimator, columns, seed, Recorder())
+    second = _run(estimator, others, seed, Follower(first.listener.noted))
+    return _compared(first, second)
+
+
+def _part(record, name):
+    """Return a record's part in an argument: ``...`` if it stays, and None if the record is taken out."""
+    if record is None:
+        return None
+    if isinstance(record, dict):
+        return record.get(name, ...)
+    if isinstance(record, tuple):
+        return record[("X", "y").index(name)] if name in ("X", "y") else ...
+    return record if name == "X" else ...
+
+
+def _changed(column, index, value):
+    if value is ...:
+        return column
+    if hasattr(column, "iloc"):
+        if value is None:
+            return column.drop(column.index[index])
+        column = column.copy()
+        column.iloc[index] = value
+        return column
+    column = np.array(column)
+    if value is None:
+        return np.delete(column, index, axis=0)
+    if column.dtype.kind in "iu":  # A record is not rounded.
+        column = column.astype(np.result_type(column, np.asarray(value)))
+    column[index] = value
+    return column
+
+
+class _Run(NamedTuple):
+    listener: Any
+    released: Any
+    warnings: list
+    error: BaseException | None
+
+
+def _run(estimator, columns, seed, listener):
+    """Return a `_Run` of one table."""
+    released = error = None
+    with warnings.catch_warnings(record=True) as caught, listening(listener):
+        warnings.simplefilter("always")
+        try:
+            if hasattr(estimator, "fit"):
+                released = clone(estimator)
+                released.set_params(**dict.fromkeys(_seeds(released), seed)).fit(**columns)
+            else:
+                released = estimator(*columns.values(), random_state=seed)
+        except Exception as raised:
+            error = raised
+    return _Run(listener, released, [(w.category.__name__, str(w.message)) for w in caught], error)
+
+
+def _compared(first, second):
+    """Return the `ReplayResult` of two runs."""
+    findings = []
+    errors = [None if run.error is None else repr(run.error) for run in (first, second)]
+    if errors[0] != errors[1]:
+        findings.append(Finding("error", f"{errors[0]} in one run and {errors[1]} in the other"))
+    elif first.error is not None:
+        raise first.error
+    if first.warnings != second.warnings:
+        findings.append(Finding("warning", f"{first.warnings} and {second.warnings}"))
+    findings += _of_noise(first.listener)
+    findings += _of_order(first.listener, second.listener)
+    # What is released elsewhere is not the same in both runs, and neither is what follows from it.
+    passed_by = first.listener.passed_by
+    end = passed_by[0][0] if passed_by else None
+    noted = first.listener.noted[:end], second.listener.noted[:end]
+    shares, too_far = _of_sensitivities(*noted)
+    findings += too_far
+    findings += [Finding("not covered", f"{what}, and what follows") for _, what in passed_by]
+    if errors == [None, None] and not passed_by:
+        pairs = zip(*noted, strict=False)
+        movements = [(a.passage, moved(a.passage, b.passage)) for a, b in pairs if _alike(a, b)]
+        of_cost, is_all = check_costs(claimed_cost(first.released)[0], movements)
+        findings += [Finding(*one) for one in of_cost]
+        if is_all and not second.listener.others:
+            names = differences(first.released, second.released)
+            findings += [
+                Finding("output", f"{name or 'the result'} depends on the record") for name in names
+            ]
+    return ReplayResult(tuple(findings), len(first.listener.noted), max(shares, default=0.0))
+
+
+def _of_noise(recorder):
+    return [Finding("noise", f"of release {n} is {text}") for n, text in recorder.noises]
+
+
+def _of_order(recorder, follower):
+    found = [Finding("releases", f"release {n}: {text}") for n, text in follower.others]
+    sizes = len(recorder.noted), len(follower.noted)
+    if sizes[0] != sizes[1]:
+        found.append(Finding("releases", f"{sizes[0]} in one run and {sizes[1]} in the other"))
+    return found
+
+
+def _alike(a, b):
+    return a.passage.kind == b.passage.kind and (
+        a.passage.kind == "counts" or a.passage.statistic.shape == b.passage.statistic.shape
+    )
+
+
+def _of_sensitivities(first, second):
+    """Return the shares of charges that a record used, and findings where they are more than 1."""
+    shares, found, so_far = [], [], 0.0
+    for number, (a, b) in enumerate(zip(first, second, strict=False)):
+        if not _alike(a, b) or a.passage.charged is None:
+            continue
+        own, passage = moved(a.passage, b.passage), a.passage
+        if passage.is_joint:
+            own = math.hypot(so_far, own) if passage.kind == "gaussian" else so_far + own
+        so_far = own
+        share = own / passage.charged if passage.charged > 0 else math.inf * (own > 0)
+        shares.append(share)
+        if not share <= _ROUNDING:
+            text = f"release {number} ({passage.kind}) moved by {share:.4g} times what is charged"
+            found.append(Finding("sensitivity", text))
+    return shares, found
