@@ -384,7 +384,7 @@ def test_a_pipeline_bounds_rows_once_for_all_steps(table, steps):
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_categories_of_persons_are_found_in_a_row_of_each(table, relation):
-    """Common ones are found, one of a single person with many rows is not, and the plan says what it costs."""
+    """Common ones are found, one of a person with many rows is not, and the plan says what it costs."""
     X, y, groups = table
     regions = np.where(X[:, 0] > 0, "east", "west").astype(object)
     loud = groups == groups[0]
