@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.special import expit, softmax
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
@@ -131,32 +132,37 @@ def average_marginal_effects(
     return _table(np.stack(found, axis=2), index, model, level)
 
 
-def responses(model, draws, rows):
-    """Return mean responses of rows for each draw.
+def responses(model, draws, design):
+    """Return mean responses for each draw.
 
     Parameters
     ----------
     model : estimator
         Fitted, with coefficients.
-    draws : ndarray of shape (n_draws, n_blocks, n_features + fit_intercept)
-    rows : array-like of shape (n_rows, n_features)
-        As they reach the model.
+    draws : ndarray of shape (n_draws, n_blocks, length)
+    design : ndarray of shape (n_rows, length)
+        As `design_of` returns it.
 
     Returns
     -------
     means : ndarray of shape (n_rows, n_draws, n_blocks)
     """
-    rows, scale = clip_rows(validate_table(model, rows, reset=False), model.data_norm_)
-    rows, d = scale_rows(rows, scale), model.n_features_in_
-    logits = np.stack([rows @ block[:, :d].T for block in draws.transpose(1, 0, 2)], axis=2)
-    logits += draws[:, :, d:].sum(axis=2)
+    logits = np.stack([design @ block.T for block in draws.transpose(1, 0, 2)], axis=2)
     if not hasattr(model, "classes_"):
         return model._law.prediction(logits)
     return expit(logits) if logits.shape[2] == 1 else softmax(logits, axis=2)
 
 
-def rows_of(estimator, frame):
-    """Return the rows of a frame as they reach the model at the end of a fitted pipeline."""
+def design_of(estimator, model, frame):
+    """Return the rows of a frame as a fitted model's coefficients meet them: clipped, the constant last."""
+    rows = validate_table(model, _behind_steps(estimator, frame), reset=False)
+    rows = scale_rows(*clip_rows(rows, model.data_norm_))
+    rows = np.asarray(rows.todense() if issparse(rows) else rows)
+    length = model.posterior_samples_.shape[2]
+    return np.hstack([rows, np.ones((len(rows), length - rows.shape[1]))])
+
+
+def _behind_steps(estimator, frame):
     estimator = getattr(estimator, "best_estimator_", estimator)
     rows = frame if hasattr(estimator, "feature_names_in_") else frame.to_numpy()
     while isinstance(estimator, Pipeline):
@@ -169,10 +175,9 @@ def rows_of(estimator, frame):
 
 def _mean(estimator, model, draws, frame, shares):
     """Return the average of mean responses over rows, of shape (n_draws, n_blocks)."""
-    rows = rows_of(estimator, frame)
-    total = 0.0
+    design, total = design_of(estimator, model, frame), 0.0
     for part in gen_batches(len(frame), max(1, _CHUNK_ENTRIES // draws[:, :, 0].size)):
-        total = total + np.tensordot(shares[part], responses(model, draws, rows[part]), 1)
+        total = total + np.tensordot(shares[part], responses(model, draws, design[part]), 1)
     return total
 
 

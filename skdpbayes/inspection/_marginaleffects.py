@@ -16,7 +16,14 @@ from .._estimator.coefficients import with_constant
 from .._estimator.intervals import warn_unless_calibrated
 from .._typing import MatrixLike, RandomStateLike
 from ._draws import draws_of, linear_model_of
-from ._effects import is_number, levels, public_frame, responses, rows_of
+from ._effects import design_of, is_number, levels, public_frame, responses
+
+_FORMULAS: dict[str, Any] = {
+    "number": {"model_type": "linear", "family": None, "link": None},
+    "count": {"model_type": "glm", "family": "poisson", "link": "log"},
+    "two classes": {"model_type": "glm", "family": "binomial", "link": "logit"},
+    "classes": None,
+}
 
 
 def to_marginaleffects(
@@ -87,6 +94,7 @@ def _posterior_model():
 
         def __init__(self, estimator, model, draws, frame, response):
             self._estimator, self._shape = estimator, draws.shape[1:]
+            self._law = _law_of(model, draws.shape[1])
             flat = draws.reshape(len(draws), -1)
             names = with_constant(model._column_names(), draws.shape[2])
             if draws.shape[1] > 1:
@@ -105,13 +113,16 @@ def _posterior_model():
             self.vault.variables_type = {name: _kind(frame[name]) for name in frame}
 
         def get_exog(self, newdata):
-            # The steps of a pipeline are applied below.
-            return newdata
+            frame = public_frame(newdata.select(self.find_predictors()), self._estimator)
+            return design_of(self._estimator, self.model, frame)
+
+        def get_autodiff_args(self):
+            # The formulas of families that marginaleffects differentiates exactly.
+            return _FORMULAS[self._law]
 
         def get_predict(self, params, newdata):
             draw = np.reshape(params, (1, *self._shape))
-            frame = public_frame(newdata.select(self.find_predictors()), self._estimator)
-            means = responses(self.model, draw, rows_of(self._estimator, frame))[:, 0]
+            means = responses(self.model, draw, newdata)[:, 0]
             places = np.arange(len(means), dtype=np.int32)
             if means.shape[1] == 1:
                 return pl.DataFrame({"rowid": places, "estimate": means[:, 0]})
@@ -125,6 +136,12 @@ def _posterior_model():
             )
 
     return PosteriorModel
+
+
+def _law_of(model, n_blocks):
+    if hasattr(model, "classes_"):
+        return "classes" if n_blocks > 1 else "two classes"
+    return "count" if model._reads_counts else "number"
 
 
 def _kind(column):
