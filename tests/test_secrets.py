@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -17,6 +18,7 @@ from skdpbayes import (
     metrics,
     targets,
 )
+from skdpbayes.inspection import average_marginal_effects
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (
@@ -172,6 +174,48 @@ def test_no_method_of_an_estimator_quotes_a_cell(name):
                 call = {**given, argument: bad}
                 act = lambda method=method, call=call: method(**call)  # noqa: E731
                 assert_hidden(act, f"{what}({argument}: {form})")
+
+
+def columns_with_secrets():
+    """Yield (form, frame) of frames with a column that holds the secret."""
+    for form, bad in forms(Y):
+        try:
+            yield form, pd.DataFrame({"a": bad, "b": X[:, 0], "y": Y})
+        except Exception:  # No frame has such a column.
+            continue
+    for bad in ([SECRET] * N, [NUMBER] * N):
+        yield "polars", pl.DataFrame({"a": bad, "b": X[:, 0], "y": Y})
+
+
+def test_no_formula_quotes_a_cell():
+    pytest.importorskip("formulaic")
+    table = pd.DataFrame({"a": Y, "b": X[:, 0], "y": Y})
+    for part in ("bounded(a, 0, 1)", "C(a, levels=[0, 1])", "bs(a, knots=[0.5], bounds=(0, 1))"):
+        formula = f"y ~ {part} + bounded(b, -1, 1) + missing(a)"
+        model = DPBayesianLogisticRegression.from_formula(formula, random_state=0)
+        model.set_params(model__n_draws=3, model__classes=[0, 1]).fit(table)
+        seen = 0
+        for form, bad in columns_with_secrets():
+            seen += 1
+            for act in (model.predict, model[0].transform, model[0].fit, model.score):
+                assert_hidden(lambda act=act, bad=bad: act(bad), f"{part}: {form}")
+        assert seen > 10
+    for form, bad in columns_with_secrets():
+        fresh = clone(model)
+        assert_hidden(lambda bad=bad, fresh=fresh: fresh.fit(bad), f"fit: {form}")
+        wrong = bad.rename({"a": "y", "y": "a"} if form == "polars" else str)
+        wrong = wrong if form == "polars" else wrong.rename(columns={"a": "y", "y": "a"})
+        assert_hidden(lambda wrong=wrong, fresh=fresh: fresh.fit(wrong), f"response: {form}")
+
+
+def test_no_effect_quotes_a_row():
+    """Rows of effects are public, but a mistake is not to publish them in a log either."""
+    clf = logistic().fit(X, Y)
+    for form, bad in forms(X):
+        assert_hidden(lambda bad=bad: average_marginal_effects(clf, bad), form)
+    for form, bad in forms(Y):
+        weigh = lambda bad=bad: average_marginal_effects(clf, X, row_weights=bad)  # noqa: E731
+        assert_hidden(weigh, f"row_weights: {form}")
 
 
 FUNCTIONS = {

@@ -46,7 +46,7 @@ def average_marginal_effects(
     level: float = 0.9,
     *,
     categorical: Sequence[str] | str = (),
-    weights: ArrayLike | None = None,
+    row_weights: ArrayLike | None = None,
     n_draws: int | None = None,
     random_state: RandomStateLike = 0,
 ) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def average_marginal_effects(
         Posterior probability of the intervals.
     categorical : str or sequence of str, default=()
         Columns of numbers that are codes of categories. Columns of text and truth values need not be named.
-    weights : array-like of shape (n_rows,), default=None
+    row_weights : array-like of shape (n_rows,), default=None
         How much each row counts, such as the sizes of strata in a census. Public, not negative.
     n_draws, random_state
         As for `coefficient_draws`.
@@ -117,7 +117,7 @@ def average_marginal_effects(
     warn_unless_calibrated(model)
     draws = draws_of(model, n_draws, random_state)
     frame = public_frame(X_public, estimator)
-    shares = _shares(weights, len(frame))
+    shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)
     codes = _known(categorical, frame)
     found, index = [], []
@@ -225,9 +225,9 @@ def _shares(weights, n_rows):
     """Return weights that add up to one."""
     if weights is None:
         return np.full(n_rows, 1.0 / n_rows)
-    weights = number_column(weights, "weights")
+    weights = number_column(weights, "row_weights")
     if len(weights) != n_rows or np.any(weights < 0) or not weights.sum() > 0:
-        raise ValueError(f"weights must have {n_rows} numbers, none negative and not all zero.")
+        raise ValueError(f"row_weights must have {n_rows} numbers, none negative and not all zero.")
     return weights / weights.sum()
 
 

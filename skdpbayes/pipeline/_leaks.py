@@ -182,7 +182,7 @@ def _may_be_sparse(step):
 def _learns_nothing(step):
     name, module = type(step).__name__, type(step).__module__
     if module.startswith("skdpbayes."):
-        return name in ("BoundedScaler", "RowNormClipper")
+        return name in ("BoundedScaler", "FormulaEncoder", "RowNormClipper")
     if not module.startswith("sklearn."):
         return False
     if name == "FunctionTransformer":

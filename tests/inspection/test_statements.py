@@ -304,12 +304,12 @@ def test_effects_of_a_ridge_are_its_raw_coefficients(ridge):
 
 def test_rows_count_as_their_weights_say(binary):
     once = average_marginal_effects(binary, PROFILES.iloc[[0, 0, 0, 2]])
-    weighted = average_marginal_effects(binary, PROFILES.iloc[[0, 2]], weights=[3.0, 1.0])
+    weighted = average_marginal_effects(binary, PROFILES.iloc[[0, 2]], row_weights=[3.0, 1.0])
     slopes = [one.loc[("income", "slope")].to_numpy() for one in (once, weighted)]
     np.testing.assert_allclose(*slopes, rtol=1e-9)
     for bad in ([1.0], [-1.0, 2.0], [0.0, 0.0]):
         with pytest.raises(ValueError, match="weights"):
-            average_marginal_effects(binary, PROFILES.iloc[[0, 2]], weights=bad)
+            average_marginal_effects(binary, PROFILES.iloc[[0, 2]], row_weights=bad)
 
 
 def test_there_is_no_slope_beyond_the_bounds(binary):
