@@ -183,24 +183,30 @@ def _mean(estimator, model, draws, frame, shares):
 
 def public_frame(X, estimator):
     """Return rows as a data frame whose numbers are in double precision."""
-    pd = required_pandas()
-    X = plain(X, "X_public")
-    if hasattr(X, "columns"):
-        columns = {name: np.asarray(X[name]) for name in X.columns}
-    else:
-        array = unquoted(np.asarray, X, told=unless_harmless(_NO_TABLE))
-        if array.ndim != 2:
-            raise ValueError(_NO_TABLE)
-        outer = getattr(estimator, "best_estimator_", estimator)
-        names = getattr(outer, "feature_names_in_", None)
-        if names is None or len(names) != array.shape[1]:
-            names = [f"x{j}" for j in range(array.shape[1])]
-        columns = dict(zip(map(str, names), array.T, strict=True))
-    frame = pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
+    required_pandas()
+    outer = getattr(estimator, "best_estimator_", estimator)
+    names = getattr(outer, "feature_names_in_", None)
+    told = unless_harmless(_NO_TABLE)
+    frame = unquoted(_framed, plain(X, "X_public"), names, told=told)
     if not len(frame) or not len(frame.columns):
         raise ValueError(_NO_TABLE)
     # Steps are small, so single precision and whole numbers are not enough.
     return frame.astype({name: float for name in frame if is_number(frame[name])})
+
+
+def _framed(X, names):
+    """Return a data frame of a table of any kind."""
+    pd = required_pandas()
+    if not hasattr(X, "columns"):
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise ValueError(_NO_TABLE)
+        if names is None or len(names) != array.shape[1]:
+            names = [f"x{j}" for j in range(array.shape[1])]
+        columns = dict(zip(names, array.T, strict=True))
+    else:
+        columns = {name: np.asarray(X[name]) for name in X.columns}
+    return pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
 
 
 def is_number(column):
@@ -234,7 +240,8 @@ def _shares(weights, n_rows):
 def _changes(column, is_coded):
     """Yield (contrast, upper values, lower values, width) of a column."""
     if not is_number(column) or is_coded:
-        first, *others = levels(column) or [None]
+        told = unless_harmless("levels must be numbers, text or truth values.")
+        first, *others = unquoted(levels, column, told=told) or [None]
         for level in others:
             yield f"{level} - {first}", level, first, 1.0
     elif column.isin([0, 1]).all():
