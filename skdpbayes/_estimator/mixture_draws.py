@@ -7,6 +7,7 @@ Everything here is post-processing of what was released.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ class MixtureDrawsMixin:
     plan_: Plan
     posterior_samples_: MixtureDraws
     precisions_: np.ndarray
+    _column_names: Callable[[], np.ndarray]
     released_: Bunch
     weights_: np.ndarray
 

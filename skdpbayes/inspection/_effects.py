@@ -175,7 +175,8 @@ def _behind_steps(estimator, frame):
 
 def _mean(estimator, model, draws, frame, shares):
     """Return the average of mean responses over rows, of shape (n_draws, n_blocks)."""
-    design, total = design_of(estimator, model, frame), 0.0
+    design = design_of(estimator, model, frame)
+    total = np.zeros(draws.shape[:2])
     for part in gen_batches(len(frame), max(1, _CHUNK_ENTRIES // draws[:, :, 0].size)):
         total = total + np.tensordot(shares[part], responses(model, draws, design[part]), 1)
     return total

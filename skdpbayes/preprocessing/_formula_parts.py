@@ -9,30 +9,23 @@ Only what is listed here is understood, and nothing here looks at other rows. An
 """
 
 import ast
-import operator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.interpolate import BSpline
 
-from .._inputs import doubles, unquoted
+from .._checks import is_number
+from ._formula_rows import (
+    FUNCTIONS,
+    canonical,
+    cells_of,
+    columns_of,
+    evaluate,
+    numbers_of,
+    unknown_part,
+)
 
-_NAMES = "abs cbrt cos exp expm1 log log10 log1p log2 sin sqrt square tanh"
-FUNCTIONS = {name: getattr(np, name) for name in _NAMES.split(" ")}
-_OPERATORS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: np.power,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-}
 # Functions of other packages for formulas, which look at all rows.
 _LEARNING = {
     "bs",
@@ -50,17 +43,21 @@ _LEARNING = {
 
 
 class Factor:
-    """One factor; ``names`` are those of its columns, and ``columns`` those of the table that it reads.
+    """One factor of a term."""
 
-    ``affine`` has ``(raw name, scale, shift)`` for each of its columns, as functions of what is raw.
-    """
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that come out."""
+        raise NotImplementedError
 
-    names: list[str]
-    columns: tuple[str, ...]
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the table."""
+        raise NotImplementedError
 
     @property
     def affine(self):
-        """By default, what the factor makes is raw."""
+        """``(raw name, scale, shift)`` of each column that comes out; by default these are raw."""
         return [(name, 1.0, 0.0) for name in self.names]
 
     def values(self, table: Any) -> np.ndarray:
@@ -83,7 +80,7 @@ class Bounded(Factor):
 
     @property
     def columns(self):
-        return _columns_of(self.expression)
+        return columns_of(self.expression)
 
     @property
     def affine(self):
@@ -91,7 +88,7 @@ class Bounded(Factor):
         return [(self.name, 1.0 / half, -0.5 * (self.upper + self.lower) / half)]
 
     def values(self, table):
-        found = np.asarray(_evaluate(self.expression, table), dtype=np.float64)
+        found = np.asarray(evaluate(self.expression, table), dtype=np.float64)
         found = np.broadcast_to(found, len(table))
         lower, upper = self.lower, self.upper
         scaled = (np.clip(found, lower, upper) - lower) / (upper - lower) * 2.0 - 1.0
@@ -119,8 +116,8 @@ class Levels(Factor):
         return (self.column,)
 
     def values(self, table):
-        cells = _cells(table, self.column)
-        return np.column_stack([cells == _canonical(level) for level in self.kept]).astype(float)
+        cells = cells_of(table, self.column)
+        return np.column_stack([cells == canonical(level) for level in self.kept]).astype(float)
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ class Spline(Factor):
         return (self.column,)
 
     def values(self, table):
-        numbers = _numbers(table, self.column)
+        numbers = numbers_of(table, self.column)
         missing = np.isnan(numbers)
         inside = np.clip(np.where(missing, self.lower, numbers), self.lower, self.upper)
         basis = BSpline.design_matrix(inside, self._all_knots, self.degree).toarray()
@@ -170,7 +167,7 @@ class Missing(Factor):
         return (self.column,)
 
     def values(self, table):
-        return (_cells(table, self.column) == "").astype(float)[:, None]
+        return (cells_of(table, self.column) == "").astype(float)[:, None]
 
 
 def factor_of(text, is_name, bounds, levels):
@@ -251,13 +248,9 @@ def _literal(node, text):
 
 def _ordered(values, text):
     """Return numbers, or raise a ValueError unless they are finite and ascending."""
-    try:
-        numbers = [float(value) for value in values if not isinstance(value, bool | str)]
-    except (TypeError, ValueError):
-        numbers = []
-    if len(numbers) != len(values) or not (
-        np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()
-    ):
+    numbers = [float(value) for value in values if is_number(value)]
+    ascending = np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()
+    if len(numbers) != len(values) or not ascending:
         raise ValueError(
             f"{text}: bounds and knots must be finite numbers, each above the one before."
         )
@@ -272,7 +265,7 @@ def _name(node, text):
 
 def checked_bounds(pair, text):
     """Return (low, high), or raise a ValueError."""
-    if len(pair) != 2:
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise ValueError(f"{text}: bounds are a pair (low, high).")
     return tuple(_ordered(pair, text))
 
@@ -280,7 +273,7 @@ def checked_bounds(pair, text):
 def checked_levels(given, text, reference=None):
     """Return (levels, reference), or raise a ValueError."""
     given = tuple(given) if isinstance(given, list | tuple | set | np.ndarray) else ()
-    known = [_canonical(level) for level in given]
+    known = [canonical(level) for level in given]
     if not known or len(set(known)) != len(known) or "" in known:
         raise ValueError(f"{text}: levels must be a list of different ones, of text or numbers.")
     if reference is not None and (reference not in given or len(given) < 2):
@@ -291,8 +284,9 @@ def checked_levels(given, text, reference=None):
 def _bounded(tree, text, bounds, levels):
     found = _arguments(tree, text, ("x", "lower", "upper"))
     ends = [_literal(found[end], text) for end in ("lower", "upper")]
-    _check_expression(found["x"], text)
-    if not _columns_of(found["x"]):
+    if (part := unknown_part(found["x"])) is not None:
+        raise _unknown(part, text)
+    if not columns_of(found["x"]):
         raise ValueError(f"{text} names no column.")
     return Bounded(found["x"], ast.unparse(found["x"]), *checked_bounds(ends, text))
 
@@ -317,7 +311,10 @@ def _spline(tree, text, bounds, levels):
         raise _unknown(tree, text)
     found = _arguments(tree, text, ("x", "knots", "bounds"), ("degree",))
     lower, upper = checked_bounds(_literal(found["bounds"], text), text)
-    knots = tuple(_literal(found["knots"], text))
+    knots = _literal(found["knots"], text)
+    if not isinstance(knots, list | tuple):
+        raise ValueError(f"{text}: knots must be a list of numbers.")
+    knots = tuple(knots)
     _ordered([lower, *knots, upper], text)
     degree = _literal(found["degree"], text) if "degree" in found else 3
     if not isinstance(degree, int) or not 1 <= degree <= 5:
@@ -327,118 +324,6 @@ def _spline(tree, text, bounds, levels):
 
 def _missing(tree, text, bounds, levels):
     return Missing(_name(_arguments(tree, text, ("x",))["x"], text))
-
-
-def _check_expression(node, text):
-    """Raise a ValueError unless `_evaluate` knows an expression, which looks at single rows."""
-    operands = _operands(node)
-    if operands is None:
-        raise _unknown(node, text)
-    for one in operands:
-        _check_expression(one, text)
-
-
-def _operands(node):
-    """Return the operands of the outermost operation, or None if it is not known."""
-    if isinstance(node, ast.Name):
-        return []
-    if isinstance(node, ast.Constant):
-        return [] if type(node.value) in (int, float) else None
-    if isinstance(node, ast.Call):
-        known = _called(node) in FUNCTIONS and len(node.args) == 1 and not node.keywords
-        return node.args if known else None
-    if isinstance(node, ast.UnaryOp):
-        return [node.operand] if type(node.op) in _OPERATORS else None
-    if isinstance(node, ast.BinOp):
-        return [node.left, node.right] if type(node.op) in _OPERATORS else None
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
-        return [node.left, *node.comparators]
-    return None
-
-
-def _called(node):
-    """Return the name of the function that a call is of, as in log(x) or np.log(x)."""
-    function = node.func
-    is_numpy = isinstance(function, ast.Attribute) and getattr(function.value, "id", None) in (
-        "np",
-        "numpy",
-    )
-    return function.attr if is_numpy else getattr(function, "id", None)
-
-
-def _columns_of(node):
-    """Return the names of the columns in an expression, in their order."""
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    return tuple(dict.fromkeys(name for one in _operands(node) for name in _columns_of(one)))
-
-
-def _evaluate(node, table):
-    if isinstance(node, ast.Name):
-        return _numbers(table, node.id)
-    if isinstance(node, ast.Constant):
-        return float(node.value)
-    if isinstance(node, ast.Call):
-        return FUNCTIONS[_called(node)](_evaluate(node.args[0], table))
-    if isinstance(node, ast.UnaryOp):
-        return _OPERATORS[type(node.op)](_evaluate(node.operand, table))
-    if isinstance(node, ast.Compare):
-        left, right = _evaluate(node.left, table), _evaluate(node.comparators[0], table)
-        unknown = np.isnan(left) | np.isnan(right)
-        return np.where(unknown, np.nan, _OPERATORS[type(node.ops[0])](left, right))
-    left, right = _evaluate(node.left, table), _evaluate(node.right, table)
-    return _OPERATORS[type(node.op)](left, right)
-
-
-def _column(table, name):
-    if name not in table.columns:
-        raise ValueError(f"the table has no column {name!r}, which the formula names.")
-    return table[name]
-
-
-def _numbers(table, name):
-    """Return a column as numbers in double precision; missing ones are nan."""
-
-    def told(error):
-        return ValueError(
-            f"column {name!r} must hold numbers: to turn marks such as '?' into NaN, use "
-            "pandas.to_numeric(column, errors='coerce')."
-        )
-
-    def read(column):
-        if column.dtype == object or str(column.dtype).startswith(("Int", "Float", "boolean")):
-            column = [np.nan if _is_missing(value) else value for value in column]
-        found = doubles(column)
-        if found.ndim != 1:
-            raise ValueError
-        return found
-
-    return unquoted(read, _column(table, name), told=told)
-
-
-def _cells(table, name):
-    """Return a column as canonical text, the empty one where it is missing."""
-
-    def told(error):
-        return ValueError(f"column {name!r} must hold categories: text, numbers or truth values.")
-
-    def read(column):
-        return np.array([_canonical(value) for value in column], dtype=object)
-
-    return unquoted(read, _column(table, name), told=told)
-
-
-def _is_missing(value):
-    return value is None or str(value) in ("<NA>", "NaT", "nan")
-
-
-def _canonical(value):
-    """Return text that is the same for all spellings of a category, empty for a missing one."""
-    if isinstance(value, str):
-        return f"'{value}"
-    if _is_missing(value):
-        return ""
-    return repr(float(value) + 0.0)
 
 
 def _shown(level):

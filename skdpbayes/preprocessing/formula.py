@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._inputs import plain
 from .._tables.blockwise import by_blocks
 from .._typing import MatrixLike
-from ._formula_parts import Levels, checked_bounds, checked_levels, factor_of
+from ._formula_parts import Factor, Levels, checked_bounds, checked_levels, factor_of
 
 
 class FormulaEncoder(TransformerMixin, BaseEstimator):
@@ -120,22 +120,25 @@ class FormulaEncoder(TransformerMixin, BaseEstimator):
             name: checked_levels(one, f"levels of {name}") for name, one in _items(self.levels)
         }
         texts = dict.fromkeys(factor for term in parts for factor in term)
-        declared = {one: factor_of(*one, bounds, levels) for one in texts if not one[1]}
-        for factor in declared.values():
+        declared = [
+            factor_of(text, False, bounds, levels) for text, is_name in texts if not is_name
+        ]
+        for factor in declared:
             if isinstance(factor, Levels):
                 _declare(levels, factor.column, (factor.levels, factor.reference))
             elif hasattr(factor, "lower") and factor.names == list(factor.columns):
                 _declare(bounds, factor.names[0], (factor.lower, factor.upper))
-        terms, known = {}, {}
+        terms: dict[frozenset[str], tuple[Factor, ...]] = {}
+        known: dict[str, Factor] = {}
         for term in parts:
-            factors = {one.names[0]: one for one in (factor_of(*f, bounds, levels) for f in term)}
+            found = [factor_of(text, is_name, bounds, levels) for text, is_name in term]
+            factors = {factor.names[0]: factor for factor in found}
             for name, factor in factors.items():
                 _declare(known, name, factor)
             terms.setdefault(frozenset(factors), tuple(factors.values()))
-        terms = list(terms.values())
         if not terms:
             raise ValueError(f"formula={self.formula!r} has no term but the constant.")
-        return terms
+        return list(terms.values())
 
     def _names(self):
         return [
@@ -210,7 +213,7 @@ class FormulaEncoder(TransformerMixin, BaseEstimator):
         for term in self._terms():
             for parts in product(*(factor.affine for factor in term)):
                 # Products of (scale raw + shift), a power of two of them.
-                row = {(): 1.0}
+                row: dict[tuple[str, ...], float] = {(): 1.0}
                 for name, scale, shift in parts:
                     row = {
                         key: weight

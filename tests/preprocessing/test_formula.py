@@ -119,7 +119,12 @@ REFUSED = [
     ),
     *("C(region, levels=region)", "C(region, levels=[])", "C(region, levels=['a', 'a'])"),
     *("C(region, levels=['a', None])", "C(region, levels=['a', 'b'], reference='c')"),
-    *("bs(age, knots=[99], bounds=(18, 90))", "bs(age, knots=[30], bounds=(18, 90), degree=0)"),
+    *(
+        "bs(age, knots=[99], bounds=(18, 90))",
+        "bs(age, knots=3, bounds=(18, 90))",
+        "bs(age, knots=[30], bounds=90)",
+        "bs(age, knots=[30], bounds=(18, 90), degree=0)",
+    ),
     *(
         "bounded(age, 18, 90) + bounded(age, 0, 90)",
         "exec('1')",
