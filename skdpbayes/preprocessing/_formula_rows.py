@@ -52,8 +52,8 @@ def _operands(node):
         return [node.operand] if type(node.op) in _OPERATORS else None
     if isinstance(node, ast.BinOp):
         return [node.left, node.right] if type(node.op) in _OPERATORS else None
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATORS:
-        return [node.left, *node.comparators]
+    if (compared := _compared(node)) is not None:
+        return [compared[0], compared[2]] if type(compared[1]) in _OPERATORS else None
     return None
 
 
@@ -75,7 +75,16 @@ def columns_of(node):
     return tuple(dict.fromkeys(names))
 
 
+def _compared(node):
+    """Return (left, operator, right) of a comparison of two, or None."""
+    match node:
+        case ast.Compare(left, [operation], [right]):
+            return left, operation, right
+    return None
+
+
 def evaluate(node, table):
+    """Return the values of an expression that is known, in all rows."""
     if isinstance(node, ast.Name):
         return numbers_of(table, node.id)
     if isinstance(node, ast.Constant):
@@ -84,10 +93,10 @@ def evaluate(node, table):
         return FUNCTIONS[_called(node)](evaluate(node.args[0], table))
     if isinstance(node, ast.UnaryOp):
         return _OPERATORS[type(node.op)](evaluate(node.operand, table))
-    if isinstance(node, ast.Compare):
-        left, right = evaluate(node.left, table), evaluate(node.comparators[0], table)
+    if (compared := _compared(node)) is not None:
+        left, right = evaluate(compared[0], table), evaluate(compared[2], table)
         unknown = np.isnan(left) | np.isnan(right)
-        return np.where(unknown, np.nan, _OPERATORS[type(node.ops[0])](left, right))
+        return np.where(unknown, np.nan, _OPERATORS[type(compared[1])](left, right))
     left, right = evaluate(node.left, table), evaluate(node.right, table)
     return _OPERATORS[type(node.op)](left, right)
 

@@ -132,6 +132,7 @@ def test_with_several_classes_odds_are_against_a_reference(ternary):
         odds_ratios(ternary, reference="tram")
 
 
+@pytest.mark.nightly
 def test_ratios_are_of_the_right_models(binary, ridge, counts):
     with pytest.raises(TypeError, match="rate_ratios"):
         odds_ratios(counts)
@@ -187,7 +188,9 @@ def test_a_joint_statement_is_about_each_draw(ternary, binary):
             probability(binary, bad)
 
 
-@pytest.mark.parametrize("name", ["binary", "ternary", "ridge", "counts"])
+@pytest.mark.parametrize(
+    "name", ["binary", "ternary", "ridge", pytest.param("counts", marks=pytest.mark.nightly)]
+)
 def test_raw_coefficients_predict_from_raw_rows(request, name):
     """Exactly, within bounds: with each draw's coefficients, so that nothing is averaged."""
     pipeline = request.getfixturevalue(name)
@@ -245,7 +248,10 @@ def one_draw(pipeline, place):
     return kept
 
 
-@pytest.mark.parametrize("name", ["binary", "ternary", "ridge", "counts"])
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name", ["binary", "ternary", "ridge", pytest.param("counts", marks=pytest.mark.nightly)]
+)
 def test_effects_are_differences_of_predictions_of_each_draw(request, name):
     pipeline, model = request.getfixturevalue(name), request.getfixturevalue(name)[-1]
     table = average_marginal_effects(pipeline, PROFILES)
@@ -355,7 +361,10 @@ def test_levels_are_checked(binary, ask):
         ask(binary, 1.5)
 
 
-@pytest.mark.parametrize("name", ["binary", "ternary", "ridge", "counts"])
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name", ["binary", "ternary", "ridge", pytest.param("counts", marks=pytest.mark.nightly)]
+)
 def test_marginaleffects_agrees_with_draws(request, name):
     marginaleffects = pytest.importorskip("marginaleffects")
     from skdpbayes.inspection import to_marginaleffects
