@@ -373,11 +373,9 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
 
     def _posterior_variables(self):
         """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        n_features = self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
         last = len(self.layer_sizes_) - 1
         units = {f"unit_{k}": np.arange(n) for k, n in enumerate(self.layer_sizes_[1:-1], 1)}
-        coords = {"feature": np.asarray(names, dtype=str), **units, "class": self.classes_}
+        coords = {"feature": self._column_names(), **units, "class": self.classes_}
         dimensions = ["feature", *units, "class"]
         variables: dict[str, tuple[np.ndarray, tuple[str, ...]]] = {}
         for k, (weights, biases) in enumerate(self.layers(), 1):

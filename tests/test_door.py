@@ -7,6 +7,7 @@ import warnings
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from references import configured
@@ -28,12 +29,13 @@ from skdpbayes import (
 from skdpbayes._tables.collections import is_collection
 from skdpbayes._tables.dask.shards import do_one
 from skdpbayes.model_selection import DPRandomizedSearchCV
-from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline import FormulaPipeline, make_private_pipeline
 from skdpbayes.preprocessing import (
     BoundedScaler,
     DPImputer,
     DPOneHotEncoder,
     DPQuantileScaler,
+    FormulaEncoder,
     RowNormClipper,
     row_scales,
 )
@@ -121,6 +123,11 @@ def mixture(**options):
     return configured(DPGaussianMixturePosterior(random_state=0, epsilon=5.0), **options)
 
 
+# All kinds of parts, with arithmetic that overflows.
+FORMULA = (
+    "bounded(a, -1, 1) * missing(b) + C(b, levels=[0, 1]) + bounded(exp(a) / b ** 2 - c, 0, 1)"
+)
+FORMULA += " + bs(c, knots=[0], bounds=(-1, 1))"
 CHAIN = {"n_steps": 20, "n_draws": 4}
 LAST = logistic(classes=[0, 1]).set_params(epsilon=1.0)
 PIPELINE = (DPQuantileScaler(random_state=0), DPImputer(), LAST)
@@ -165,6 +172,11 @@ ESTIMATORS = {
     "DPImputer": lambda: DPImputer("median", random_state=0),
     "DPOneHotEncoder": lambda: DPOneHotEncoder(random_state=0),
     "PrivatePipeline": lambda: make_private_pipeline(*PIPELINE, epsilon=5.0),
+    "formula, columns": lambda: FormulaEncoder(FORMULA),
+    "formula, model": lambda: FormulaPipeline(
+        [("formula", FormulaEncoder(FORMULA)), ("model", logistic(classes=[0, 1], n_draws=20))],
+        epsilon=5.0,
+    ).set_params(model__epsilon=1.0),
     "DPRandomizedSearchCV": lambda: DPRandomizedSearchCV(
         logistic(classes=[0, 1]), {"data_norm": [1.0]}, mean_candidates=2.0, random_state=0
     ),
@@ -196,6 +208,9 @@ def methods(estimator):
 
 def use(name, table, tame=False):
     """Fit an estimator, and call all of its methods that are given records."""
+    if name.startswith("formula"):
+        pytest.importorskip("formulaic")
+        table = pd.DataFrame(table, columns=list("abc"))
     estimator = fit(name, table, tame)
     for what, method in methods(estimator):
         if what.startswith("fit_") or (what == "inverse_transform" and "X" not in takes(method)):

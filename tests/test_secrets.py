@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -17,6 +18,7 @@ from skdpbayes import (
     metrics,
     targets,
 )
+from skdpbayes.inspection import average_marginal_effects
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (
@@ -24,6 +26,7 @@ from skdpbayes.preprocessing import (
     DPImputer,
     DPOneHotEncoder,
     DPQuantileScaler,
+    FormulaEncoder,
     RowNormClipper,
     row_scales,
 )
@@ -172,6 +175,49 @@ def test_no_method_of_an_estimator_quotes_a_cell(name):
                 call = {**given, argument: bad}
                 act = lambda method=method, call=call: method(**call)  # noqa: E731
                 assert_hidden(act, f"{what}({argument}: {form})")
+
+
+def columns_with_secrets():
+    """Yield (form, frame) of frames with a column that holds the secret."""
+    for form, bad in forms(Y):
+        try:
+            yield form, pd.DataFrame({"a": bad, "b": X[:, 0], "y": Y})
+        except Exception:  # No frame has such a column.
+            continue
+    for bad in ([SECRET] * N, [NUMBER] * N):
+        yield "polars", pl.DataFrame({"a": bad, "b": X[:, 0], "y": Y})
+
+
+def test_no_formula_quotes_a_cell():
+    pytest.importorskip("formulaic")
+    table = pd.DataFrame({"a": Y, "b": X[:, 0], "y": Y})
+    for part in ("bounded(a, 0, 1)", "C(a, levels=[0, 1])", "bs(a, knots=[0.5], bounds=(0, 1))"):
+        encoder = FormulaEncoder(f"{part} + bounded(b, -1, 1) + missing(a)").fit(table)
+        cases = list(columns_with_secrets())
+        assert len(cases) > 10
+        for form, bad in cases:
+            for act in (encoder.transform, encoder.fit):
+                assert_hidden(lambda act=act, bad=bad: act(bad), f"{part}: {form}")
+    given = {"n_draws": 3, "sampler": "sghmc", "random_state": 0}
+    for response, other in ("ya", "ay"):
+        formula = f"{response} ~ bounded({other}, 0, 1) + missing(b)"
+        model = DPBayesianLogisticRegression.from_formula(formula, classes=[0, 1], **given)
+        for form, bad in columns_with_secrets():
+            assert_hidden(lambda bad=bad, model=model: clone(model).fit(bad), f"fit: {form}")
+        model.fit(table)
+        for form, bad in columns_with_secrets():
+            for act in (model.predict, model.score):
+                assert_hidden(lambda act=act, bad=bad: act(bad), f"{response}: {form}")
+
+
+def test_no_effect_quotes_a_row():
+    """Rows of effects are public, but a mistake is not to publish them in a log either."""
+    clf = logistic(sampler="sghmc").fit(X, Y)
+    for form, bad in forms(X):
+        assert_hidden(lambda bad=bad: average_marginal_effects(clf, bad), form)
+    for form, bad in forms(Y):
+        weigh = lambda bad=bad: average_marginal_effects(clf, X, row_weights=bad)  # noqa: E731
+        assert_hidden(weigh, f"row_weights: {form}")
 
 
 FUNCTIONS = {

@@ -5,12 +5,20 @@ Everything here is post-processing of what was released.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .intervals import interval_ends, interval_table, required_pandas
+from .intervals import (
+    enough_draws,
+    interval_ends,
+    interval_table,
+    required_pandas,
+    statement_table,
+    warn_unless_calibrated,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +34,7 @@ class CoefficientsMixin:
     plan_: Plan
     posterior_samples_: np.ndarray
     released_: Bunch
+    _column_names: Callable[[], np.ndarray]
 
     def posterior_interval(self, level: float = 0.9) -> np.ndarray:
         """Equal-tailed posterior intervals of the coefficients; they spend no budget.
@@ -107,22 +116,68 @@ class CoefficientsMixin:
         >>> list(clf.summary().index)
         ['x0', 'x1', 'x2', 'x3', 'intercept']
         """
-        pd = required_pandas()
+        required_pandas()
         interval = self.posterior_interval(level)
         draws = self.posterior_samples_
         without = self._deviations_without_privacy(draws.std(axis=0))
-        coords = self._posterior_variables()[1]
-        names = [
-            *coords["feature"],
-            *(["intercept"] if draws.shape[2] > self.n_features_in_ else []),
-        ]
-        index = pd.Index(names, name="coefficient")
-        if len(coords.get("class", ())) > 1:
-            index = pd.MultiIndex.from_product(
-                [coords["class"], names], names=["class", "coefficient"]
-            )
         flat = draws.reshape(len(draws), -1)
+        index = self._coefficient_index()
         return interval_table(flat, interval.reshape(-1, 2), without.ravel(), index, level)
+
+    def coef_table(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the coefficients to publish: means, deviations, intervals, and how sure their signs are.
+
+        Requires pandas. It spends no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            Rows as of `summary`. The columns are ``mean``, ``sd``, the ends of the interval (named by their
+            percentages), and ``P(> 0)``, the posterior probability that a coefficient is positive.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as with chains under privacy.
+
+        See Also
+        --------
+        skdpbayes.inspection.odds_ratios : Ratios in place of coefficients.
+        skdpbayes.inspection.raw_coefficients : In the units of the columns before scaling.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+        >>> list(clf.coef_table().columns)
+        ['mean', 'sd', '5%', '95%', 'P(> 0)']
+        """
+        check_is_fitted(self)
+        required_pandas()
+        warn_unless_calibrated(self)
+        draws = enough_draws(self)
+        flat = draws.reshape(len(draws), -1)
+        return statement_table(flat, self._coefficient_index(), level)
+
+    def _coefficient_index(self):
+        """Return an index with one entry for each coefficient, by class with more than two."""
+        names = with_constant(self._column_names(), self.posterior_samples_.shape[2])
+        labels = self._posterior_variables()[1].get("class", ())
+        return coefficient_index(names, labels if len(labels) > 1 else None)
 
     def _deviations_without_privacy(self, deviations):
         """Estimate the deviations without privacy from what was released; nan if that is not possible."""
@@ -139,8 +194,7 @@ class CoefficientsMixin:
     def _posterior_variables(self):
         """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
         draws, n_features = self.posterior_samples_, self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        coords = {"feature": np.asarray(names, dtype=str)}
+        coords = {"feature": self._column_names()}
         blocks: tuple[str, ...] = ()
         if hasattr(self, "classes_"):
             # With two classes there is one block, for the second class.
@@ -152,3 +206,19 @@ class CoefficientsMixin:
         if draws.shape[-1] > n_features:
             variables["intercept"] = (draws[..., -1], blocks)
         return variables, coords
+
+
+def with_constant(columns, length):
+    """Return the names of coefficients: those of their columns, and of a constant if there is one more."""
+    names = [str(name) for name in columns]
+    if length == len(names):
+        return names
+    return [*names, "intercept" if "intercept" not in names else "intercept (constant)"]
+
+
+def coefficient_index(names, labels=None):
+    """Return an index of names, by class if there are labels; an ImportError without pandas."""
+    pd = required_pandas()
+    if labels is None:
+        return pd.Index(names, name="coefficient")
+    return pd.MultiIndex.from_product([labels, names], names=["class", "coefficient"])

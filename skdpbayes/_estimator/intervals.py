@@ -34,12 +34,18 @@ def interval_ends(estimator, level, draws):
     """
     check_level(level)
     warn_unless_calibrated(estimator)
-    if estimator.plan_.n_draws < _FEW and "posterior" in estimator.released_:  # New ones are free.
-        draws = estimator.sample_posterior(_FEW, random_state=0)
+    draws = enough_draws(estimator, draws)
     quantiles = [(1 - level) / 2, (1 + level) / 2]
     if isinstance(draws, tuple):
         return [np.moveaxis(np.quantile(part, quantiles, axis=0), 0, -1) for part in draws]
     return np.moveaxis(np.quantile(draws, quantiles, axis=0), 0, -1)
+
+
+def enough_draws(estimator, draws=None):
+    """Return the draws of a fitted estimator, or new ones if there are few and new ones are free."""
+    if estimator.plan_.n_draws < _FEW and "posterior" in estimator.released_:
+        return estimator.sample_posterior(_FEW, random_state=0)
+    return estimator.posterior_samples_ if draws is None else draws
 
 
 def warn_unless_calibrated(estimator):
@@ -71,20 +77,58 @@ def interval_table(draws, interval, without, index, level):
     level : float
         Level of the intervals.
     """
-    pd = required_pandas()
     deviations = draws.std(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.clip(1.0 - without / deviations, 0.0, 1.0)
-    ends = [f"{50 * (1 + side * level):.10g}%" for side in (-1, 1)]
-    columns = {
-        "mean": draws.mean(axis=0),
-        "sd": deviations,
-        ends[0]: interval[:, 0],
-        ends[1]: interval[:, 1],
-        "sd_without_privacy": without,
-        "share_of_privacy": share,
-    }
-    return pd.DataFrame(columns, index=index)
+    return whole_table(
+        {
+            "mean": draws.mean(axis=0),
+            "sd": deviations,
+            **dict(zip(names_of_ends(level), interval.T, strict=True)),
+            "sd_without_privacy": without,
+            "share_of_privacy": share,
+        },
+        index,
+    )
+
+
+def statement_table(draws, index, level, null=0.0):
+    """Return a data frame with what draws say of quantities, or raise an ImportError without pandas.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, n)
+    index : sequence or pandas.Index
+        Names of the rows.
+    level : float
+        Level of the intervals.
+    null : float, default=0.0
+        What quantities are compared with: the last column has the probability that they are larger.
+    """
+    check_level(level)
+    interval = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return whole_table(
+        {
+            "mean": draws.mean(axis=0),
+            "sd": draws.std(axis=0),
+            **dict(zip(names_of_ends(level), interval, strict=True)),
+            f"P(> {null:g})": (draws > null).mean(axis=0),
+        },
+        index,
+    )
+
+
+def names_of_ends(level):
+    """Return the percentages that the ends of an interval are called."""
+    return [f"{50 * (1 + side * level):.10g}%" for side in (-1, 1)]
+
+
+def whole_table(columns, index):
+    """Return a data frame that prints all of its columns and rows, or raise an ImportError without pandas."""
+    required_pandas()
+    from .whole import WholeTable
+
+    return WholeTable(columns, index=index)
 
 
 def required_pandas():
@@ -93,6 +137,6 @@ def required_pandas():
         import pandas as pd
     except ImportError as error:
         raise ImportError(
-            "summary returns a data frame and requires pandas: pip install pandas"
+            "tables are data frames, which require pandas: pip install pandas"
         ) from error
     return pd

@@ -7,6 +7,7 @@ Everything here is post-processing of what was released.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ class MixtureDrawsMixin:
     plan_: Plan
     posterior_samples_: MixtureDraws
     precisions_: np.ndarray
+    _column_names: Callable[[], np.ndarray]
     released_: Bunch
     weights_: np.ndarray
 
@@ -321,9 +323,7 @@ class MixtureDrawsMixin:
 
     def _posterior_variables(self):
         """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
-        draws, n_features = self.posterior_samples_, self.n_features_in_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-        features = np.asarray(names, dtype=str)
+        draws, features = self.posterior_samples_, self._column_names()
         dims = COVARIANCE_DIMS[self.covariance_type]
         coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
         if "other_feature" in dims:

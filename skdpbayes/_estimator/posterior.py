@@ -52,6 +52,8 @@ class PrivatePosteriorMixin(VoucherHolder):
 
     # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
     _releases_norm, _norm_room = True, 1.0
+    # What a private pipeline calls the columns that reach this step, if they come without names.
+    _told_names: np.ndarray | None = None
 
     data_norm_: float
     feature_names_in_: np.ndarray
@@ -139,6 +141,13 @@ class PrivatePosteriorMixin(VoucherHolder):
         """Return a function that maps a budget for rows to the sampler's plan."""
         return partial(self._sampler().plan, bounds, n_samples, n_draws=given(self.n_draws, int))
 
+    def _column_names(self):
+        """Return the names of the columns: of the table, of the steps before, or x0, x1, and so on."""
+        names = getattr(self, "feature_names_in_", self._told_names)
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        return np.asarray(names, dtype=str)
+
     def _rehearse(self, X, y=None, planned=True, **params):
         """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.
 
@@ -157,7 +166,7 @@ class PrivatePosteriorMixin(VoucherHolder):
 
         ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
         """
-        told = plan.warnings
+        told, self._told_names = plan.warnings, None
         for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
         released = carry_out(target, plan, self.random_state, self.verbose, self)

@@ -4,13 +4,12 @@ import reprlib
 from numbers import Integral
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 # The most rows that are legible in one figure.
 MOST_ROWS = 20
 
 
-def column_names(estimator, model, feature_names, coords):
+def column_names(feature_names, coords):
     """Return the names of the columns: as given, else as far as they are known."""
     known = coords["feature"]
     if feature_names is not None:
@@ -19,11 +18,6 @@ def column_names(estimator, model, feature_names, coords):
                 f"feature_names has {len(feature_names)} names for {len(known)} features: give one for each."
             )
         return np.asarray(feature_names, dtype=str)
-    if isinstance(estimator, Pipeline) and not hasattr(model, "feature_names_in_"):
-        try:
-            return np.asarray(estimator[:-1].get_feature_names_out(), dtype=str)
-        except AttributeError:  # A step does not provide names.
-            return known
     return known
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils._optional_dependencies import check_matplotlib_support
-from sklearn.utils.validation import check_is_fitted
 
 from ._coefficients import class_index, column_names, feature_indices, rows, take
+from ._draws import named_model
 from ._style import line_style
 
 if TYPE_CHECKING:
@@ -141,15 +140,9 @@ class PosteriorDisplay:
             If a feature or the class is unknown, or if an option is invalid.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-        if not hasattr(model, "_posterior_variables"):
-            raise TypeError(
-                f"{type(model).__name__} has no private posterior: pass an estimator of skdpbayes, or "
-                "a pipeline that ends in one."
-            )
-        check_is_fitted(model)
+        model = named_model(estimator)
         variables, coords = model._posterior_variables()
-        coords = {**coords, "feature": column_names(estimator, model, feature_names, coords)}
+        coords = {**coords, "feature": column_names(feature_names, coords)}
         if not intercept:
             variables = {name: pair for name, pair in variables.items() if "feature" in pair[1]}
         several = [dim for dim in coords if dim != "feature" and len(coords[dim]) > 1]

@@ -25,9 +25,12 @@ from ..samplers import Sampler
 from ..samplers._machinery.execution import single_threaded_blas
 from ..targets._clipping import clip_rows
 from ..targets.linear.families import classifier
+from ._formula import FromFormulaMixin
 
 
-class DPBayesianLogisticRegression(PrivateLinearMixin, PrivateClassifierMixin, BaseEstimator):
+class DPBayesianLogisticRegression(
+    FromFormulaMixin, PrivateLinearMixin, PrivateClassifierMixin, BaseEstimator
+):
     """Differentially private Bayesian logistic regression.
 
     A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under

@@ -24,6 +24,7 @@ from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..samplers import Sampler
 from ..targets.linear.families import Poisson
+from ._formula import FromFormulaMixin
 
 # With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
 # over its deviations above the mean of a normal law; and the least.
@@ -34,7 +35,9 @@ def _explained_deviance(y_true, y_pred, sample_weight=None):
     return d2_tweedie_score(y_true, y_pred, sample_weight=sample_weight, power=1)
 
 
-class DPBayesianPoissonRegressor(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
+class DPBayesianPoissonRegressor(
+    FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator
+):
     """Differentially private Bayesian Poisson regression, for counts and rates.
 
     A fit releases draws from the posterior of a generalized linear model with Poisson counts and a

@@ -24,6 +24,7 @@ from .._tables.blockwise import by_blocks
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..samplers import Sampler
 from ..targets.linear.families import Normal
+from ._formula import FromFormulaMixin
 
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
 # quantiles of a normal law tell.
@@ -40,7 +41,7 @@ def _spacing(quantile):
     return 10.0 ** (math.floor(math.log10(abs(quantile))) - 3) if quantile else _LEAST
 
 
-class DPBayesianRidge(PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
+class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):
     """Differentially private Bayesian linear regression.
 
     A fit releases draws from the posterior of a linear model with normal noise, whose deviation and prior

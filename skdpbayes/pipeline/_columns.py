@@ -11,7 +11,13 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils._indexing import _get_column_indices
 
 from ..metrics import PrivateScorer
-from ..preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, RowNormClipper
+from ..preprocessing import (
+    BoundedScaler,
+    DPImputer,
+    DPOneHotEncoder,
+    FormulaEncoder,
+    RowNormClipper,
+)
 from ._leaks import children, is_free, is_private
 
 # Longer lists are categories or weights.
@@ -45,6 +51,8 @@ def spending_steps(step, n_columns, header=None, path=""):
         widths = [width for _, width in parts]
         return [f for inner, _ in parts for f in inner], None if None in widths else sum(widths)
     found = [(path.removesuffix("__"), step, n_columns)] if is_private(step) else []
+    if isinstance(step, FormulaEncoder):
+        return found, step.n_columns
     if isinstance(step, DPImputer) and step.add_indicator:
         return found, None if n_columns is None else 2 * n_columns
     if n_columns is not None and (encoded := _n_indicators(step, n_columns)):

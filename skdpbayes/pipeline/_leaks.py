@@ -182,7 +182,7 @@ def _may_be_sparse(step):
 def _learns_nothing(step):
     name, module = type(step).__name__, type(step).__module__
     if module.startswith("skdpbayes."):
-        return name in ("BoundedScaler", "RowNormClipper")
+        return name in ("BoundedScaler", "FormulaEncoder", "RowNormClipper")
     if not module.startswith("sklearn."):
         return False
     if name == "FunctionTransformer":
@@ -213,10 +213,10 @@ def _is_elementwise(step):
     """Tell whether a FunctionTransformer maps each entry by itself, and checks no inverse on the rows."""
     functions = [one for one in (step.func, step.inverse_func) if one is not None]
     checks = step.check_inverse and len(functions) == 2
-    return all(map(_is_known_ufunc, functions)) and not (checks or step.kw_args)
+    return all(map(is_known_ufunc, functions)) and not (checks or step.kw_args)
 
 
-def _is_known_ufunc(function):
+def is_known_ufunc(function):
     """Tell whether a function is one of NumPy's or SciPy's own that map one entry to one."""
     name = getattr(function, "__name__", "")
     known = isinstance(function, np.ufunc) and any(

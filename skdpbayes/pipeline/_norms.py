@@ -16,6 +16,7 @@ from ..preprocessing import (
     DPImputer,
     DPOneHotEncoder,
     DPQuantileScaler,
+    FormulaEncoder,
     RowNormClipper,
 )
 from ._columns import branches, spending_steps
@@ -55,6 +56,8 @@ def longest_row(step, n_columns, header=None, norm=math.inf):
         return math.hypot(*(longest_row(one, n, part, norm) for _, one, n, part in parts))
     if isinstance(step, RowNormClipper):
         return min(norm, float(step.norm))
+    if isinstance(step, FormulaEncoder):
+        return step.norm
     within_one = isinstance(step, DPQuantileScaler | DPOneHotEncoder | OneHotEncoder)
     if n_columns is not None and (within_one or isinstance(step, BoundedScaler)):
         largest = 1.0 if within_one else max(map(abs, step.feature_range))

@@ -26,8 +26,9 @@ from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._leaks import leaks, paths_without_budget, refuse_selections_by_rows, refuse_tools
+from ._names import tell_names
 from ._plan import PipelinePlan, plan_pipeline
-from ._predictions import PredictionsMixin
+from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
 
 
@@ -40,7 +41,7 @@ def _predicts(pipeline):
     return hasattr(pipeline._final_estimator, "predict")
 
 
-class PrivatePipeline(PredictionsMixin, Pipeline):
+class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
     During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
@@ -219,6 +220,7 @@ class PrivatePipeline(PredictionsMixin, Pipeline):
                 X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
             self._fit_within(plan, X, y, params)
         keep_spent(self, plan)
+        tell_names(self)
         return self
 
     @available_if(_transforms)

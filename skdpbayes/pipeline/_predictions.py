@@ -1,15 +1,21 @@
-"""What a pipeline asks of its last step about new rows, besides what scikit-learn's pipelines pass on.
+"""What a pipeline asks of its last step, besides what scikit-learn's pipelines pass on.
 
-transform of all steps but the last -> a method of the last step
+of new rows:      transform of all steps but the last -> a method of the last step
+of coefficients:  a method of the last step, which has been told the names of its columns
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import MatrixLike, RandomStateLike
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _last_has(name):
@@ -94,3 +100,101 @@ class PredictionsMixin:
         responses : ndarray of shape (n_draws, n_samples)
         """
         return self._of_last("posterior_predictive", X, n_draws, random_state, **params)
+
+
+class CoefficientsOfLastMixin:
+    """Tables and draws of the last step's parameters, where it has them; they spend no budget."""
+
+    _final_estimator: Any
+
+    def _from_last(self, name, *args):
+        check_is_fitted(self)
+        return getattr(self._final_estimator, name)(*args)
+
+    @available_if(_last_has("summary"))
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the last step's parameters, under the names that the steps before give to its columns.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            As `DPBayesianLogisticRegression.summary` has it: one row for each parameter, in the units of
+            the columns that reach the last step.
+
+        See Also
+        --------
+        skdpbayes.inspection.raw_coefficients : In the units of the columns before scaling.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> from skdpbayes.pipeline import make_private_pipeline
+        >>> from skdpbayes.preprocessing import BoundedScaler
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"age": rng.uniform(18, 90, 5000)})
+        >>> y = rng.random(5000) < X["age"] / 100
+        >>> model = DPBayesianLogisticRegression(random_state=0)
+        >>> model = make_private_pipeline(BoundedScaler(18, 90), model).fit(X, y)
+        >>> list(model.summary().index)
+        ['age', 'intercept']
+        """
+        return self._from_last("summary", level)
+
+    @available_if(_last_has("coef_table"))
+    def coef_table(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the last step's coefficients to publish, under the names of its columns.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            As `DPBayesianLogisticRegression.coef_table` has it.
+        """
+        return self._from_last("coef_table", level)
+
+    @available_if(_last_has("posterior_interval"))
+    def posterior_interval(self, level: float = 0.9) -> Any:
+        """Equal-tailed posterior intervals of the last step's parameters.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (1 or n_classes, n_features + fit_intercept, 2) or MixtureDraws
+            As the last step has it.
+        """
+        return self._from_last("posterior_interval", level)
+
+    @available_if(_last_has("sample_posterior"))
+    def sample_posterior(
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> Any:
+        """Return draws of the last step's parameters.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            Number of draws. None returns all that were released.
+        random_state : None, int, RandomState or Generator, default=None
+            It need not be kept private, because the draws are public.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_draws, ...) or MixtureDraws
+            As the last step has it.
+        """
+        return self._from_last("sample_posterior", n_draws, random_state)

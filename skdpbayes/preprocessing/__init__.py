@@ -3,6 +3,7 @@
 from ..targets._clipping import row_scales
 from ._plan import TransformerPlan
 from .bounded import BoundedScaler, RowNormClipper
+from .formula import FormulaEncoder
 from .imputer import DPImputer
 from .one_hot import DPOneHotEncoder
 from .quantile_scaler import DPQuantileScaler
@@ -12,6 +13,7 @@ __all__ = [
     "DPImputer",
     "DPOneHotEncoder",
     "DPQuantileScaler",
+    "FormulaEncoder",
     "RowNormClipper",
     "TransformerPlan",
     "row_scales",

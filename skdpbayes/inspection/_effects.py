@@ -1,0 +1,265 @@
+"""Average marginal effects: how much a mean response changes with a column, on average over public rows.
+
+    number:    (1 / sum_i w_i) sum_i w_i [m(x_i + h e_j) - m(x_i - h e_j)] / (2 h)
+    category:  (1 / sum_i w_i) sum_i w_i [m(x_i with level) - m(x_i with the reference)]
+
+for each draw, where ``m`` is the probability of a class, the expected count, or the expected number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from scipy.special import expit, softmax
+from sklearn.pipeline import Pipeline
+from sklearn.utils import gen_batches
+
+from .._checks import check_level
+from .._estimator.intervals import required_pandas, statement_table, warn_unless_calibrated
+from .._inputs import plain, unless_harmless, unquoted
+from .._silence import silently
+from .._tables.columns import number_column
+from .._tables.validation import validate_table
+from .._typing import MatrixLike, RandomStateLike
+from ..targets._clipping import clip_rows, scale_rows
+from ._draws import draws_of, linear_model_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Number of responses in memory at once.
+_CHUNK_ENTRIES = 2**21
+# Half the width of a difference, relative to the range of a column.
+_STEP = 1e-4
+_NO_TABLE = "X_public must be a table with the columns that the model was fitted on."
+
+
+@silently()
+def average_marginal_effects(
+    estimator: Any,
+    X_public: MatrixLike,
+    variables: Sequence[str] | str | None = None,
+    level: float = 0.9,
+    *,
+    categorical: Sequence[str] | str = (),
+    row_weights: ArrayLike | None = None,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> pd.DataFrame:
+    """Table of average marginal effects over *public* rows.
+
+    An effect is a slope of the mean response for a column of numbers, the difference between 1 and 0 for a
+    column of zeros and ones, and the difference to the first level for a column of text or categories. It is
+    computed for each draw, through all steps of a pipeline, and averaged over the rows.
+
+    **The rows must be public**: profiles that you write down, a published sample, or rows that a private
+    release has made up. An average over the private rows, by which the model was fitted, is a new release
+    about them that nothing pays for: neither ``epsilon`` nor a ledger covers it, and it must not be
+    published. Nobody can tell from a table whether it is public, so this is yours to ensure.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with coefficients.
+    X_public : array-like or data frame of shape (n_rows, n_features)
+        Public rows, before any step.
+    variables : str or sequence of str, default=None
+        The columns whose effects are wanted. None is all of them.
+    level : float, default=0.9
+        Posterior probability of the intervals.
+    categorical : str or sequence of str, default=()
+        Columns of numbers that are codes of categories. Columns of text and truth values need not be named.
+    row_weights : array-like of shape (n_rows,), default=None
+        How much each row counts, such as the sizes of strata in a census. Public, not negative.
+    n_draws, random_state
+        As for `coefficient_draws`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        One row for each column and contrast, and for each class with more than two. The columns are
+        ``mean``, ``sd``, the ends of the interval, and ``P(> 0)``. Of two classes, effects are on the
+        probability of the second.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is out of range, if the rows are no table, or if a column is unknown.
+    TypeError
+        If the estimator has no coefficients.
+
+    Notes
+    -----
+    Beyond the bounds of a scaler, and for rows longer than ``data_norm``, predictions do not follow a column
+    any further, and neither do effects. Intervals are about the coefficients only: the rows are taken as
+    they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.inspection import average_marginal_effects
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(rng.uniform(-1, 1, (20_000, 2)), columns=["dose", "age"])
+    >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X["dose"]))
+    >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    >>> profiles = pd.DataFrame({"dose": [-0.5, 0.5], "age": [0.0, 0.0]})
+    >>> bool(0.2 < average_marginal_effects(clf, profiles).loc[("dose", "slope"), "mean"] < 0.27)
+    True
+    """
+    check_level(level)
+    model = linear_model_of(estimator)
+    warn_unless_calibrated(model)
+    draws = draws_of(model, n_draws, random_state)
+    frame = public_frame(X_public, estimator)
+    shares = _shares(row_weights, len(frame))
+    wanted = list(frame.columns) if variables is None else _known(variables, frame)
+    codes = _known(categorical, frame)
+    found, index = [], []
+    for name in wanted:
+        for contrast, upper, lower, width in _changes(frame[name], name in codes):
+            ends = [frame.assign(**{name: values}) for values in (upper, lower)]
+            means = [_mean(estimator, model, draws, end, shares) for end in ends]
+            found.append((means[0] - means[1]) / width)
+            index.append((name, contrast))
+    if not found:
+        raise ValueError(f"nothing varies: {wanted} have one level in X_public each.")
+    return _table(np.stack(found, axis=2), index, model, level)
+
+
+def responses(model, draws, design):
+    """Return mean responses for each draw.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with coefficients.
+    draws : ndarray of shape (n_draws, n_blocks, length)
+    design : ndarray of shape (n_rows, length)
+        As `design_of` returns it.
+
+    Returns
+    -------
+    means : ndarray of shape (n_rows, n_draws, n_blocks)
+    """
+    logits = np.stack([design @ block.T for block in draws.transpose(1, 0, 2)], axis=2)
+    if not hasattr(model, "classes_"):
+        return model._law.prediction(logits)
+    return expit(logits) if logits.shape[2] == 1 else softmax(logits, axis=2)
+
+
+def design_of(estimator, model, frame):
+    """Return the rows of a frame as a fitted model's coefficients meet them: clipped, the constant last."""
+    rows = validate_table(model, _behind_steps(estimator, frame), reset=False)
+    rows = scale_rows(*clip_rows(rows, model.data_norm_))
+    rows = np.asarray(rows.todense() if issparse(rows) else rows)
+    length = model.posterior_samples_.shape[2]
+    return np.hstack([rows, np.ones((len(rows), length - rows.shape[1]))])
+
+
+def _behind_steps(estimator, frame):
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    rows = frame if hasattr(estimator, "feature_names_in_") else frame.to_numpy()
+    while isinstance(estimator, Pipeline):
+        for _, step in estimator.steps[:-1]:
+            if step is not None and not isinstance(step, str):
+                rows = unquoted(step.transform, rows, told=unless_harmless(_NO_TABLE))
+        estimator = estimator.steps[-1][1]
+    return rows
+
+
+def _mean(estimator, model, draws, frame, shares):
+    """Return the average of mean responses over rows, of shape (n_draws, n_blocks)."""
+    design = design_of(estimator, model, frame)
+    total = np.zeros(draws.shape[:2])
+    for part in gen_batches(len(frame), max(1, _CHUNK_ENTRIES // draws[:, :, 0].size)):
+        total = total + np.tensordot(shares[part], responses(model, draws, design[part]), 1)
+    return total
+
+
+def public_frame(X, estimator):
+    """Return rows as a data frame whose numbers are in double precision."""
+    required_pandas()
+    outer = getattr(estimator, "best_estimator_", estimator)
+    names = getattr(outer, "feature_names_in_", None)
+    told = unless_harmless(_NO_TABLE)
+    frame = unquoted(_framed, plain(X, "X_public"), names, told=told)
+    if not len(frame) or not len(frame.columns):
+        raise ValueError(_NO_TABLE)
+    # Steps are small, so single precision and whole numbers are not enough.
+    return frame.astype({name: float for name in frame if is_number(frame[name])})
+
+
+def _framed(X, names):
+    """Return a data frame of a table of any kind."""
+    pd = required_pandas()
+    if not hasattr(X, "columns"):
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise ValueError(_NO_TABLE)
+        if names is None or len(names) != array.shape[1]:
+            names = [f"x{j}" for j in range(array.shape[1])]
+        columns = dict(zip(names, array.T, strict=True))
+    else:
+        columns = {name: np.asarray(X[name]) for name in X.columns}
+    return pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
+
+
+def is_number(column):
+    """Tell whether a column of a frame holds numbers; truth values are categories."""
+    return getattr(column.dtype, "kind", "O") in "iuf"
+
+
+def levels(column):
+    """Return the sorted levels of a column, of which the first is the reference."""
+    return sorted(column.dropna().unique(), key=lambda level: (str(type(level)), level))
+
+
+def _known(names, frame):
+    """Return a list of names, or raise a ValueError if one is unknown."""
+    names = [names] if isinstance(names, str) else [str(name) for name in names]
+    if unknown := [name for name in names if name not in frame.columns]:
+        raise ValueError(f"X_public has no columns {unknown}, only {list(frame.columns)}.")
+    return names
+
+
+def _shares(weights, n_rows):
+    """Return weights that add up to one."""
+    if weights is None:
+        return np.full(n_rows, 1.0 / n_rows)
+    weights = number_column(weights, "row_weights")
+    if len(weights) != n_rows or np.any(weights < 0) or not weights.sum() > 0:
+        raise ValueError(f"row_weights must have {n_rows} numbers, none negative and not all zero.")
+    return weights / weights.sum()
+
+
+def _changes(column, is_coded):
+    """Yield (contrast, upper values, lower values, width) of a column."""
+    if not is_number(column) or is_coded:
+        told = unless_harmless("levels must be numbers, text or truth values.")
+        first, *others = unquoted(levels, column, told=told) or [None]
+        for level in others:
+            yield f"{level} - {first}", level, first, 1.0
+    elif column.isin([0, 1]).all():
+        yield "1 - 0", 1.0, 0.0, 1.0
+    else:
+        values = column.to_numpy()
+        spread = float(np.nanmax(values) - np.nanmin(values))
+        half = _STEP * (spread if spread > 0 else max(1.0, float(np.nanmax(np.abs(values)))))
+        yield "slope", values + half, values - half, 2.0 * half
+
+
+def _table(draws, index, model, level):
+    """Return the table of draws of shape (n_draws, n_blocks, n_contrasts)."""
+    pd = required_pandas()
+    names = ["column", "contrast"]
+    if draws.shape[1] > 1:
+        index = [(label, *pair) for label in model.classes_ for pair in index]
+        names = ["class", *names]
+    flat = draws.reshape(len(draws), -1)
+    return statement_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)

@@ -1,0 +1,188 @@
+"""Coefficients in the units of the columns before scaling.
+
+    z = A x + c,      theta^T z + b = (A^T theta)^T x + (b + theta^T c)
+
+``x`` are the columns of the table, or what an encoder makes of them. The steps of a pipeline are followed
+from there: scalers with public or released bounds change ``A`` and ``c``, branches take rows of them, and a
+step that combines or bends columns begins anew, which it may only before any scaling.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from ..pipeline._names import fitted_branches, names_behind
+from ..preprocessing import BoundedScaler, DPImputer, DPQuantileScaler, RowNormClipper
+
+
+class Affine(NamedTuple):
+    """``A`` of shape (n_columns, n_raw), ``c`` of shape (n_columns,), and what the raw columns are called."""
+
+    matrix: np.ndarray
+    shift: np.ndarray
+    names: tuple[str, ...]
+
+    def rows(self, places):
+        """Return some of the columns."""
+        return Affine(self.matrix[places], self.shift[places], self.names)
+
+    def scaled(self, scale, shift=0.0):
+        """Return columns times ``scale`` plus ``shift``."""
+        return Affine(
+            self.matrix * np.reshape(scale, (-1, 1)), self.shift * scale + shift, self.names
+        )
+
+    @property
+    def column_names(self):
+        """Names of the columns if they are raw ones, else None."""
+        is_raw = not self.shift.any() and np.all(np.sort(self.matrix, axis=1)[:, :-1] == 0)
+        if not (is_raw and np.all(self.matrix.max(axis=1, initial=0.0) == 1.0)):
+            return None
+        return [self.names[j] for j in self.matrix.argmax(axis=1)]
+
+
+def raw_columns(names):
+    """Return the `Affine` of columns that are as in the table."""
+    return Affine(np.eye(len(names)), np.zeros(len(names)), tuple(map(str, names)))
+
+
+def raw_draws(estimator, model, draws, names):
+    """Return draws of coefficients of raw columns, the constant last, and the names of the columns.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+    model : estimator
+        The last step.
+    draws : ndarray of shape (n_draws, n_blocks, n_features + fit_intercept)
+    names : list of str
+        Names of the columns of the last step.
+
+    Raises
+    ------
+    ValueError
+        If a step combines or bends columns that were scaled before it.
+    """
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not isinstance(estimator, Pipeline):
+        return draws, names
+    found = _of_steps(estimator, raw_columns(_names_before(estimator)))
+    d = model.n_features_in_
+    if len(found.matrix) != d:
+        raise ValueError(f"the steps before the last give {len(found.matrix)} columns, not {d}.")
+    constant = draws[:, :, d:].sum(axis=2) + draws[:, :, :d] @ found.shift
+    used = np.flatnonzero(found.matrix.any(axis=0))
+    raw = draws[:, :, :d] @ found.matrix[:, used]
+    if draws.shape[2] > d or found.shift.any():
+        raw = np.concatenate([raw, constant[:, :, None]], axis=2)
+    return raw, [found.names[j] for j in used]
+
+
+def _names_before(step):
+    """Return the names of a fitted step's own columns."""
+    while isinstance(step, Pipeline) and not hasattr(step, "feature_names_in_"):
+        step = step.steps[0][1]
+    names = getattr(step, "feature_names_in_", None)
+    return [f"x{j}" for j in range(step.n_features_in_)] if names is None else list(names)
+
+
+def _of_steps(pipeline, before):
+    """Follow all steps but the last model's."""
+    for name, step in pipeline.steps:
+        if hasattr(step, "_posterior_variables"):
+            break
+        before = follow(step, before, name)
+    return before
+
+
+def follow(step, before, name):
+    """Return the `Affine` behind a fitted step."""
+    if step is None or isinstance(step, str):
+        return before
+    if isinstance(step, FrozenEstimator):
+        return follow(step.estimator, before, name)
+    if isinstance(step, Pipeline):
+        return _of_steps(step, before)
+    if isinstance(step, ColumnTransformer):
+        weights = step.transformer_weights or {}
+        parts = [
+            follow(one, before.rows(places), inner).scaled(weights.get(inner, 1.0))
+            for inner, one, places in fitted_branches(step)
+        ]
+        return _side_by_side(parts)
+    if isinstance(step, FeatureUnion):
+        weights = step.transformer_weights or {}
+        parts = [
+            follow(one, before, inner).scaled(weights.get(inner, 1.0))
+            for inner, one in step.transformer_list
+            if not (isinstance(one, str) and one == "drop")
+        ]
+        return _side_by_side(parts)
+    if hasattr(step, "_affine"):
+        return _of_terms(step, before, name)
+    if (change := _scaling(step)) is not None:
+        return before.scaled(*change)
+    if isinstance(step, DPImputer):
+        return _with_indicators(step, before)
+    names = before.column_names
+    after = None if names is None else names_behind(step, names)
+    if after is None:
+        raise ValueError(
+            f"there are no coefficients in raw units behind {name}, a {type(step).__name__}: it "
+            + (
+                "does not name its columns."
+                if names is not None
+                else "combines or bends columns that were scaled before it. Put it before the scaler."
+            )
+        )
+    return raw_columns(after)
+
+
+def _scaling(step):
+    """Return (scale, shift) of a step that scales columns one by one, or None. Clipping is left out."""
+    kind = type(step)
+    if kind is BoundedScaler or kind is MinMaxScaler:
+        return step.scale_, step.min_
+    if kind is DPQuantileScaler:
+        half = 0.5 * (step.upper_ - step.lower_)
+        return 1.0 / half, -0.5 * (step.upper_ + step.lower_) / half
+    if kind is StandardScaler:
+        scale = 1.0 / (1.0 if step.scale_ is None else step.scale_)
+        return scale, 0.0 if step.mean_ is None else -step.mean_ * scale
+    if kind is MaxAbsScaler:
+        return 1.0 / step.scale_, 0.0
+    if kind is RowNormClipper or (kind is FunctionTransformer and step.func is None):
+        return 1.0, 0.0
+    return None
+
+
+def _with_indicators(step, before):
+    """Return the columns as they are, and the indicators of missing values as columns of their own."""
+    if not step.add_indicator:
+        return before
+    sources = [before.names[j] for j in np.abs(before.matrix).argmax(axis=1)]
+    return _side_by_side([before, raw_columns([f"missingindicator_{name}" for name in sources])])
+
+
+def _side_by_side(parts):
+    """Return the columns of all parts; raw columns of one name are one."""
+    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+    matrices = []
+    for part in parts:
+        wide = np.zeros((len(part.matrix), len(names)))
+        wide[:, [names.index(name) for name in part.names]] = part.matrix
+        matrices.append(wide)
+    return Affine(np.vstack(matrices), np.concatenate([part.shift for part in parts]), names)
+
+
+def _of_terms(step, before, name):
+    """Return what a step that knows its own raw columns says of them."""
+    if before.column_names is None:
+        raise ValueError(
+            f"there are no coefficients in raw units behind {name}: columns were scaled before it."
+        )
+    return Affine(*step._affine())

@@ -1,0 +1,399 @@
+"""What a statistician says of coefficients: ratios, contrasts, and probabilities of statements.
+
+    quantity of a draw -> mean, deviation and quantiles over draws;  P(statement) = share of draws with it
+
+Everything here is post-processing of what was released: it spends no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from .._checks import check_level, is_number
+from .._estimator.coefficients import coefficient_index, with_constant
+from .._estimator.intervals import required_pandas, statement_table
+from .._typing import Label, RandomStateLike
+from ._draws import blocks_of, coefficient_draws, linear_model_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# An expression in names of coefficients, or a function of a frame of draws.
+Statement: TypeAlias = str | Callable[[Any], Any]
+
+
+def raw_coefficients(
+    estimator: Any,
+    level: float = 0.9,
+    *,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> pd.DataFrame:
+    """Table of the coefficients in the units of the columns before scaling: per year, per euro.
+
+    Undoes scalers with public or released bounds (`BoundedScaler`, `DPQuantileScaler`, and scikit-learn's
+    that were fitted on public rows). Indicators of an encoder stay as they are. Applied to raw rows, these
+    coefficients give the predictions of the pipeline, for rows within the bounds of the scalers and not
+    longer than ``data_norm``: beyond these, predictions do not change, and straight lines do.
+
+    Parameters
+    ----------
+    estimator : Pipeline or search
+        Fitted; for an estimator, its own coefficients.
+    level : float, default=0.9
+        Posterior probability of the intervals.
+    n_draws, random_state
+        As for `coefficient_draws`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        One row for each coefficient, by class with more than two classes. The columns are ``mean``, ``sd``,
+        the ends of the interval and ``P(> 0)``.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is out of range, or if a step combines or bends columns that were scaled before it, so
+        that there are no coefficients in raw units.
+    TypeError
+        If there are no coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPBayesianRidge
+    >>> from skdpbayes.inspection import raw_coefficients
+    >>> from skdpbayes.pipeline import make_private_pipeline
+    >>> from skdpbayes.preprocessing import BoundedScaler
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.uniform(18, 90, 20_000)})
+    >>> y = 30 + 0.5 * X["age"] + rng.normal(size=20_000)
+    >>> model = DPBayesianRidge((30, 85), data_norm=1.0, random_state=0)
+    >>> model = make_private_pipeline(BoundedScaler(18, 90), model).fit(X, y)
+    >>> raw_coefficients(model)["mean"].round(1).to_dict()
+    {'age': 0.5, 'intercept': 30...}
+    """
+    required_pandas()
+    model, draws, columns = blocks_of(estimator, n_draws, random_state, raw=True)
+    labels = model.classes_ if draws.shape[1] > 1 else None
+    index = coefficient_index(with_constant(columns, draws.shape[2]), labels)
+    return statement_table(np.reshape(draws, (len(draws), -1)), index, level)
+
+
+def odds_ratios(
+    estimator: Any,
+    level: float = 0.9,
+    *,
+    per: Mapping[str, float] | None = None,
+    reference: Label | None = None,
+    raw: bool = False,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> pd.DataFrame:
+    """Table of odds ratios: by which factor the odds change if a column grows by one.
+
+    Of two classes, the odds are those of the second. Of more, they are those of each class against a
+    reference class (relative risk ratios), of which the labels know more than of single coefficients.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with a logistic regression at its end.
+    level : float, default=0.9
+        Posterior probability of the intervals.
+    per : mapping of str to float, default=None
+        By how much a column grows, such as ``{"age": 10}`` for ten years with ``raw=True``. Others grow
+        by one.
+    reference : label, default=None
+        With more than two classes, the class that others are compared with. None is the first.
+    raw : bool, default=False
+        Whether columns grow by one in their own units, before scaling; see `raw_coefficients`.
+    n_draws, random_state
+        As for `coefficient_draws`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        One row for each column but the intercept, by class with more than two. The columns are ``mean``,
+        ``sd``, the ends of the interval, and ``P(> 1)``.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is out of range, if ``per`` names an unknown column, or if ``reference`` is no class.
+    TypeError
+        If the model is no classifier with coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.inspection import odds_ratios
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(rng.uniform(-1, 1, (20_000, 2)), columns=["dose", "age"])
+    >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X["dose"]))
+    >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    >>> bool(2.4 < odds_ratios(clf).loc["dose", "mean"] < 3.0)  # e = 2.72
+    True
+    """
+    if not hasattr(linear_model_of(estimator), "classes_"):
+        raise TypeError(
+            "odds are of classes: for counts take rate_ratios, for numbers raw_coefficients or contrasts."
+        )
+    model, draws, columns = blocks_of(estimator, n_draws, random_state, raw)
+    labels = None
+    if draws.shape[1] > 1:
+        place = _place_of(reference, model.classes_)
+        labels = np.delete(model.classes_, place)
+        draws = np.delete(draws, place, axis=1) - draws[:, [place]]
+    elif reference is not None:
+        raise ValueError("reference is for more than two classes: leave it at None.")
+    return _ratios(draws, columns, labels, per, level)
+
+
+def rate_ratios(
+    estimator: Any,
+    level: float = 0.9,
+    *,
+    per: Mapping[str, float] | None = None,
+    raw: bool = False,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> pd.DataFrame:
+    """Table of rate ratios: by which factor an expected count changes if a column grows by one.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with a `DPBayesianPoissonRegressor` at its end.
+    level, per, raw, n_draws, random_state
+        As for `odds_ratios`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        As of `odds_ratios`.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is out of range, or if ``per`` names an unknown column.
+    TypeError
+        If the model is not one of counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPBayesianPoissonRegressor
+    >>> from skdpbayes.inspection import rate_ratios
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.uniform(-1, 1, 20_000)})
+    >>> y = rng.poisson(np.exp(X["age"]))
+    >>> model = DPBayesianPoissonRegressor(max_count=10, random_state=0).fit(X, y)
+    >>> bool(2.4 < rate_ratios(model).loc["age", "mean"] < 3.0)
+    True
+    """
+    if not getattr(linear_model_of(estimator), "_reads_counts", False):
+        raise TypeError("rates are of counts: of classes take odds_ratios.")
+    _, draws, columns = blocks_of(estimator, n_draws, random_state, raw)
+    return _ratios(draws, columns, None, per, level)
+
+
+def contrasts(
+    estimator: Any,
+    contrasts: Any,
+    level: float = 0.9,
+    *,
+    raw: bool = False,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> pd.DataFrame:
+    """Table of contrasts: linear combinations of coefficients, or any function of them.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with coefficients.
+    contrasts : dict, DataFrame or array-like of shape (n_contrasts, n_coefficients)
+        A dict has a name for each contrast, and as its value weights by coefficient, such as ``{"north": 1,
+        "south": -1}``, an expression such as ``"north - south"``, or a function of a frame of draws. A data
+        frame has a row of weights for each contrast, and the coefficients as columns. An array has weights
+        for all coefficients, in the order of `coefficient_draws`.
+    level, raw, n_draws, random_state
+        As for `odds_ratios`.
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        One row for each contrast. The columns are ``mean``, ``sd``, the ends of the interval and ``P(> 0)``.
+
+    Raises
+    ------
+    ValueError
+        If ``level`` is out of range, or if a contrast names an unknown coefficient.
+    TypeError
+        If the estimator has no coefficients.
+
+    Notes
+    -----
+    With more than two classes the coefficients are ``name[class]``; in an expression such names stand within
+    backticks, as in ``"`age[bus]` - `age[car]`"``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.inspection import contrasts
+    >>> X, y = make_classification(5000, 4, n_redundant=0, n_informative=4, random_state=0)
+    >>> clf = DPBayesianLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+    >>> table = contrasts(clf, {"difference": {"x0": 1, "x1": -1}, "again": "x0 - x1"})
+    >>> bool(table.loc["difference", "mean"] == table.loc["again", "mean"])
+    True
+    """
+    check_level(level)
+    draws = coefficient_draws(estimator, n_draws, random_state, raw=raw)
+    found = _contrasted(contrasts, draws)
+    pd = required_pandas()
+    index = pd.Index(list(found), name="contrast")
+    return statement_table(np.column_stack(list(found.values())), index, level)
+
+
+def probability(
+    estimator: Any,
+    statement: Statement | Sequence[Statement] | Mapping[Hashable, Statement],
+    *,
+    raw: bool = False,
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> Any:
+    """Return the posterior probability of a statement about the coefficients, one-sided or joint.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with coefficients.
+    statement : str, callable, or several of these
+        Such as ``"age > 0 and income < 0"``: an expression that `pandas.DataFrame.eval` understands, in the
+        names of `coefficient_draws`, or a function of that frame that returns a truth value for each draw. A
+        joint statement is one statement. A list or dict has several, each by itself.
+    raw, n_draws, random_state
+        As for `odds_ratios`. Among ``n`` draws, a probability is known to about ``1 / sqrt(4 n)``: ask for
+        10,000 where new draws are free.
+
+    Returns
+    -------
+    probability : float, or pandas.Series with one for each statement
+
+    Raises
+    ------
+    ValueError
+        If a statement names an unknown coefficient, or is not true or false of each draw.
+    TypeError
+        If the estimator has no coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.inspection import probability
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame(rng.uniform(-1, 1, (20_000, 2)), columns=["dose", "age"])
+    >>> y = rng.random(20_000) < 1 / (1 + np.exp(X["age"] - X["dose"]))
+    >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
+    >>> probability(clf, "dose > 0 and age < 0", n_draws=10_000)
+    1.0
+    """
+    draws = coefficient_draws(estimator, n_draws, random_state, raw=raw)
+    if isinstance(statement, str) or callable(statement):
+        return float(np.mean(_true_where(statement, draws)))
+    if not isinstance(statement, Mapping):
+        statement = {getattr(one, "__name__", str(one)): one for one in statement}
+    pd = required_pandas()
+    shares = {name: float(np.mean(_true_where(one, draws))) for name, one in statement.items()}
+    return pd.Series(shares, name="probability")
+
+
+def _ratios(draws, columns, labels, per, level):
+    """Return a table of exponentials of draws of shape (n_draws, n_blocks, n), without the constant."""
+    check_level(level)
+    steps = np.ones(len(columns))
+    for name, step in (per or {}).items():
+        if name not in columns:
+            raise ValueError(f"per names {name!r}, and the columns are {columns}.")
+        if not is_number(step) or not np.isfinite(step):
+            raise ValueError(f"per must have finite numbers, got {step!r} for {name!r}.")
+        steps[columns.index(name)] = step
+    ratios = np.exp(draws[:, :, : len(columns)] * steps)
+    flat = ratios.reshape(len(draws), -1)
+    return statement_table(flat, coefficient_index(columns, labels), level, null=1.0)
+
+
+def _place_of(label, classes):
+    if label is None:
+        return 0
+    places = np.flatnonzero(classes == label)
+    if len(places) != 1:
+        raise ValueError(f"reference={label!r} is none of the classes {classes.tolist()}.")
+    return int(places[0])
+
+
+def _contrasted(contrasts, draws):
+    """Return {name: values of all draws}."""
+    names = list(draws.columns)
+    if hasattr(contrasts, "columns"):
+        contrasts = contrasts.to_dict(orient="index")
+    if isinstance(contrasts, Mapping):
+        return {name: _quantity(one, draws) for name, one in contrasts.items()}
+    weights = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+    if weights.ndim != 2 or weights.shape[1] != len(names):
+        raise ValueError(
+            f"contrasts of shape {weights.shape} do not have weights for the {len(names)} coefficients "
+            f"{names}."
+        )
+    return dict(enumerate(weights @ draws.to_numpy().T))
+
+
+def _quantity(contrast, draws):
+    """Return the values of a contrast, of shape (n_draws,)."""
+    if not isinstance(contrast, Mapping):
+        return np.broadcast_to(np.asarray(_evaluated(contrast, draws), dtype=float), len(draws))
+    weights = np.zeros(draws.shape[1])
+    for name, weight in contrast.items():
+        weights[_column(name, draws)] = weight
+    return draws.to_numpy() @ weights
+
+
+def _column(name, draws):
+    if name not in draws.columns:
+        raise ValueError(f"there is no coefficient {name!r}, only {list(draws.columns)}.")
+    return draws.columns.get_loc(name)
+
+
+def _evaluated(statement, draws):
+    if callable(statement):
+        return statement(draws)
+    pd = required_pandas()
+    try:
+        return draws.eval(statement, engine="python")
+    except (pd.errors.UndefinedVariableError, SyntaxError, KeyError) as error:
+        raise ValueError(
+            f"{statement!r} cannot be evaluated ({error}): the coefficients are {list(draws.columns)}; "
+            "names that are no words stand within backticks."
+        ) from error
+
+
+def _true_where(statement, draws):
+    found = np.asarray(_evaluated(statement, draws))
+    if found.dtype != bool or found.shape not in ((), (len(draws),)):
+        raise ValueError(
+            f"{statement!r} must be true or false of each draw, as 'x0 > 0' is: it is of type {found.dtype}."
+        )
+    return found

@@ -1,0 +1,138 @@
+"""A private pipeline whose columns, and whose response, a formula names.
+
+table -> columns of the formula -> model;   the response is a column of the table, too
+"""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from .._inputs import plain
+from .._typing import MatrixLike
+from ._pipeline import PrivatePipeline
+
+
+class FormulaPipeline(PrivatePipeline):
+    """A private pipeline that takes its response from the table; made by ``from_formula`` of an estimator.
+
+    Parameters
+    ----------
+    steps : list of (str, estimator)
+        As for `PrivatePipeline`: a `FormulaEncoder` and a model.
+    response : str or None, default=None
+        Column of the table that is the response, where ``y`` is not given.
+    epsilon, delta, shares, strict, learns_nothing, max_rows_per_group, memory, verbose
+        As for `PrivatePipeline`.
+
+    Attributes
+    ----------
+    plan_, privacy_cost_, spent_epsilon_, spent_delta_
+        As for `PrivatePipeline`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"age": rng.uniform(18, 90, 5000)})
+    >>> people["agrees"] = rng.random(5000) < people["age"] / 100
+    >>> model = DPBayesianLogisticRegression.from_formula(
+    ...     "agrees ~ bounded(age, 18, 90)", epsilon=1.0, random_state=0
+    ... ).fit(people)
+    >>> list(model.coef_table().index)
+    ['age', 'intercept']
+    """
+
+    def __init__(
+        self,
+        steps: list[tuple[str, Any]],
+        *,
+        response: str | None = None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        shares: dict[str, float] | None = None,
+        strict: bool = False,
+        learns_nothing: list[str] | None = None,
+        max_rows_per_group: int | None = None,
+        memory: Any = None,
+        verbose: bool = False,
+    ):
+        super().__init__(
+            steps,
+            epsilon=epsilon,
+            delta=delta,
+            shares=shares,
+            strict=strict,
+            learns_nothing=learns_nothing,
+            max_rows_per_group=max_rows_per_group,
+            memory=memory,
+            verbose=verbose,
+        )
+        self.response = response
+
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        **params: Any,
+    ) -> Self:
+        """Fit the model of the formula within the budget.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_samples, n_columns)
+            With the columns that the formula names, and any others.
+        y : array-like of shape (n_samples,), default=None
+            None takes the response from the table.
+        groups, **params
+            As for `PrivatePipeline.fit`, such as ``model__sample_weight``.
+
+        Returns
+        -------
+        self : FormulaPipeline
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `PrivatePipeline.fit`, and if the table lacks a column. Nothing is spent.
+        BudgetExceededError
+            If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
+        """
+        return super().fit(X, self._response(X, y), groups, **params)
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> float:
+        """Score of the model, without noise: for public rows.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_samples, n_columns)
+        y : array-like of shape (n_samples,), default=None
+            None takes the response from the table.
+        sample_weight, **params
+            As for scikit-learn's pipelines.
+
+        Returns
+        -------
+        score : float
+        """
+        return super().score(X, self._response(X, y), sample_weight, **params)
+
+    def _response(self, X, y):
+        if y is not None or self.response is None:
+            return y
+        X = plain(X, "X")
+        if not hasattr(X, "columns"):
+            raise TypeError("a formula needs a data frame, whose columns have names.")
+        if list(X.columns).count(self.response) != 1:
+            raise ValueError(
+                f"X has no column {self.response!r} (or several), which is the response."
+            )
+        return X[self.response]

@@ -1,0 +1,330 @@
+"""The factors of a formula: what each makes of the columns of a single row, from what the formula declares.
+
+    bounded(e, a, b) -> 2 (clip(e, a, b) - a) / (b - a) - 1,  0 if missing     one column within [-1, 1]
+    C(g, levels)     -> (g = level_1, g = level_2, ...)                         at most a single 1
+    bs(x, knots)     -> B-splines of clip(x, a, b), which add up to 1           rows of length at most 1
+    missing(x)       -> 1 if x is missing                                       one column of 0 and 1
+
+Only what is listed here is understood, and nothing here looks at other rows. Anything else is refused.
+"""
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import BSpline
+
+from .._checks import is_number
+from ._formula_rows import (
+    FUNCTIONS,
+    canonical,
+    cells_of,
+    columns_of,
+    evaluate,
+    numbers_of,
+    unknown_part,
+)
+
+# Functions of other packages for formulas, which look at all rows.
+_LEARNING = {
+    "bs",
+    "cc",
+    "center",
+    "cr",
+    "cs",
+    "hashed",
+    "lag",
+    "poly",
+    "scale",
+    "standardize",
+    "te",
+}
+
+
+class Factor:
+    """One factor of a term."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that come out."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of the table."""
+        raise NotImplementedError
+
+    @property
+    def affine(self):
+        """``(raw name, scale, shift)`` of each column that comes out; by default these are raw."""
+        return [(name, 1.0, 0.0) for name in self.names]
+
+    def values(self, table: Any) -> np.ndarray:
+        """Return an array of shape (n_rows, n_columns), each row from the same row of a table."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Bounded(Factor):
+    """A number between public bounds."""
+
+    expression: ast.expr = field(compare=False)
+    name: str
+    lower: float
+    upper: float
+
+    @property
+    def names(self):
+        return [self.name]
+
+    @property
+    def columns(self):
+        return columns_of(self.expression)
+
+    @property
+    def affine(self):
+        half = 0.5 * (self.upper - self.lower)
+        return [(self.name, 1.0 / half, -0.5 * (self.upper + self.lower) / half)]
+
+    def values(self, table):
+        found = np.asarray(evaluate(self.expression, table), dtype=np.float64)
+        found = np.broadcast_to(found, len(table))
+        lower, upper = self.lower, self.upper
+        scaled = (np.clip(found, lower, upper) - lower) / (upper - lower) * 2.0 - 1.0
+        return np.where(np.isnan(scaled), 0.0, np.clip(scaled, -1.0, 1.0))[:, None]
+
+
+@dataclass(frozen=True)
+class Levels(Factor):
+    """Indicators of public levels; anything else has none of them."""
+
+    column: str
+    levels: tuple
+    reference: Any = None
+
+    @property
+    def kept(self):
+        return [level for level in self.levels if level != self.reference]
+
+    @property
+    def names(self):
+        return [f"{self.column}[{_shown(level)}]" for level in self.kept]
+
+    @property
+    def columns(self):
+        return (self.column,)
+
+    def values(self, table):
+        cells = cells_of(table, self.column)
+        return np.column_stack([cells == canonical(level) for level in self.kept]).astype(float)
+
+
+@dataclass(frozen=True)
+class Spline(Factor):
+    """B-splines with public knots; a missing number has none of them."""
+
+    column: str
+    knots: tuple
+    lower: float
+    upper: float
+    degree: int = 3
+
+    @property
+    def _all_knots(self):
+        ends = [self.lower] * (self.degree + 1), [self.upper] * (self.degree + 1)
+        return np.array([*ends[0], *self.knots, *ends[1]], dtype=np.float64)
+
+    @property
+    def names(self):
+        return [f"bs({self.column})[{j}]" for j in range(len(self.knots) + self.degree + 1)]
+
+    @property
+    def columns(self):
+        return (self.column,)
+
+    def values(self, table):
+        numbers = numbers_of(table, self.column)
+        missing = np.isnan(numbers)
+        inside = np.clip(np.where(missing, self.lower, numbers), self.lower, self.upper)
+        basis = BSpline.design_matrix(inside, self._all_knots, self.degree).toarray()
+        basis[missing] = 0.0
+        return basis
+
+
+@dataclass(frozen=True)
+class Missing(Factor):
+    """An indicator of missing cells."""
+
+    column: str
+
+    @property
+    def names(self):
+        return [f"missing({self.column})"]
+
+    @property
+    def columns(self):
+        return (self.column,)
+
+    def values(self, table):
+        return (cells_of(table, self.column) == "").astype(float)[:, None]
+
+
+def factor_of(text, is_name, bounds, levels):
+    """Return the `Factor` that a part of a formula stands for.
+
+    Parameters
+    ----------
+    text : str
+    is_name : bool
+        Whether it is the name of a column, in whatever characters.
+    bounds, levels : dict
+        What is declared of columns by name, here and elsewhere in the formula.
+
+    Raises
+    ------
+    ValueError
+        If it is not one of those that look at single rows.
+    """
+    if is_name:
+        return _of_name(text, bounds, levels)
+    tree = ast.parse(text.strip(), mode="eval").body
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        make = {"bounded": _bounded, "C": _levels, "bs": _spline, "missing": _missing}.get(
+            tree.func.id
+        )
+        if make is not None:
+            return make(tree, text, bounds, levels)
+    raise _unknown(tree, text)
+
+
+def _of_name(name, bounds, levels):
+    if name in levels:
+        return Levels(name, *levels[name])
+    if name in bounds:
+        return Bounded(ast.Name(name), name, *bounds[name])
+    raise ValueError(
+        f"{name} is neither bounded nor has it levels: write bounded({name}, low, high) with public bounds, "
+        f"or C({name}, levels=[...]) with public levels."
+    )
+
+
+def _unknown(tree, text):
+    called = tree.func if isinstance(tree, ast.Call) else None
+    name = getattr(called, "id", getattr(called, "attr", None))
+    if name in _LEARNING:
+        return ValueError(
+            f"{text} learns from all rows, which would leak: declare public numbers instead, as in "
+            "bounded(x, low, high) or bs(x, knots=[...], bounds=(low, high)), or learn bounds privately by "
+            "a DPQuantileScaler in a private pipeline."
+        )
+    return ValueError(
+        f"{text} is not understood: a formula has bounded(x, low, high), C(x, levels=[...]), bs(x, "
+        "knots=[...], bounds=(low, high)), missing(x), and names of columns that are declared so; their "
+        "products by ':' and '*'. Within bounded(...) there may be arithmetic, comparisons and "
+        f"{', '.join(sorted(FUNCTIONS))}."
+    )
+
+
+def _arguments(tree, text, required, optional=()):
+    """Return {name: node} of the arguments of a call."""
+    names = (*required, *optional)
+    found = dict(zip(names, tree.args, strict=False))
+    found |= {one.arg: one.value for one in tree.keywords}
+    complete = set(required) <= set(found) <= set(names)
+    if not complete or len(found) != len(tree.args) + len(tree.keywords):
+        raise ValueError(
+            f"{text} needs the arguments {list(required)}, and may have {list(optional)}."
+        )
+    return found
+
+
+def _literal(node, text):
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise ValueError(f"{text}: what is declared must be written as numbers or text.") from None
+
+
+def _ordered(values, text):
+    """Return numbers, or raise a ValueError unless they are finite and ascending."""
+    numbers = [float(value) for value in values if is_number(value)]
+    ascending = np.isfinite(numbers).all() and (np.diff(numbers) > 0).all()
+    if len(numbers) != len(values) or not ascending:
+        raise ValueError(
+            f"{text}: bounds and knots must be finite numbers, each above the one before."
+        )
+    return numbers
+
+
+def _name(node, text):
+    if not isinstance(node, ast.Name):
+        raise ValueError(f"{text}: the first argument must be the name of a column.")
+    return node.id
+
+
+def checked_bounds(pair, text):
+    """Return (low, high), or raise a ValueError."""
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        raise ValueError(f"{text}: bounds are a pair (low, high).")
+    return tuple(_ordered(pair, text))
+
+
+def checked_levels(given, text, reference=None):
+    """Return (levels, reference), or raise a ValueError."""
+    given = tuple(given) if isinstance(given, list | tuple | set | np.ndarray) else ()
+    known = [canonical(level) for level in given]
+    if not known or len(set(known)) != len(known) or "" in known:
+        raise ValueError(f"{text}: levels must be a list of different ones, of text or numbers.")
+    if reference is not None and (reference not in given or len(given) < 2):
+        raise ValueError(f"{text}: reference={reference!r} must be one of several levels.")
+    return given, reference
+
+
+def _bounded(tree, text, bounds, levels):
+    found = _arguments(tree, text, ("x", "lower", "upper"))
+    ends = [_literal(found[end], text) for end in ("lower", "upper")]
+    if (part := unknown_part(found["x"])) is not None:
+        raise _unknown(part, text)
+    if not columns_of(found["x"]):
+        raise ValueError(f"{text} names no column.")
+    return Bounded(found["x"], ast.unparse(found["x"]), *checked_bounds(ends, text))
+
+
+def _levels(tree, text, bounds, levels):
+    found = _arguments(tree, text, ("x",), ("levels", "reference"))
+    name = _name(found["x"], text)
+    if "levels" not in found:
+        if name not in levels:
+            raise ValueError(
+                f"{text} has no levels: list them, as in C({name}, levels=['a', 'b']). What levels occur in "
+                "the rows is private."
+            )
+        return Levels(name, *levels[name])
+    reference = _literal(found["reference"], text) if "reference" in found else None
+    return Levels(name, *checked_levels(_literal(found["levels"], text), text, reference))
+
+
+def _spline(tree, text, bounds, levels):
+    names = [one.arg for one in tree.keywords]
+    if "knots" not in names or "bounds" not in names:
+        raise _unknown(tree, text)
+    found = _arguments(tree, text, ("x", "knots", "bounds"), ("degree",))
+    lower, upper = checked_bounds(_literal(found["bounds"], text), text)
+    knots = _literal(found["knots"], text)
+    if not isinstance(knots, list | tuple):
+        raise ValueError(f"{text}: knots must be a list of numbers.")
+    knots = tuple(knots)
+    _ordered([lower, *knots, upper], text)
+    degree = _literal(found["degree"], text) if "degree" in found else 3
+    if not isinstance(degree, int) or not 1 <= degree <= 5:
+        raise ValueError(f"{text}: degree must be a whole number from 1 to 5.")
+    return Spline(_name(found["x"], text), knots, lower, upper, degree)
+
+
+def _missing(tree, text, bounds, levels):
+    return Missing(_name(_arguments(tree, text, ("x",))["x"], text))
+
+
+def _shown(level):
+    return level if isinstance(level, str) else repr(level)

@@ -1,0 +1,302 @@
+"""Columns from a formula whose levels and bounds are public, so that nothing is learnt from the rows.
+
+    columns of a term = products of one column of each of its factors,      |row|^2 <= number of terms
+
+Each factor makes a row of length at most 1, so that their products do, too, and the terms beside each other
+make one of length at most the square root of their number: a public ``data_norm``.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._inputs import plain
+from .._tables.blockwise import by_blocks
+from .._typing import MatrixLike
+from ._formula_parts import Factor, Levels, checked_bounds, checked_levels, factor_of
+
+
+class FormulaEncoder(TransformerMixin, BaseEstimator):
+    """Make columns by a formula with declared levels and bounds; this spends no budget.
+
+    Requires the extra ``formulas``. The formula is read by formulaic, and its parts by this class, which
+    knows only functions of single rows:
+
+    ``bounded(x, low, high)``
+        A number, clipped to public bounds and scaled to [-1, 1]. ``x`` is a column, or arithmetic with
+        columns, comparisons and functions such as ``log``. A missing number is in the middle.
+    ``C(x, levels=[...])``
+        An indicator for each public level. Any other category, and a missing one, is a row of zeros. With
+        ``reference=level`` that level has no indicator: others are compared with it, and unknown
+        categories count as it.
+    ``bs(x, knots=[...], bounds=(low, high), degree=3)``
+        B-splines with public knots.
+    ``missing(x)``
+        Whether a cell is missing.
+
+    Once a column is declared, anywhere in the formula or by ``bounds`` or ``levels``, its name alone stands
+    for it, as in ``age:income``. Terms are joined by ``+``, ``-``, ``:``, ``*`` and ``**``. What looks at
+    other rows, such as ``scale(x)`` or ``bs(x, df=4)``, is refused, and so is what is not known.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"C(region, levels=['north', 'south']) + bounded(age, 18, 90)"``. A response before ``~`` is
+        left out.
+    bounds : mapping of str to (float, float), default=None
+        Public bounds of columns that are named in the formula.
+    levels : mapping of str to sequence, default=None
+        Public levels of columns that are named in the formula.
+
+    Attributes
+    ----------
+    norm : float
+        Length of the longest row that can come out, a public number: a ``data_norm`` for the next step.
+    n_features_in_ : int
+        Number of columns that the formula reads.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names. Other columns of a table are not read.
+
+    See Also
+    --------
+    skdpbayes.linear_model.DPBayesianLogisticRegression.from_formula : A model of a formula.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdpbayes.preprocessing import FormulaEncoder
+    >>> table = pd.DataFrame({"age": [18.0, 54.0], "region": ["north", "elsewhere"]})
+    >>> encoder = FormulaEncoder("bounded(age, 18, 90) * C(region, levels=['north', 'south'])")
+    >>> encoder.set_output(transform="pandas").fit_transform(table).T
+                         0    1
+    age               -1.0  0.0
+    region[north]      1.0  0.0
+    region[south]      0.0  0.0
+    age:region[north] -1.0  0.0
+    age:region[south] -0.0  0.0
+    """
+
+    def __init__(
+        self,
+        formula: str,
+        *,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
+    ):
+        self.formula = formula
+        self.bounds = bounds
+        self.levels = levels
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    @property
+    def norm(self) -> float:
+        """Length of the longest row that can come out."""
+        return math.sqrt(len(self._terms()))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that come out."""
+        return len(self._names())
+
+    def _terms(self):
+        """Return the terms, each a tuple of factors, without the constant."""
+        parts = parsed(self.formula)[1]
+        bounds = {
+            name: checked_bounds(one, f"bounds of {name}") for name, one in _items(self.bounds)
+        }
+        levels = {
+            name: checked_levels(one, f"levels of {name}") for name, one in _items(self.levels)
+        }
+        texts = dict.fromkeys(factor for term in parts for factor in term)
+        declared = [
+            factor_of(text, False, bounds, levels) for text, is_name in texts if not is_name
+        ]
+        for factor in declared:
+            if isinstance(factor, Levels):
+                _declare(levels, factor.column, (factor.levels, factor.reference))
+            elif hasattr(factor, "lower") and factor.names == list(factor.columns):
+                _declare(bounds, factor.names[0], (factor.lower, factor.upper))
+        terms: dict[frozenset[str], tuple[Factor, ...]] = {}
+        known: dict[str, Factor] = {}
+        for term in parts:
+            found = [factor_of(text, is_name, bounds, levels) for text, is_name in term]
+            factors = {factor.names[0]: factor for factor in found}
+            for name, factor in factors.items():
+                _declare(known, name, factor)
+            terms.setdefault(frozenset(factors), tuple(factors.values()))
+        if not terms:
+            raise ValueError(f"formula={self.formula!r} has no term but the constant.")
+        return list(terms.values())
+
+    def _names(self):
+        return [
+            ":".join(names)
+            for term in self._terms()
+            for names in product(*(factor.names for factor in term))
+        ]
+
+    def fit(self, X: MatrixLike, y: Any = None) -> Self:
+        """Check that the table has the columns; nothing is learnt from the rows.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_samples, n_columns)
+            Of pandas, polars or Dask.
+        y : ignored
+
+        Returns
+        -------
+        self : FormulaEncoder
+
+        Raises
+        ------
+        ImportError
+            If formulaic is not installed.
+        ValueError, TypeError
+            If the formula is not understood, or if the table is no frame with its columns.
+        """
+        terms = self._terms()
+        read = dict.fromkeys(name for term in terms for one in term for name in one.columns)
+        _check_columns(plain(X, "X"), read)
+        self.feature_names_in_ = np.asarray(list(read), dtype=object)
+        self.n_features_in_ = len(read)
+        return self
+
+    @by_blocks
+    def transform(self, X: MatrixLike) -> MatrixLike:
+        """Make the columns of the formula.
+
+        Parameters
+        ----------
+        X : data frame of shape (n_samples, n_columns)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_columns)
+        """
+        check_is_fitted(self)
+        _check_columns(X, self.feature_names_in_)
+        terms = self._terms()
+        factors = {factor.names[0]: factor for term in terms for factor in term}
+        values = {name: factor.values(X) for name, factor in factors.items()}
+        return np.hstack([reduce(_products, (values[f.names[0]] for f in term)) for term in terms])
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Return the names of the columns, such as ``age``, ``region[north]`` and ``age:region[north]``.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        return np.asarray(self._names(), dtype=object)
+
+    def _affine(self):
+        """Return (A, c, names) with columns ``A x + c``, for products of raw columns ``x``."""
+        rows = []
+        for term in self._terms():
+            for parts in product(*(factor.affine for factor in term)):
+                # Products of (scale raw + shift), a power of two of them.
+                row: dict[tuple[str, ...], float] = {(): 1.0}
+                for name, scale, shift in parts:
+                    row = {
+                        key: weight
+                        for names, one in row.items()
+                        for key, weight in (((*names, name), one * scale), (names, one * shift))
+                    }
+                rows.append({":".join(names): weight for names, weight in row.items() if weight})
+        names = tuple(dict.fromkeys(name for row in rows for name in row if name))
+        matrix = np.array([[row.get(name, 0.0) for name in names] for row in rows])
+        return matrix, np.array([row.get("", 0.0) for row in rows]), names
+
+
+def parsed(formula):
+    """Return (name of the response or None, terms, whether there is a constant).
+
+    Terms are tuples of ``(text, whether it is a name)``.
+
+    Raises
+    ------
+    ImportError
+        If formulaic is not installed.
+    ValueError
+        If the formula is not one.
+    """
+    try:
+        from formulaic import Formula
+        from formulaic.errors import FormulaicError
+    except ImportError as error:
+        raise ImportError(
+            "formulas require formulaic: pip install 'skdpbayes[formulas]'"
+        ) from error
+    if not isinstance(formula, str):
+        raise TypeError(f"formula must be a str, got {type(formula).__name__}.")
+    try:
+        found = Formula(formula)
+    except FormulaicError as error:
+        raise ValueError(f"formula={formula!r} is not understood: {error}") from error
+    sides = [getattr(found, "lhs", None), getattr(found, "rhs", found)]
+    if any(isinstance(side, tuple) for side in sides):
+        raise ValueError(f"formula={formula!r} has several parts: '|' is not understood.")
+    terms = [tuple(map(_text, term.factors)) for term in sides[1]]
+    constant = (("1", False),)
+    return (
+        _response(sides[0], formula),
+        [term for term in terms if term != constant],
+        constant in terms,
+    )
+
+
+def _text(factor):
+    return str(factor.expr), factor.eval_method.value == "lookup"
+
+
+def _response(side, formula):
+    if side is None:
+        return None
+    parts = [_text(factor) for term in side for factor in term.factors]
+    if len(parts) != 1 or not parts[0][1]:
+        raise ValueError(
+            f"formula={formula!r}: the response must be the name of one column. Transform it before."
+        )
+    return parts[0][0]
+
+
+def _items(given):
+    return () if given is None else given.items()
+
+
+def _declare(known, name, what):
+    if known.setdefault(name, what) != what:
+        raise ValueError(f"{name} is declared twice, in different ways.")
+
+
+def _check_columns(X, names):
+    if not hasattr(X, "columns"):
+        raise TypeError("a formula needs a data frame, whose columns have names.")
+    columns = list(X.columns)
+    if missing := [name for name in names if name not in columns]:
+        raise ValueError(f"X has no columns {missing}, which the formula names.")
+    if repeated := [name for name in names if columns.count(name) > 1]:
+        raise ValueError(f"X has several columns named {repeated}.")
+
+
+def _products(left, right):
+    """Return products of all pairs of columns, row by row."""
+    return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)

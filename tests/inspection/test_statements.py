@@ -1,0 +1,382 @@
+"""What is said of coefficients follows from draws alone: ratios, contrasts, effects, raw units."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import expit
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
+
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
+)
+from skdpbayes.inspection import (
+    average_marginal_effects,
+    coefficient_draws,
+    contrasts,
+    odds_ratios,
+    probability,
+    rate_ratios,
+    raw_coefficients,
+)
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
+
+N = 4000
+REGIONS = ["east", "north", "west"]
+
+
+def scaled():
+    bounds = [18, 0], [90, 1e5]
+    return ColumnTransformer(
+        [
+            ("num", make_pipeline(BoundedScaler(*bounds), DPImputer()), ["age", "income"]),
+            ("cat", OneHotEncoder(categories=[REGIONS], handle_unknown="ignore"), ["region"]),
+        ],
+        sparse_threshold=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "age": rng.uniform(18, 90, N),
+            "income": rng.uniform(0, 1e5, N),
+            "region": rng.choice(REGIONS, N),
+        }
+    )
+    logits = 0.04 * (X["age"] - 54) - 1e-5 * (X["income"] - 5e4) + (X["region"] == "north")
+    return X, (rng.random(N) < expit(logits)).astype(int), np.asarray(logits)
+
+
+@pytest.fixture(scope="module")
+def binary(table):
+    X, y, _ = table
+    clf = DPBayesianLogisticRegression(data_norm=2.0, random_state=0)
+    return make_private_pipeline(scaled(), clf, epsilon=10.0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def ternary(table):
+    X, y, _ = table
+    labels = np.array(["bus", "car", "foot"])[y + y * (np.arange(N) % 2)]
+    clf = DPBayesianLogisticRegression(data_norm=2.0, random_state=0)
+    return make_private_pipeline(scaled(), clf, epsilon=10.0).fit(X, labels)
+
+
+@pytest.fixture(scope="module")
+def ridge(table):
+    X, _, logits = table
+    model = DPBayesianRidge((-5, 5), data_norm=2.0, random_state=0)
+    return make_private_pipeline(scaled(), model, epsilon=10.0).fit(X, logits)
+
+
+@pytest.fixture(scope="module")
+def counts(table):
+    X, _, logits = table
+    y = np.random.default_rng(1).poisson(np.exp(0.5 * logits))
+    model = DPBayesianPoissonRegressor(
+        20, sampler="clipped_residuals", data_norm=2.0, random_state=0
+    )
+    return make_private_pipeline(scaled(), model, epsilon=10.0).fit(X, y)
+
+
+PROFILES = pd.DataFrame(
+    {
+        "age": [30.0, 50.0, 70.0, 45.0],
+        "income": [2e4, 5e4, 9e4, 1e4],
+        "region": ["north", "east", "west", "north"],
+    }
+)
+
+
+def test_odds_ratios_are_those_of_the_second_class_with_its_sign(binary):
+    table = odds_ratios(binary)
+    draws = binary[-1].posterior_samples_[:, 0]
+    assert list(table.columns) == ["mean", "sd", "5%", "95%", "P(> 1)"]
+    assert "intercept" not in table.index and len(table) == 5
+    age = table.loc["num__age"]
+    np.testing.assert_allclose(age["mean"], np.exp(draws[:, 0]).mean())
+    assert age["5%"] > 3.0 and age["P(> 1)"] == 1.0
+    assert table.loc["num__income", "95%"] < 1.0 and table.loc["num__income", "P(> 1)"] == 0.0
+    np.testing.assert_allclose(age[["5%", "95%"]], np.exp(np.quantile(draws[:, 0], [0.05, 0.95])))
+
+
+def test_ratios_are_for_as_many_units_as_asked(binary):
+    one = odds_ratios(binary, raw=True)
+    ten = odds_ratios(binary, raw=True, per={"age": 10})
+    per_year = np.log(one.loc["age", "mean"])
+    assert abs(per_year - 0.04) < 0.01
+    np.testing.assert_allclose(np.log(ten.loc["age", "5%"]), 10 * np.log(one.loc["age", "5%"]))
+    assert (ten.loc["income"] == one.loc["income"]).all()
+    for bad in ({"height": 1}, {"age": "ten"}, {"age": np.nan}):
+        with pytest.raises(ValueError, match="per"):
+            odds_ratios(binary, raw=True, per=bad)
+
+
+def test_with_several_classes_odds_are_against_a_reference(ternary):
+    draws = ternary[-1].posterior_samples_
+    table = odds_ratios(ternary, reference="car")
+    assert list(dict.fromkeys(table.index.get_level_values("class"))) == ["bus", "foot"]
+    expected = np.exp(draws[:, 2, 0] - draws[:, 1, 0]).mean()
+    np.testing.assert_allclose(table.loc[("foot", "num__age"), "mean"], expected)
+    flipped = odds_ratios(ternary, reference="foot").loc[("car", "num__age"), "95%"]
+    np.testing.assert_allclose(flipped, 1.0 / table.loc[("foot", "num__age"), "5%"], rtol=1e-2)
+    with pytest.raises(ValueError, match="reference"):
+        odds_ratios(ternary, reference="tram")
+
+
+@pytest.mark.nightly
+def test_ratios_are_of_the_right_models(binary, ridge, counts):
+    with pytest.raises(TypeError, match="rate_ratios"):
+        odds_ratios(counts)
+    for model in (binary, ridge):
+        with pytest.raises(TypeError, match="counts"):
+            rate_ratios(model)
+    draws = counts[-1].posterior_samples_[:, 0, 0]
+    table = rate_ratios(counts)
+    np.testing.assert_allclose(table.loc["num__age", "mean"], np.exp(draws).mean())
+    assert table.loc["num__age", "5%"] > 1.5
+    with pytest.raises(ValueError, match="reference"):
+        odds_ratios(binary, reference=0)
+
+
+def test_contrasts_are_the_same_in_every_form(binary):
+    draws = coefficient_draws(binary)
+    north, east = "cat__region_north", "cat__region_east"
+    given = {
+        "weights": {north: 1, east: -1},
+        "expression": f"{north} - {east}",
+        "function": lambda draws: draws[north] - draws[east],
+    }
+    table = contrasts(binary, given)
+    expected = draws[north] - draws[east]
+    np.testing.assert_allclose(table["mean"], expected.mean())
+    np.testing.assert_allclose(table["sd"], expected.std(ddof=0))
+    assert (table["5%"] > 0.5).all() and (table["P(> 0)"] == 1.0).all()
+    frame = pd.DataFrame({north: [1.0], east: [-1.0]}, index=["weights"])
+    array = np.zeros((1, 6))
+    array[0, draws.columns.get_loc(north)], array[0, draws.columns.get_loc(east)] = 1, -1
+    for form in (frame, array):
+        np.testing.assert_allclose(contrasts(binary, form), table.iloc[:1])
+
+
+@pytest.mark.parametrize("bad", [{"a": {"height": 1}}, {"a": "height - 1"}, np.ones((1, 4))])
+def test_contrasts_of_unknown_coefficients_are_refused(binary, bad):
+    with pytest.raises(ValueError, match="num__age"):
+        contrasts(binary, bad)
+
+
+def test_a_joint_statement_is_about_each_draw(ternary, binary):
+    draws = coefficient_draws(binary, 2000)
+    age, north = draws["num__age"] > 1.5, draws["cat__region_north"] > 0.8
+    joint = probability(binary, "num__age > 1.5 and cat__region_north > 0.8", n_draws=2000)
+    assert joint == (age & north).mean() < min(age.mean(), north.mean())
+    several = probability(
+        binary, {"age": "num__age > 1.5", "f": lambda d: d["num__age"] > 1.5}, n_draws=2000
+    )
+    assert several["age"] == several["f"] == age.mean()
+    assert probability(ternary, "`num__age[foot]` > `num__age[bus]`") == 1.0
+    for bad in ("num__age", "height > 0", "num__age >"):
+        with pytest.raises(ValueError, match="num__age"):
+            probability(binary, bad)
+
+
+@pytest.mark.parametrize(
+    "name", ["binary", "ternary", "ridge", pytest.param("counts", marks=pytest.mark.nightly)]
+)
+def test_raw_coefficients_predict_from_raw_rows(request, name):
+    """Exactly, within bounds: with each draw's coefficients, so that nothing is averaged."""
+    pipeline = request.getfixturevalue(name)
+    model = pipeline[-1]
+    draws = coefficient_draws(pipeline, raw=True).to_numpy()
+    draws = draws.reshape(len(draws), model.posterior_samples_.shape[1], -1)
+    indicators = np.asarray(PROFILES["region"])[:, None] == REGIONS
+    rows = np.column_stack([PROFILES[["age", "income"]], indicators, np.ones(len(PROFILES))])
+    raw = np.einsum("ij,skj->isk", rows, draws)
+    reached = np.column_stack([pipeline[:-1].transform(PROFILES), np.ones(len(PROFILES))])
+    seen = np.einsum("ij,skj->isk", reached, model.posterior_samples_)
+    np.testing.assert_allclose(raw, seen, rtol=1e-9, atol=1e-9)
+    if name == "binary":
+        predicted = pipeline.predict_proba(PROFILES)[:, 1]
+        np.testing.assert_allclose(expit(raw[..., 0]).mean(axis=1), predicted, rtol=1e-5)
+    if name == "ridge":
+        np.testing.assert_allclose(raw[..., 0].mean(axis=1), pipeline.predict(PROFILES), rtol=1e-9)
+    table = raw_coefficients(pipeline)
+    np.testing.assert_allclose(table["mean"], draws.mean(axis=0).ravel())
+    names = ["age", "income", *(f"region_{region}" for region in REGIONS), "intercept"]
+    assert list(table.index.get_level_values(-1)[:6]) == names
+
+
+def test_learnt_bounds_are_undone_too(table):
+    X, y, _ = table
+    steps = DPQuantileScaler(random_state=0), DPImputer(add_indicator=True)
+    clf = DPBayesianLogisticRegression(random_state=0)
+    pipeline = make_private_pipeline(*steps, clf, epsilon=10.0).fit(X[["age", "income"]], y)
+    table = raw_coefficients(pipeline)
+    indicators = ["missingindicator_age", "missingindicator_income"]
+    assert list(table.index) == ["age", "income", *indicators, "intercept"]
+    scaler, draws = pipeline[0], pipeline[-1].posterior_samples_[:, 0]
+    per_year = 2.0 / (scaler.upper_[0] - scaler.lower_[0])
+    np.testing.assert_allclose(table.loc["age", "mean"], draws[:, 0].mean() * per_year)
+
+
+def test_there_are_no_raw_units_behind_what_bends_scaled_columns(table):
+    X, y, _ = table
+    numbers = X[["age", "income"]]
+    clf = DPBayesianLogisticRegression(data_norm=2.0, random_state=0)
+    scaler = BoundedScaler([18, 0], [90, 1e5])
+    bent = make_private_pipeline(scaler, PolynomialFeatures(2, include_bias=False), clf)
+    with pytest.raises(ValueError, match="polynomialfeatures"):
+        raw_coefficients(bent.fit(numbers, y))
+    logs = FunctionTransformer(np.log1p)
+    first = make_private_pipeline(logs, BoundedScaler(0, 12), clf).fit(numbers.to_numpy(), y)
+    assert list(raw_coefficients(first).index) == ["log1p(x0)", "log1p(x1)", "intercept"]
+
+
+def one_draw(pipeline, place):
+    """Make a pipeline's model one of its draws, so that its predictions are those of that draw."""
+    model = pipeline[-1]
+    kept = model.posterior_samples_
+    model.posterior_samples_ = kept[[place]]
+    return kept
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name", ["binary", "ternary", "ridge", pytest.param("counts", marks=pytest.mark.nightly)]
+)
+def test_effects_are_differences_of_predictions_of_each_draw(request, name):
+    pipeline, model = request.getfixturevalue(name), request.getfixturevalue(name)[-1]
+    table = average_marginal_effects(pipeline, PROFILES)
+    predict = pipeline.predict_proba if hasattr(model, "classes_") else pipeline.predict
+    older, younger = (PROFILES.assign(age=PROFILES["age"] + h) for h in (0.5, -0.5))
+    north, east = (PROFILES.assign(region=region) for region in ("north", "east"))
+    slopes, differences = [], []
+    for place in range(0, 400, 20):
+        kept = one_draw(pipeline, place)
+        slopes.append((predict(older) - predict(younger)).mean(axis=0))
+        differences.append((predict(north) - predict(east)).mean(axis=0))
+        model.posterior_samples_ = kept
+    few = average_marginal_effects(
+        pipeline, PROFILES, n_draws=None, variables=["age", "region"], level=0.8
+    )
+    assert list(few.columns)[2:4] == ["10%", "90%"]
+    # Of 20 draws of 400, against the mean of all.
+    for found, key in ((slopes, ("age", "slope")), (differences, ("region", "north - east"))):
+        found = np.asarray(found)
+        keys = [key]
+        if name == "binary":
+            found = found[:, 1]
+        if name == "ternary":
+            keys = [(label, *key) for label in model.classes_]
+        found = np.reshape(found, (20, -1))
+        for column, where in enumerate(keys):
+            row = table.loc[where]
+            error = row["sd"] / np.sqrt(20)
+            assert abs(found[:, column].mean() - row["mean"]) < 4.0 * error, where
+            np.testing.assert_allclose(found[:, column].std(), row["sd"], rtol=0.6)
+    if name != "ternary":
+        assert table.loc[("age", "slope"), "5%"] > 0 > table.loc[("income", "slope"), "95%"]
+
+
+def test_an_effect_is_the_derivative(binary):
+    """For each draw, the mean of p (1 - p) times the coefficient per year."""
+    draws = coefficient_draws(binary, raw=True)
+    rows = np.column_stack(
+        [PROFILES[["age", "income"]], np.asarray(PROFILES["region"])[:, None] == REGIONS]
+    )
+    p = expit(rows @ draws.to_numpy()[:, :-1].T + draws.to_numpy()[:, -1])
+    slopes = np.mean(p * (1 - p), axis=0) * draws["age"]
+    found = average_marginal_effects(binary, PROFILES, "age").loc[("age", "slope")]
+    expected = slopes.mean(), slopes.std(ddof=0), *np.quantile(slopes, [0.05, 0.95])
+    np.testing.assert_allclose(found.to_numpy()[:4], expected, rtol=1e-6)
+
+
+def test_effects_of_a_ridge_are_its_raw_coefficients(ridge):
+    """A straight line's slope is the same for all rows."""
+    effects = average_marginal_effects(ridge, PROFILES)
+    raw = raw_coefficients(ridge)
+    for name in ("age", "income"):
+        found = effects.loc[(name, "slope")].to_numpy()
+        np.testing.assert_allclose(found, raw.loc[name].to_numpy(), rtol=1e-6)
+
+
+def test_rows_count_as_their_weights_say(binary):
+    once = average_marginal_effects(binary, PROFILES.iloc[[0, 0, 0, 2]])
+    weighted = average_marginal_effects(binary, PROFILES.iloc[[0, 2]], row_weights=[3.0, 1.0])
+    slopes = [one.loc[("income", "slope")].to_numpy() for one in (once, weighted)]
+    np.testing.assert_allclose(*slopes, rtol=1e-9)
+    for bad in ([1.0], [-1.0, 2.0], [0.0, 0.0]):
+        with pytest.raises(ValueError, match="weights"):
+            average_marginal_effects(binary, PROFILES.iloc[[0, 2]], row_weights=bad)
+
+
+def test_there_is_no_slope_beyond_the_bounds(binary):
+    old = PROFILES.assign(age=[95.0, 100.0, 110.0, 120.0])
+    assert average_marginal_effects(binary, old, "age").loc[("age", "slope"), "mean"] == 0.0
+
+
+def test_effects_take_frames_of_all_kinds_and_arrays(table):
+    X, y, _ = table
+    numbers = X[["age", "income"]].to_numpy()
+    clf = DPBayesianLogisticRegression(random_state=0)
+    pipeline = make_private_pipeline(BoundedScaler([18, 0], [90, 1e5]), clf).fit(numbers, y)
+    array = PROFILES[["age", "income"]].to_numpy()
+    expected = average_marginal_effects(pipeline, array)
+    assert list(expected.index) == [("x0", "slope"), ("x1", "slope")]
+    single = average_marginal_effects(pipeline, array.astype(np.float32))
+    np.testing.assert_allclose(single, expected, rtol=1e-4)
+    frame = pl.from_pandas(PROFILES[["age", "income"]]).rename({"age": "x0", "income": "x1"})
+    np.testing.assert_array_equal(average_marginal_effects(pipeline, frame), expected)
+    codes = pd.DataFrame({"x0": [30.0, 40.0], "x1": [0.0, 1.0]})
+    index = average_marginal_effects(pipeline, codes, categorical="x0").index
+    assert list(index) == [("x0", "40.0 - 30.0"), ("x1", "1 - 0")]
+    for bad in (array[0], array[:0], array[:, :1]):
+        with pytest.raises(ValueError):
+            average_marginal_effects(pipeline, bad)
+    with pytest.raises(ValueError, match="height"):
+        average_marginal_effects(pipeline, array, "height")
+
+
+def test_effects_behind_learnt_categories(table):
+    X, y, _ = table
+    clf = DPBayesianLogisticRegression(random_state=0)
+    encoder = DPOneHotEncoder(random_state=0)
+    pipeline = make_private_pipeline(encoder, clf, epsilon=10.0).fit(X[["region"]], y)
+    effects = average_marginal_effects(pipeline, PROFILES[["region"]])
+    assert list(effects.index) == [("region", f"{one} - east") for one in ("north", "west")]
+    assert effects["5%"].iloc[0] > 0.1
+
+
+@pytest.mark.parametrize("ask", [odds_ratios, raw_coefficients])
+def test_levels_are_checked(binary, ask):
+    with pytest.raises(ValueError, match="level"):
+        ask(binary, 1.5)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name", ["binary", "ternary", "ridge", pytest.param("counts", marks=pytest.mark.nightly)]
+)
+def test_marginaleffects_agrees_with_draws(request, name):
+    marginaleffects = pytest.importorskip("marginaleffects")
+    from skdpbayes.inspection import to_marginaleffects
+
+    pipeline = request.getfixturevalue(name)
+    table = average_marginal_effects(pipeline, PROFILES, "age", n_draws=2000)
+    model = to_marginaleffects(pipeline, PROFILES, n_draws=2000)
+    # Of several classes, differences of steps that are as short as by default are mostly rounding.
+    options = {"eps_vcov": 1e-4} if name == "ternary" else {}
+    found = marginaleffects.avg_slopes(model, variables="age", **options)
+    if name == "ternary":
+        found = found.sort("group")
+    size = np.abs(table["mean"]).max()  # Of three classes one may hardly change.
+    np.testing.assert_allclose(found["estimate"].to_numpy(), table["mean"], atol=0.02 * size)
+    np.testing.assert_allclose(found["std_error"].to_numpy(), table["sd"], rtol=0.02)

@@ -1,0 +1,259 @@
+"""A formula looks at single rows: what it declares is public, and anything else is refused."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
+from skdpbayes.exceptions import PrivacyLeakWarning
+from skdpbayes.inspection import average_marginal_effects, coefficient_draws, odds_ratios
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.preprocessing import FormulaEncoder
+
+pytest.importorskip("formulaic")
+N = 3000
+FORMULA = "y ~ C(region, levels=['north', 'south']) + bounded(age, 18, 90) + age:income"
+BOUNDS = {"income": (0, 1e5)}
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.uniform(10, 100, N),
+            "income": rng.uniform(-1e3, 1.2e5, N),
+            "region": rng.choice(["north", "south", "elsewhere"], N),
+            "unused": ["text"] * N,
+        }
+    )
+    logits = 0.05 * (table["age"] - 50) + (table["region"] == "north")
+    table["y"] = (rng.random(N) < expit(logits)).astype(int)
+    table.loc[::9, "age"] = np.nan
+    table.loc[::7, "region"] = None
+    return table
+
+
+def logistic(formula=FORMULA, **options):
+    given = {"bounds": BOUNDS, "epsilon": 5.0, "random_state": 0, **options}
+    return DPBayesianLogisticRegression.from_formula(formula, **given)
+
+
+@pytest.fixture(scope="module")
+def model(people):
+    return logistic().fit(people)
+
+
+def encoded(formula, table, **declared):
+    encoder = FormulaEncoder(formula, **declared).set_output(transform="pandas")
+    return encoder.fit_transform(table)
+
+
+def test_columns_are_what_the_formula_says(people):
+    found = encoded(FORMULA, people, bounds=BOUNDS)
+    names = ["region[north]", "region[south]", "age", "age:income"]
+    assert list(found.columns) == names
+    age = ((people["age"].clip(18, 90) - 54) / 36).fillna(0.0)
+    income = people["income"].clip(0, 1e5) / 5e4 - 1
+    np.testing.assert_allclose(found["age"], age)
+    np.testing.assert_allclose(found["age:income"], age * income)
+    np.testing.assert_array_equal(found["region[north]"], people["region"] == "north")
+
+
+def test_unknown_and_missing_categories_are_rows_of_zeros(people):
+    found = encoded("C(region, levels=['north', 'south'])", people).to_numpy()
+    other = ~people["region"].isin(["north", "south"]).to_numpy()
+    assert other.sum() > N / 4 and not found[other].any() and (found[~other].sum(axis=1) == 1).all()
+
+
+def test_a_reference_has_no_column(people):
+    found = encoded("C(region, levels=['north', 'south'], reference='north')", people)
+    assert list(found.columns) == ["region[south]"]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        FORMULA,
+        "C(region, levels=['north', 'south']) * bounded(age, 18, 90) * bounded(income, 0, 1e5)",
+        "bs(age, knots=[30, 60], bounds=(18, 90)) + missing(age)",
+        "(bounded(log1p(income), 0, 12) + bounded(age > 65, 0, 1) + bounded(age ** 2 / 7, 0, 1))**2",
+    ],
+)
+def test_no_row_is_longer_than_the_norm_and_each_depends_on_itself(people, formula):
+    encoder = FormulaEncoder(formula, bounds=BOUNDS).fit(people)
+    found = encoder.transform(people)
+    assert found.shape[1] == encoder.n_columns and np.isfinite(found).all()
+    lengths = np.linalg.norm(found, axis=1)
+    assert lengths.max() <= encoder.norm * (1 + 1e-12)
+    assert lengths.max() > 0.5 * encoder.norm
+    alone = np.vstack([encoder.transform(people.iloc[[i]]) for i in range(25)])
+    np.testing.assert_array_equal(alone, found[:25])
+    extreme = people.assign(age=np.inf, income=-np.inf)
+    assert np.linalg.norm(encoder.transform(extreme), axis=1).max() <= encoder.norm * (1 + 1e-12)
+
+
+def test_splines_have_public_knots_and_add_up_to_one(people):
+    found = encoded("bs(age, knots=[30, 60], bounds=(18, 90), degree=2)", people)
+    assert found.shape[1] == 5
+    sums = found.sum(axis=1)
+    np.testing.assert_allclose(sums[people["age"].notna()], 1.0)
+    assert (sums[people["age"].isna()] == 0).all()
+
+
+REFUSED = [
+    *("scale(age)", "center(age)", "bs(age, df=4)", "poly(age, 2)", "hashed(region)", "C(region)"),
+    *("age", "bounded(age.mean(), 0, 1)", "bounded(np.mean(age), 0, 1)", "bounded(max(age), 0, 1)"),
+    *("bounded(age, age, 1)", "bounded(age, 90, 18)", "bounded(age, 0, float('inf'))", "{age + 1}"),
+    *("bounded(age[0], 0, 1)", "bounded([a for a in age], 0, 1)", "bounded(np.pi, 0, 1)"),
+    *(
+        "bounded(age, 18)",
+        "bounded(age, 18, 90, 3)",
+        "bounded(age, 18, 90, x=age)",
+        "bounded(2, 0, 3)",
+    ),
+    *("C(region, levels=region)", "C(region, levels=[])", "C(region, levels=['a', 'a'])"),
+    *("C(region, levels=['a', None])", "C(region, levels=['a', 'b'], reference='c')"),
+    *(
+        "bs(age, knots=[99], bounds=(18, 90))",
+        "bs(age, knots=3, bounds=(18, 90))",
+        "bs(age, knots=[30], bounds=90)",
+        "bs(age, knots=[30], bounds=(18, 90), degree=0)",
+    ),
+    *(
+        "bounded(age, 18, 90) + bounded(age, 0, 90)",
+        "exec('1')",
+        "missing()",
+        "1",
+        "bounded(age, True, 2)",
+    ),
+    *(
+        "bounded(age if age else 1, 0, 1)",
+        "bounded(age < 2 < 3, 0, 1)",
+        "bounded(lambda: age, 0, 1)",
+    ),
+    *(
+        "bounded(np.linalg.norm(age), 0, 1)",
+        "bounded(log(age, 2), 0, 1)",
+        "bounded(age // 2, 0, 1)",
+    ),
+]
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_what_is_not_known_to_look_at_single_rows_is_refused(formula, people):
+    with pytest.raises(ValueError):
+        FormulaEncoder(formula).fit(people)
+    with pytest.raises(ValueError):
+        DPBayesianLogisticRegression.from_formula(f"y ~ {formula}")
+
+
+@pytest.mark.parametrize(
+    "formula", ["bounded(age, 18, 90)", "log(y) ~ bounded(age, 18, 90)", "y ~", "y ~ |"]
+)
+def test_a_model_needs_one_response_and_terms(formula):
+    with pytest.raises(ValueError):
+        DPBayesianLogisticRegression.from_formula(formula)
+    with pytest.raises(TypeError, match="str"):
+        FormulaEncoder(3).fit(pd.DataFrame({"age": [1.0]}))
+
+
+def test_a_formula_needs_a_frame_with_its_columns(people, model):
+    for act in (logistic().fit, model.predict):
+        with pytest.raises(TypeError, match="data frame"):
+            act(people[["age", "income"]].to_numpy())
+    for missing in ("age", "region"):
+        with pytest.raises(ValueError, match=missing):
+            logistic().fit(people.drop(columns=missing))
+    with pytest.raises(ValueError, match="'y'"):
+        logistic().fit(people.drop(columns="y"))
+
+
+def test_a_fit_is_as_private_as_asked_and_warns_of_nothing(people, recwarn):
+    fitted = logistic(epsilon=1.0, delta=1e-6).fit(people)
+    assert not [one for one in recwarn if issubclass(one.category, PrivacyLeakWarning)]
+    assert 0.9 < fitted.spent_epsilon_ <= 1.0 and fitted.spent_delta_ == 1e-6
+    assert fitted.privacy_plan(N, 5).epsilon == fitted.plan_.epsilon
+    assert fitted[-1].data_norm_ == np.sqrt(3)  # A term of categories is as long as one column.
+    assert list(fitted.coef_table().index)[2:] == ["age", "age:income", "intercept"]
+
+
+def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):
+    rows = people.drop(columns="y")
+    np.testing.assert_array_equal(model.predict(people), model.predict(rows))
+    assert model.score(people) == model.score(rows, people["y"]) > 0.7
+    for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(people)):
+        np.testing.assert_array_equal(copy.predict(rows), model.predict(rows))
+    assert not logistic("y ~ bounded(age, 18, 90) - 1").fit(people)[-1].fit_intercept
+
+
+def test_frames_of_polars_are_the_same(people, model):
+    table = pl.from_pandas(people)
+    np.testing.assert_array_equal(model[0].transform(table), model[0].transform(people))
+    np.testing.assert_array_equal(logistic().fit(table)[-1].coef_, model[-1].coef_)
+
+
+def test_collections_are_the_same(people, model):
+    dask = pytest.importorskip("dask.dataframe")
+    parts = dask.from_pandas(people.drop(columns=["unused"]), npartitions=3)
+    found = np.asarray(model[0].transform(parts).compute())
+    np.testing.assert_allclose(found, model[0].transform(people))
+
+
+def test_raw_coefficients_of_products_predict(people, model):
+    """exp and logit aside: the straight line of raw columns is that of the scaled ones."""
+    draws = coefficient_draws(model, raw=True)
+    inside = people.dropna().query("18 < age < 90 and 0 < income < 1e5").head(50)
+    columns = {
+        "age": inside["age"],
+        "income": inside["income"],
+        "age:income": inside["age"] * inside["income"],
+        "region[north]": inside["region"] == "north",
+        "region[south]": inside["region"] == "south",
+        "intercept": 1.0 + 0.0 * inside["age"],
+    }
+    raw = sum(np.outer(np.asarray(columns[name], dtype=float), draws[name]) for name in draws)
+    reached = np.column_stack([model[0].transform(inside), np.ones(len(inside))])
+    np.testing.assert_allclose(raw, reached @ model[-1].posterior_samples_[:, 0].T, atol=1e-9)
+
+
+def test_tables_of_a_formula_are_those_of_any_pipeline(people, model):
+    ratios = odds_ratios(model)
+    assert ratios.loc["age", "5%"] > 2.0 and ratios.loc["region[north]", "mean"] > 1.5
+    rows = pd.DataFrame({"age": [30.0, 60.0], "income": [2e4, 3e4], "region": ["north", "south"]})
+    effects = average_marginal_effects(model, rows)
+    assert effects.loc[("age", "slope"), "5%"] > 0
+    assert effects.loc[("region", "south - north"), "95%"] < 0
+
+
+@pytest.mark.parametrize("estimator", [DPBayesianRidge, DPBayesianPoissonRegressor])
+def test_regressors_have_formulas(people, estimator):
+    table = people.assign(y=np.rint(people["income"].clip(0, 1e5) / 1e4))
+    given = {"target_bounds": (0, 10)} if estimator is DPBayesianRidge else {"max_count": 20}
+    given |= {"n_draws": 4, "sampler": "auto" if estimator is DPBayesianRidge else "sghmc"}
+    model = estimator.from_formula(
+        "y ~ bounded(income, 0, 1e5)", epsilon=10.0, random_state=0, **given
+    )
+    predicted = model.fit(table).predict(pd.DataFrame({"income": [1e4, 9e4]}))
+    assert predicted[1] > predicted[0] + 3
+
+
+def test_an_encoder_is_a_step_like_others(people):
+    clf = DPBayesianLogisticRegression(n_draws=10, random_state=0)
+    encoder = FormulaEncoder("bounded(age, 18, 90)")
+    pipeline = make_private_pipeline(encoder, clf, strict=True).fit(people, people["y"])
+    assert list(pipeline.summary().index) == ["age", "intercept"]
+
+
+def test_odd_cells_are_refused_by_the_name_of_their_column(people):
+    for name, cell in (("age", "Jane Doe"), ("region", object()), ("region", [1, 2])):
+        table = people.astype(object)
+        table.at[5, name] = cell
+        with pytest.raises(ValueError, match=f"column '{name}'") as raised:
+            logistic().fit(table)
+        assert "Jane" not in str(raised.value)
