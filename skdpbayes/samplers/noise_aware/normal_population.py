@@ -206,6 +206,5 @@ def _weights(values, squares, norm):
         shape, scale = 4.0 * second**3 / third**2, third / (2.0 * second)
         at = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
     wanted = largest / np.maximum(at, largest)
-    return 2.0 / unit * _RATES, np.linalg.lstsq(np.exp(-np.outer(at, _RATES)), wanted, rcond=1e-9)[
-        0
-    ]
+    parts = np.exp(-np.outer(at, _RATES))
+    return 2.0 / unit * _RATES, np.linalg.lstsq(parts, wanted, rcond=1e-9)[0]
