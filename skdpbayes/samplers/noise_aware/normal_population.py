@@ -34,10 +34,12 @@ _KAPPAS = np.geomspace(0.35, 2.3, 8)
 _SLOPES = 0.5 / _KAPPAS
 _SHARES = kstwobign.pdf(_KAPPAS) * _KAPPAS
 _SHARES /= _SHARES.sum()
-# ``lambda`` times half the mean of ``|z|^2``: scores are off by less than a hundredth.
-_RATES = np.array([0.0, 0.5, 1.0])
+# ``lambda`` times half the mean of ``|z|^2``: scores are off by about a hundredth at most.
+_RATES = np.array([0.0, 0.25, 0.5, 1.0])
 # Quantiles of ``|z|^2`` at which weights are fitted.
 _QUANTILES = (np.arange(400) + 0.5) / 400
+# Values over the mean that count a little, so that weights are positive where hardly any row is, too.
+_ANYWHERE, _LITTLE = np.linspace(0.0, 8.0, 33), 0.01
 # Least variance of ``|z|^2``, relative to its squared mean, that makes a difference.
 _LEAST_SPREAD = 1e-9
 
@@ -71,7 +73,7 @@ class NormalPopulation:
     size : float
         ``n``.
     axes : ndarray of shape (length, length)
-        Eigenvectors of ``Sigma``. Everything below is in these coordinates.
+        Eigenvectors of ``Sigma``, the coordinates of means and variances.
     masses : ndarray of shape (n_parts,)
         ``W``.
     means, variances : ndarray of shape (n_parts, length)
@@ -201,10 +203,13 @@ def _weights(values, squares, norm):
     first = float(np.sum(values + squares))
     second = 2.0 * float(np.sum(values**2 + 2.0 * values * squares))
     third = 8.0 * float(np.sum(values**3 + 3.0 * values**2 * squares))
-    at = np.full(1, first)
+    at = np.full(_QUANTILES.size, first)
     if second > _LEAST_SPREAD:
         shape, scale = 4.0 * second**3 / third**2, third / (2.0 * second)
         at = np.maximum(first + scale * (gamma.ppf(_QUANTILES, shape) - shape), 0.0)
+    sizes = [at.size, _ANYWHERE.size]
+    roots = np.sqrt(np.repeat([1.0 / sizes[0], _LITTLE / sizes[1]], sizes))
+    at = np.concatenate([at, _ANYWHERE])
     wanted = largest / np.maximum(at, largest)
     parts = np.exp(-np.outer(at, _RATES))
-    return 2.0 / unit * _RATES, np.linalg.lstsq(parts, wanted, rcond=1e-9)[0]
+    return 2.0 / unit * _RATES, np.linalg.lstsq(parts * roots[:, None], wanted * roots)[0]

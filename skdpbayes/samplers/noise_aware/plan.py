@@ -88,10 +88,8 @@ class NoiseAwarePlan(Plan):
         """A rough guess of the run time, that for drawing included."""
         entries = self.n_samples * self.n_parameters
         reading = entries * (7.5e-8 + 1.1e-9 * self.bounds.block_length)
-        points, blocks = (
-            N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS),
-            self.family.n_blocks,
-        )
+        points = N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
+        blocks = self.family.n_blocks
         if blocks == 1:  # Without rows, products with matrices are what takes time.
             return reading + points * (1.2e-5 + 3e-9 * self.n_parameters**2)
         return reading + points * N_ROWS * (2e-8 * blocks + 7e-10 * self.n_parameters)

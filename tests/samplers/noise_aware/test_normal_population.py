@@ -143,4 +143,20 @@ def test_laws_without_width_have_weights(mean, variance):
     with np.errstate(all="raise", under="ignore"):
         made = normal_population(design, np.eye(1), LOGISTIC, bound, 10.0)
         assert np.isfinite(made.change(np.ones((1, 1)))).all()
-    assert 0.8 < made.mean_weight < 1.0 + 1e-6
+    assert 0.8 < made.mean_weight < 1.0 + 1e-4
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 5, 40, 300])
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_weights_are_positive_and_near_those_of_the_rows(rng, n_columns, power):
+    """Negative ones would make slopes negative where decisions are far from most rows."""
+    values = (1.0 + np.arange(n_columns)) ** -power
+    mean_square = values.sum()
+    rates, shares = module._weights(values, np.zeros(n_columns), math.sqrt(1.3 * mean_square))
+    squares = np.linspace(0.0, 60.0, 1000) * mean_square
+    assert (np.exp(-0.5 * np.outer(squares, rates)) @ shares > 0).all()
+    squares = (rng.normal(size=(10_000, n_columns)) ** 2) @ values
+    found = np.exp(-0.5 * np.outer(squares, rates)) @ shares
+    wanted = np.minimum(1.0, 1.3 * mean_square / np.maximum(squares, 1e-300))
+    assert np.sqrt(np.mean((found - wanted) ** 2)) < 0.05
+    assert found.mean() == pytest.approx(wanted.mean(), abs=0.01)
