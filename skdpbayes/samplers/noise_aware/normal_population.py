@@ -156,18 +156,7 @@ class NormalPopulation:
 
 
 def normal_population(design, transform, family, norm, n_samples):
-    """Return the `NormalPopulation` of a design in other coordinates.
-
-    Parameters
-    ----------
-    design : Design
-    transform : ndarray of shape (length, length)
-        ``W``.
-    family : Family
-    norm : float
-        ``C``.
-    n_samples : float
-    """
+    """Return the `NormalPopulation` of a design, given what `make_population` takes."""
     mean = design.mean @ transform
     covariance = transform.T @ design.covariance @ transform
     values, axes = np.linalg.eigh(covariance)
