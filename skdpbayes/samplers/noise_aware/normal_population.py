@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import erf
 from scipy.stats import gamma, kstwobign
 
-from ...targets.linear.family import Family
+from ...targets.linear.family import ClassFamily
 
 # ``kappa`` by the trapezoidal rule for its logarithm: the logistic law to 5e-7.
 _KAPPAS = np.geomspace(0.35, 2.3, 8)
@@ -68,7 +68,7 @@ class NormalPopulation:
 
     Attributes
     ----------
-    family : Family
+    family : ClassFamily
         That of two classes.
     size : float
         ``n``.
@@ -82,7 +82,7 @@ class NormalPopulation:
         Of coordinates ``z`` before they are turned, without weights.
     """
 
-    family: Family
+    family: ClassFamily
     size: float
     axes: np.ndarray
     masses: np.ndarray

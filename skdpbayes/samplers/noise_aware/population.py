@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...targets.linear.family import Family
+from ...targets.linear.family import ClassFamily
 from ...targets.linear.weighted import slope_matrix
 from .normal_population import normal_population
 
@@ -22,7 +22,7 @@ class Population:
 
     Attributes
     ----------
-    family : Family
+    family : ClassFamily
     rows : ndarray of shape (n_rows, length)
     weights : ndarray of shape (n_rows,)
         ``v``.
@@ -30,7 +30,7 @@ class Population:
         How many records a row stands for.
     """
 
-    family: Family
+    family: ClassFamily
     rows: np.ndarray
     weights: np.ndarray
     size: float
@@ -107,7 +107,7 @@ def make_population(design, transform, family, norm, n_samples, n_rows):
     design : Design
     transform : ndarray of shape (length, length)
         ``W``.
-    family : Family
+    family : ClassFamily
     norm : float
         ``C``.
     n_samples : float

@@ -67,7 +67,7 @@ class Surrogate(WithPrior):
     def likelihood(self, u):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         population = self.population
-        if population.family.n_blocks == 1:
+        if isinstance(population, NormalPopulation) or population.family.n_blocks == 1:
             return self._likelihood(u)
         groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
         return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
