@@ -102,23 +102,16 @@ class Chains(NamedTuple):
 
 
 @single_threaded_blas()  # Fifty rows are not worth more.
-def settled_chains(surrogate, energy=None):
-    """Return `Chains` that have forgotten where they started.
-
-    Parameters
-    ----------
-    surrogate : Surrogate
-    energy : callable or None, default=None
-        What chains call in place of the surrogate's own energy, if something is as good and faster.
-    """
-    generator, energy = np.random.default_rng(_SEED), energy or surrogate.energy
+def settled_chains(surrogate):
+    """Return `Chains` that have forgotten where they started."""
+    generator = np.random.default_rng(_SEED)
     mode = find_mode(surrogate)
     scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
-    chains = Chains(u, scale, 0.6 / mode.size**0.25, energy)
-    state = (u, *energy(u))
+    chains = Chains(u, scale, 0.6 / mode.size**0.25, surrogate.energy)
+    state = (u, *surrogate.energy(u))
     for turn in range(BURN_IN - _FORGETTING):
         state, chance = _round(surrogate, chains, state, generator)
         grown = np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
@@ -131,14 +124,9 @@ class Settled:
 
     surrogate: Any
 
-    @property
-    def _energy(self):
-        """What chains call in place of the surrogate's own energy; None means the latter."""
-        return None
-
     @cached_property
     def _chains(self):
-        return settled_chains(self.surrogate, self._energy)
+        return settled_chains(self.surrogate)
 
 
 @single_threaded_blas()

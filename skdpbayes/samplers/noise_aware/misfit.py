@@ -72,14 +72,14 @@ def learn_misfit(population, looks, curvatures, at):
 
     Parameters
     ----------
-    population : Population
+    population : Population or NormalPopulation
     looks, curvatures : list of NoisyValue
         Scores, and curvatures, with the deviations of their noise.
     at : ndarray of shape (n,)
         The last point.
     """
     n, centre = at.size, population.change(at[None])[0]
-    squares = np.tile(np.mean(population.rows**2, axis=0), population.family.n_blocks)
+    squares = np.tile(population.mean_squares, population.family.n_blocks)
     squares = np.maximum(squares, 1e-9 * squares.max())
     f = population.change(np.array([look.point for look in looks]).reshape(-1, n))
     excess = np.array([look.value for look in looks]).reshape(-1, n) - f

@@ -33,7 +33,7 @@ CURVATURES = (2, 4, 5, 6, 7)
 N_DRAWS = 400
 # Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
 N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
-# Of the population that stands for the table, at least.
+# Of the population that stands for a table of more than two classes, at least.
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
 CLIPPING = 1.3
@@ -88,8 +88,11 @@ class NoiseAwarePlan(Plan):
         """A rough guess of the run time, that for drawing included."""
         entries = self.n_samples * self.n_parameters
         reading = entries * (7.5e-8 + 1.1e-9 * self.bounds.block_length)
-        rows = N_ROWS * N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
-        return reading + rows * (2e-8 * self.family.n_blocks + 7e-10 * self.n_parameters)
+        points = N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
+        blocks = self.family.n_blocks
+        if blocks == 1:  # Without rows, products with matrices are what takes time.
+            return reading + points * (1.2e-5 + 3e-9 * self.n_parameters**2)
+        return reading + points * N_ROWS * (2e-8 * blocks + 7e-10 * self.n_parameters)
 
     @property
     def widening(self):

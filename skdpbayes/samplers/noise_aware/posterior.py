@@ -35,10 +35,6 @@ class Posterior(Settled):
     norm: float
     shift: np.ndarray
 
-    @property
-    def _energy(self):
-        return self.surrogate.in_single_precision.energy
-
     def draw(self, n_draws, random):
         """Return draws of shape (n_draws, n_parameters).
 
@@ -71,7 +67,7 @@ class Posterior(Settled):
         """Return the deviations that parameters would have without noise, as far as that is known."""
         given = self.surrogate
         # Without privacy all records count fully.
-        weight = max(given.population.weights.mean(), 1e-300)
+        weight = max(given.population.mean_weight, 1e-300)
         curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
         n_blocks = given.population.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)

@@ -30,10 +30,11 @@ from .design import (
 from .draws import settle
 from .misfit import learn_misfit
 from .plan import CLIPPING, N_ROWS
+from .population import make_population
 from .posterior import Posterior, deviations_in_common
 from .scales import prior_of
 from .sensitivity import joint_multiplier, noise_factor
-from .surrogate import Surrogate, make_population
+from .surrogate import Surrogate
 
 # Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
 _LEAST_EIGENVALUE = 1e-4
@@ -125,7 +126,6 @@ class Releases:
             self.coordinates.norm,
             n_records,
             N_ROWS,
-            np.random.default_rng(0),
         )
 
     def _room(self, theta):
@@ -210,7 +210,7 @@ class Releases:
         population, size = self.population, self.labels.size
         last = self.looks[-1].point if self.looks else np.zeros(size)
         misfit = learn_misfit(population, self.looks, self.curvatures, last)
-        probabilities = population.probabilities(np.array([last]))
+        probabilities = population.at(np.array([last]))
         matrix = population.curvature(last)
         matrix = matrix + misfit.mean @ matrix
         values, basis = np.linalg.eigh(0.5 * (matrix + matrix.T))

@@ -14,9 +14,10 @@ from skdpbayes.samplers.noise_aware import posterior as posteriors
 from skdpbayes.samplers.noise_aware.draws import draw, find_mode, settle
 from skdpbayes.samplers.noise_aware.misfit import learn_misfit
 from skdpbayes.samplers.noise_aware.plan import N_CHAINS
+from skdpbayes.samplers.noise_aware.population import Population
 from skdpbayes.samplers.noise_aware.releases import NoisyValue
 from skdpbayes.samplers.noise_aware.scales import Group, Prior, WithPrior
-from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate
+from skdpbayes.samplers.noise_aware.surrogate import Surrogate
 from skdpbayes.targets.linear.families import classifier
 
 N_DRAWS = 10_000
@@ -34,7 +35,7 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
     values, basis = np.linalg.eigh(population.curvature(u))
     make, precision = Group.learnt if is_learnt else Group.known, scale**-2.0 * np.eye(length)
     prior = Prior((make(precision, length),))
-    probabilities = population.probabilities(u[None])
+    probabilities = population.at(u[None])
     return Surrogate(
         population=population,
         prior=prior,
@@ -42,7 +43,7 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
         target=1.1 * f,
         noise=noise,
         misfit=misfit,
-        origin=population.score(population.probabilities(np.zeros((1, length))))[0],
+        origin=population.origin,
         slope=float(population.mean_variance(probabilities)[0]),
         basis=basis,
         sampling=values,

@@ -7,8 +7,8 @@ from scipy.stats import multivariate_normal, norm
 
 from skdpbayes.samplers.noise_aware import misfit as module
 from skdpbayes.samplers.noise_aware.misfit import learn_misfit
+from skdpbayes.samplers.noise_aware.population import Population
 from skdpbayes.samplers.noise_aware.releases import NoisyValue, Releases
-from skdpbayes.samplers.noise_aware.surrogate import Population
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.weighted import weighted_scores
 

@@ -12,9 +12,11 @@ from scipy.stats import multivariate_normal, norm
 from skdpbayes.samplers.noise_aware.design import Design, with_constant
 from skdpbayes.samplers.noise_aware.draws import draw
 from skdpbayes.samplers.noise_aware.misfit import Misfit, learn_misfit
+from skdpbayes.samplers.noise_aware.normal_population import normal_population
+from skdpbayes.samplers.noise_aware.population import Population, make_population
 from skdpbayes.samplers.noise_aware.releases import NoisyValue, Releases
 from skdpbayes.samplers.noise_aware.scales import Group, Prior
-from skdpbayes.samplers.noise_aware.surrogate import Population, Surrogate, make_population
+from skdpbayes.samplers.noise_aware.surrogate import Surrogate
 from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.weighted import slope_matrix, weighted_scores
 
@@ -33,12 +35,16 @@ def a_prior(rng, family, length):
     return Prior((Group.learnt(first, family.n_blocks * (length - 1)), known))
 
 
-def a_surrogate(rng, length, n_classes=2):
+def a_surrogate(rng, length, n_classes=2, has_rows=True):
     """What might be believed of a table of 400 records, whose coefficients are not at zero."""
     family = classifier(n_classes).identified
     size = family.n_blocks * length
     rows = rng.normal(size=(300, length)) + 0.3
     population = Population(family, rows, rng.uniform(0.5, 1.0, size=300), 400 / 300)
+    if not has_rows:
+        design = Design(rows.mean(axis=0), np.cov(rows.T).reshape(length, length))
+        norm = math.sqrt(1.3 * length)
+        population = normal_population(design, np.eye(length), family, norm, 400.0)
     centre = rng.normal(size=size) * 0.5
     f = population.change(centre[None])[0]
     looks = [NoisyValue(u, f + rng.normal(size=size) * 15.0, 12.0) for u in (0.5 * centre, centre)]
@@ -52,8 +58,8 @@ def a_surrogate(rng, length, n_classes=2):
         target=f + rng.normal(size=size) * 15.0,
         noise=20.0,
         misfit=learn_misfit(population, looks, curvatures, centre),
-        origin=population.score(population.probabilities(np.zeros((1, size))))[0],
-        slope=float(population.mean_variance(population.probabilities(centre[None]))[0]),
+        origin=population.origin,
+        slope=float(population.mean_variance(population.at(centre[None]))[0]),
         basis=np.linalg.qr(rng.normal(size=(size, size)))[0],
         sampling=rng.uniform(20.0, 60.0, size=size),
         start=centre,
@@ -110,9 +116,12 @@ def test_the_law_is_the_one_that_is_written_down(rng, length, n_classes):
 
 
 @pytest.mark.parametrize("kind", ["likelihood", "energy", "potential"])
-@pytest.mark.parametrize("length, n_classes", [(1, 2), (3, 2), (2, 3), (2, 4)])
-def test_the_force_is_the_gradient(rng, length, n_classes, kind):
-    given, step = a_surrogate(rng, length, n_classes), 1e-5
+@pytest.mark.parametrize(
+    "length, n_classes, has_rows",
+    [(1, 2, True), (3, 2, True), (2, 3, True), (2, 4, True), (1, 2, False), (3, 2, False)],
+)
+def test_the_force_is_the_gradient(rng, length, n_classes, has_rows, kind):
+    given, step = a_surrogate(rng, length, n_classes, has_rows), 1e-5
     energy = getattr(given, kind)
     for point in given.start + rng.normal(size=(3, given.start.size)):
         gradient = energy(point[None])[1][0]
@@ -121,17 +130,17 @@ def test_the_force_is_the_gradient(rng, length, n_classes, kind):
         np.testing.assert_allclose(gradient, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("length, n_classes", [(3, 2), (2, 3)])
-def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_classes):
+@pytest.mark.parametrize("length, n_classes, has_rows", [(3, 2, True), (2, 3, True), (3, 2, False)])
+def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_classes, has_rows):
     """``J^T V^-1 J + P``, the Jacobian by differences."""
-    given, step = a_surrogate(rng, length, n_classes), 1e-5
+    given, step = a_surrogate(rng, length, n_classes, has_rows), 1e-5
     u = given.start
     f = given.population.change(
         np.vstack([u, u + step * np.eye(u.size), u - step * np.eye(u.size)])
     )
     expected = f + f @ given.misfit.mean.T
     jacobian = (expected[1 : u.size + 1] - expected[u.size + 1 :]).T / (2.0 * step)
-    fading = given.population.mean_variance(given.population.probabilities(u[None]))[0]
+    fading = given.population.mean_variance(given.population.at(u[None]))[0]
     of_matrix = given.misfit.variances(f[:1])[0]
     variances = given.noise**2 + fading / given.slope * given.sampling
     precision = np.diag(1.0 / (variances + (given.basis**2).T @ of_matrix))
@@ -179,8 +188,8 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
         target=zero,
         noise=1e-3,
         misfit=known,
-        origin=many.score(many.probabilities(zero[None]))[0],
-        slope=float(many.mean_variance(many.probabilities(zero[None]))[0]),
+        origin=many.origin,
+        slope=float(many.mean_variance(many.at(zero[None]))[0]),
         basis=basis,
         sampling=sampling,
         start=zero,
@@ -199,7 +208,7 @@ def test_derivatives_of_a_population_are_derivatives(rng, n_classes):
     family, length, step = classifier(n_classes).identified, 4, 1e-5
     population = Population(family, rng.normal(size=(500, length)), rng.uniform(size=500), 3.0)
     u = rng.normal(size=family.n_blocks * length)
-    predicted = population.probabilities(u[None])
+    predicted = population.at(u[None])
     curvature = population.curvature(u)
     expected = slope_matrix(family, predicted[0], population.weights, population.rows)
     np.testing.assert_allclose(curvature, 3.0 * expected, rtol=1e-12)
@@ -210,7 +219,7 @@ def test_derivatives_of_a_population_are_derivatives(rng, n_classes):
         np.broadcast_to(predicted, (u.size, *predicted.shape[1:])), np.eye(u.size)
     )
     np.testing.assert_allclose(columns, curvature, rtol=1e-9, atol=1e-9)
-    ahead, behind = np.split(population.mean_variance(population.probabilities(moves)), 2)
+    ahead, behind = np.split(population.mean_variance(population.at(moves)), 2)
     found = population.pulled(predicted, np.zeros((1, u.size)), np.ones(1))[0]
     np.testing.assert_allclose(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-8)
     assert not population.change(np.zeros((1, u.size))).any()
@@ -220,11 +229,12 @@ def test_a_population_has_the_moments_that_it_is_for(rng):
     root = rng.normal(size=(3, 3))
     design = with_constant(Design(rng.normal(size=3), root @ root.T), 0.7)
     transform = rng.normal(size=(4, 4))
-    made = make_population(design, transform, classifier(2).identified, 3.0, 5000, 1000, rng)
+    made = make_population(design, transform, classifier(3).identified, 3.0, 5000, 1000)
     assert made.size * len(made.rows) == pytest.approx(5000)
     np.testing.assert_allclose(made.rows.mean(axis=0), design.mean @ transform, atol=1e-9)
     found = made.rows.T @ made.rows / len(made.rows)
     np.testing.assert_allclose(found, transform.T @ design.second_moment @ transform, atol=1e-8)
+    np.testing.assert_allclose(made.mean_squares, np.diag(found), rtol=1e-9)
     np.testing.assert_allclose(made.rows @ np.linalg.inv(transform)[:, -1], 0.7, atol=1e-8)
     lengths = np.linalg.norm(made.rows, axis=1)
     np.testing.assert_allclose(made.weights, np.minimum(1.0, 9.0 / lengths**2))
@@ -276,19 +286,3 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
         u = np.random.default_rng(0).multivariate_normal(given.start, inverse, size=50)
         unknown = given.misfit.variances(given.population.change(u)) @ given.basis**2
         assert (unknown.mean(axis=0) < 0.1 * given.sampling).all()
-
-
-# Designs
-
-
-def test_a_population_in_single_precision_is_off_by_far_less_than_a_draw(rng):
-    family, length = classifier(2).identified, 5
-    rows = rng.normal(size=(1000, length))
-    population = Population(family, rows, rng.uniform(0.5, 1.0, size=1000), 100.0)
-    single, u = population.in_single_precision, rng.normal(size=(20, length))
-    assert single.rows.dtype == np.float32
-    apart = single.change(u) - population.change(u)
-    deviations = np.sqrt(np.diag(population.curvature(u[0])))
-    assert 0 < np.abs(apart / deviations).max() < 1e-3
-    many = Population(family, rows, population.weights, 1e6)
-    assert many.in_single_precision is many

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....targets.linear.families.dispersed import drawn
-from ...noise_aware.surrogate import rows_like
+from ...noise_aware.population import rows_like
 from .table import looked_up
 
 # Logits are cut here: means are large enough to be clipped.
