@@ -122,11 +122,10 @@ def logarithms(exposure, n_rows):
 
 
 def _with_nan(values):
-    """Return `doubles`; what pandas' types have in the place of missing values is NaN."""
-    array = np.asarray(values)
-    if array.dtype == object:
-        array = np.where(pd.isna(array), np.nan, array)
-    return doubles(array)
+    """Return `doubles`; what types of pandas have in the place of missing values is NaN."""
+    if hasattr(values, "to_numpy") and hasattr(values, "isna"):
+        values = values.to_numpy(dtype=object, na_value=np.nan)
+    return doubles(values)
 
 
 def exposures(values, n_rows):
