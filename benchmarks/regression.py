@@ -5,12 +5,12 @@
         --sizes 2000x5 20000x10 20000x40 100000x100 --epsilons 0.1 0.3 1 3 10 --picture regression.png
     python benchmarks/regression.py --bounds 1 10 100 1000 auto --sizes 20000x10 --repetitions 8
 
-Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in a random basis); binary, with
-shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit ball, uniform.
-Errors have deviation 0.3 and are normal, Student's with three degrees of freedom (design "student", with
-uniform columns), or vary with the first column by up to eleven times ("varying"). Responses are bounded by 4, or by 8
-from 20 columns on, coefficients have deviation 0.5 (times ``sqrt(d)`` in the ball), which no method knows. All
-are private under replace_one at delta 1e-5:
+Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in a random basis); binary,
+with shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit
+ball, uniform. Errors have deviation 0.3 and are normal, Student's with three degrees of freedom (design
+"student", with uniform columns), or vary with the first column by up to eleven times ("varying").
+Responses are bounded by 4, or by 8 from 20 columns on, coefficients have deviation 0.5 (times ``sqrt(d)``
+in the ball), which no method knows. All are private under replace_one at delta 1e-5:
 
 - looks: `ClippedResiduals`, draws and all;
 - one shot: a noisy second moment of ``(z, y R / B)``, hence ``A = sum z z^T`` and ``b = sum z y``, and the
@@ -18,8 +18,9 @@ are private under replace_one at delta 1e-5:
 - AdaSSP: Algorithm 2 of Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018, with
   Gaussian noise that is accounted for exactly.
 
-Printed are medians over tables of the error of predictions over that of least squares without privacy, the
-share of 90% intervals that cover, the median width over that of least squares (with a sandwich), and CPU seconds.
+Printed are medians over tables of the error of predictions over that of least squares without privacy,
+the share of 90% intervals that cover, the median width over that of least squares (with a sandwich), and
+CPU seconds.
 
 With ``--bounds``, the default of `DPBayesianRidge` is fitted with ``target_bounds`` that are so many times as
 wide as those above, or "auto", and AdaSSP is given the same bounds.
@@ -62,7 +63,7 @@ def make_table(design, n, d, rng):
     if design == "varying":
         errors *= np.exp(1.2 * rows[:, 0]) / 1.5
     responses = rows @ truth[:-1] + truth[-1] + DEVIATION * errors
-    bound = 4.0 if d < 20 else 8.0
+    bound = 4.0 if d < 20 else 8.0 if d < 100 else 16.0
     return np.ascontiguousarray(rows), np.clip(responses, -bound, bound), truth, bound
 
 
@@ -123,9 +124,7 @@ METHODS = {"looks": looks, "one shot": one_shot, "AdaSSP": ada_ssp}
 def ridge(z, responses, bound, epsilon, seed, norm):
     """Return mean and interval of the default estimator, which learns its bounds if ``bound`` is None."""
     bounds = "auto" if bound is None else (-bound, bound)
-    model = DPBayesianRidge(
-        bounds, epsilon=epsilon, delta=DELTA, data_norm=norm, random_state=seed
-    )
+    model = DPBayesianRidge(bounds, epsilon=epsilon, delta=DELTA, data_norm=norm, random_state=seed)
     model.fit(np.ascontiguousarray(z[:, :-1]), responses)
     return np.append(model.coef_, model.intercept_), *model.posterior_interval(0.9)[0].T
 
