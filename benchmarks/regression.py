@@ -9,8 +9,9 @@ Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in 
 with shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit
 ball, uniform. Errors have deviation 0.3 and are normal, Student's with three degrees of freedom (design
 "student", with uniform columns), or vary with the first column by up to eleven times ("varying").
-Responses are bounded by 4, or by 8 from 20 columns on, coefficients have deviation 0.5 (times ``sqrt(d)``
-in the ball), which no method knows. All are private under replace_one at delta 1e-5:
+Responses are bounded by 4, by 8 from 20 columns on and by 16 from 100 on, and by twice that where columns
+are binary; coefficients have deviation 0.5 (times ``sqrt(d)`` in the ball), which no method knows. All
+are private under replace_one at delta 1e-5:
 
 - looks: `ClippedResiduals`, draws and all;
 - one shot: a noisy second moment of ``(z, y R / B)``, hence ``A = sum z z^T`` and ``b = sum z y``, and the
@@ -64,6 +65,7 @@ def make_table(design, n, d, rng):
         errors *= np.exp(1.2 * rows[:, 0]) / 1.5
     responses = rows @ truth[:-1] + truth[-1] + DEVIATION * errors
     bound = 4.0 if d < 20 else 8.0 if d < 100 else 16.0
+    bound *= 2.0 if design == "binary" else 1.0  # Means are far from 0.
     return np.ascontiguousarray(rows), np.clip(responses, -bound, bound), truth, bound
 
 
