@@ -2,11 +2,12 @@
 
     python benchmarks/counts.py [--repetitions 8] [--sizes 10000x5] [--rates 0.5 5] [--dispersion 2]
 
-Rows have columns that are uniform in [-1, 1], binary with shares of ones between 0.1 and 0.9, or skewed:
-exponential with a mean of 0.4, cut at 3. Coefficients have deviation 0.5, which no method knows. Counts are
-Poisson, or negative binomial with a variance of ``dispersion`` times the mean; the rate is that of a row of
-mean columns. They are cut at ``max(20, 4 rate + 16)``. Exposures, if asked for, are lognormal with deviation
-0.7. All are private under replace_one at delta 1e-5:
+Rows have columns that are uniform in [-1, 1], binary with shares of ones between 0.1 and 0.9, skewed
+(exponential with a mean of 0.4, cut at 3), or decaying (normal with deviations ``j^-0.7`` in a random
+basis). Coefficients have deviation 0.5, which no method knows. Counts are Poisson, or negative binomial
+with a variance of ``dispersion`` times the mean; the rate is that of a row of mean columns. They are cut at
+``max(20, 4 rate + 16)``. Exposures, if asked for, are lognormal with deviation 0.7. All are private under
+replace_one at delta 1e-5:
 
 - looks: `ClippedResiduals`, draws and all;
 - chain: what "auto" took before, Fisher scoring or an underdamped chain.
@@ -39,8 +40,12 @@ def make_table(design, n, d, rate, dispersion, exposed, rng):
         rows = rng.uniform(-1.0, 1.0, size=(n, d))
     elif design == "binary":
         rows = (rng.random((n, d)) < np.linspace(0.1, 0.9, d)).astype(float)
-    else:
+    elif design == "skewed":
         rows = np.minimum(rng.exponential(0.4, size=(n, d)), 3.0)
+    else:
+        basis, _ = np.linalg.qr(rng.normal(size=(d, d)))
+        rows = rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -0.7 @ basis / 1.5
+        rows = np.clip(rows, -1.0, 1.0)
     truth = COEFFICIENTS * rng.normal(size=d + 1)
     truth[-1] = math.log(rate) - rows.mean(axis=0) @ truth[:-1]
     offsets = 0.7 * rng.normal(size=n) if exposed else np.zeros(n)
@@ -122,7 +127,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=8)
     parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--designs", nargs="+", default=["uniform", "binary", "skewed"])
+    parser.add_argument("--designs", nargs="+", default=["uniform", "binary", "skewed", "decaying"])
     parser.add_argument("--sizes", nargs="+", default=["10000x5"])
     parser.add_argument("--rates", nargs="+", type=float, default=[0.05, 0.5, 5.0, 20.0])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0, 3.0])

@@ -1,12 +1,17 @@
 """Errors and intervals of private linear regression, against sums that are released once.
 
     python benchmarks/regression.py [--repetitions 4] [--sizes 2000x5 20000x10] [--picture regression.png]
+    python benchmarks/regression.py --designs ball decaying binary skewed student varying \\
+        --sizes 2000x5 20000x10 20000x40 100000x100 --epsilons 0.1 0.3 1 3 10 --picture regression.png
     python benchmarks/regression.py --bounds 1 10 100 1000 auto --sizes 20000x10 --repetitions 8
 
-Rows have columns in [-1, 1] (uniform, or decaying: normal with deviations ``j^-0.7`` in a random basis) and
-errors of deviation 0.3, normal or Student's with three degrees of freedom; responses are bounded by 4, or by
-8 from 20 columns on. Coefficients have deviation 0.5, which no method knows. All are private under
-replace_one at delta 1e-5:
+Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in a random basis); binary,
+with shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit
+ball, uniform. Errors have deviation 0.3 and are normal, Student's with three degrees of freedom (design
+"student", with uniform columns), or vary with the first column by up to eleven times ("varying").
+Responses are bounded by 4, by 8 from 20 columns on and by 16 from 100 on, and by twice that where columns
+are binary; coefficients have deviation 0.5 (times ``sqrt(d)`` in the ball), which no method knows. All
+are private under replace_one at delta 1e-5:
 
 - looks: `ClippedResiduals`, draws and all;
 - one shot: a noisy second moment of ``(z, y R / B)``, hence ``A = sum z z^T`` and ``b = sum z y``, and the
@@ -14,8 +19,9 @@ replace_one at delta 1e-5:
 - AdaSSP: Algorithm 2 of Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018, with
   Gaussian noise that is accounted for exactly.
 
-Printed are medians over tables of the error of predictions over that of least squares without privacy, the
-share of 90% intervals that cover, the median width over that of least squares, and CPU seconds.
+Printed are medians over tables of the error of predictions over that of least squares without privacy,
+the share of 90% intervals that cover, the median width over that of least squares (with a sandwich), and
+CPU seconds.
 
 With ``--bounds``, the default of `DPBayesianRidge` is fitted with ``target_bounds`` that are so many times as
 wide as those above, or "auto", and AdaSSP is given the same bounds.
@@ -45,10 +51,21 @@ def make_table(design, n, d, rng):
         basis, _ = np.linalg.qr(rng.normal(size=(d, d)))
         rows = rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -0.7 @ basis / 1.5
         rows = np.clip(rows, -1.0, 1.0)
+    elif design == "binary":
+        rows = (rng.random((n, d)) < np.linspace(0.1, 0.9, d)).astype(float)
+    elif design == "skewed":
+        rows = np.minimum(rng.exponential(0.3, size=(n, d)), 1.0)
     truth = COEFFICIENTS * rng.normal(size=d + 1)
+    if design == "ball":
+        rows = rng.normal(size=(n, d))
+        rows *= rng.random((n, 1)) ** (1.0 / d) / np.linalg.norm(rows, axis=1, keepdims=True)
+        truth[:-1] *= math.sqrt(d)
     errors = rng.standard_t(3, size=n) / math.sqrt(3) if design == "student" else rng.normal(size=n)
+    if design == "varying":
+        errors *= np.exp(1.2 * rows[:, 0]) / 1.5
     responses = rows @ truth[:-1] + truth[-1] + DEVIATION * errors
-    bound = 4.0 if d < 20 else 8.0
+    bound = 4.0 if d < 20 else 8.0 if d < 100 else 16.0
+    bound *= 2.0 if design == "binary" else 1.0  # Means are far from 0.
     return np.ascontiguousarray(rows), np.clip(responses, -bound, bound), truth, bound
 
 
@@ -59,20 +76,20 @@ def symmetric_noise(size, scale, rng):
     return noise + np.triu(noise, 1).T
 
 
-def looks(z, responses, bound, epsilon, seed):
+def looks(z, responses, bound, epsilon, seed, norm):
     """Return mean and interval of the posterior from clipped residuals."""
     n, d = len(z), z.shape[1] - 1
-    model = LinearModel(family=Normal(-bound, bound), n_features=d, norm=math.sqrt(d), constant=1.0)
+    model = LinearModel(family=Normal(-bound, bound), n_features=d, norm=norm, constant=1.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, DELTA))
     target = model.target(np.ascontiguousarray(z[:, :-1]), responses)
     draws = sample(target, plan, random_state=seed)
     return draws.mean(axis=0), *np.quantile(draws, [0.05, 0.95], axis=0)
 
 
-def one_shot(z, responses, bound, epsilon, seed):
+def one_shot(z, responses, bound, epsilon, seed, norm):
     """Return mean and interval of the normal posterior given a noisy second moment of rows and responses."""
     rng, size = np.random.default_rng(seed), z.shape[1]
-    mu, square = Budget(epsilon, DELTA).mu, float(size)
+    mu, square = Budget(epsilon, DELTA).mu, norm**2 + 1.0
     of_moment = 2.0 * math.sqrt(2.0) * square / mu
     of_sums = 2.0 * math.sqrt(square) * bound / mu
     values, vectors = np.linalg.eigh(z.T @ z + symmetric_noise(size, of_moment, rng))
@@ -89,10 +106,10 @@ def one_shot(z, responses, bound, epsilon, seed):
     return mean, mean - half, mean + half
 
 
-def ada_ssp(z, responses, bound, epsilon, seed):
+def ada_ssp(z, responses, bound, epsilon, seed, norm):
     """Return the ridge estimate with a penalty that follows the least eigenvalue; it has no intervals."""
     rng, size, failure = np.random.default_rng(seed), z.shape[1], 0.05
-    mu, square = Budget(epsilon, DELTA).mu / math.sqrt(3.0), float(size)
+    mu, square = Budget(epsilon, DELTA).mu / math.sqrt(3.0), norm**2 + 1.0
     moment = z.T @ z
     least = np.linalg.eigvalsh(moment)[0] + square / mu * rng.normal()
     least = max(least - square / mu * math.sqrt(2.0 * math.log(1.0 / failure)), 0.0)
@@ -106,10 +123,10 @@ def ada_ssp(z, responses, bound, epsilon, seed):
 METHODS = {"looks": looks, "one shot": one_shot, "AdaSSP": ada_ssp}
 
 
-def ridge(z, responses, bound, epsilon, seed):
+def ridge(z, responses, bound, epsilon, seed, norm):
     """Return mean and interval of the default estimator, which learns its bounds if ``bound`` is None."""
     bounds = "auto" if bound is None else (-bound, bound)
-    model = DPBayesianRidge(bounds, epsilon=epsilon, delta=DELTA, random_state=seed)
+    model = DPBayesianRidge(bounds, epsilon=epsilon, delta=DELTA, data_norm=norm, random_state=seed)
     model.fit(np.ascontiguousarray(z[:, :-1]), responses)
     return np.append(model.coef_, model.intercept_), *model.posterior_interval(0.9)[0].T
 
@@ -127,12 +144,15 @@ def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
         curvature = z.T @ z / n
         start = time.process_time()
         given = None if factor is None else factor * bound
-        mean, low, high = method(z, responses, given, epsilon, seed)
+        norm = 1.0 if design == "ball" else math.sqrt(d)
+        mean, low, high = method(z, responses, given, epsilon, seed, norm)
         seconds = time.process_time() - start
         error, without = (
             math.sqrt((one - truth) @ curvature @ (one - truth)) for one in (mean, least)
         )
-        usual = 2 * QUANTILE * DEVIATION * np.sqrt(np.diag(np.linalg.inv(curvature)) / n)
+        bread, squares = np.linalg.inv(curvature), (responses - z @ least) ** 2
+        meat = (z * squares[:, None]).T @ z / n
+        usual = 2 * QUANTILE * np.sqrt(np.diag(bread @ meat @ bread) / n)
         covers = np.mean((low < truth) & (truth < high)) if np.isfinite(low).all() else np.nan
         found.append((error / without, covers, np.median((high - low) / usual), seconds))
     ratio, _, width, seconds = np.median(found, axis=0)

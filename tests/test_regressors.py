@@ -1,7 +1,6 @@
-"""Private regressors: numbers and counts, exposures, predictions and their intervals, learnt bounds."""
+"""Private regressors: numbers and counts, exposures, predictions and their intervals."""
 
 import pickle
-import re
 import warnings
 
 import dask.array as da
@@ -9,55 +8,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from regressors import counts, numbers, poisson, ridge
 from scipy import stats
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import PoissonRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 
-from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
+from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
-from skdpbayes.metrics import (
-    dp_mean_absolute_error,
-    dp_mean_poisson_deviance,
-    dp_mean_squared_error,
-    dp_r2_score,
-    make_private_scorer,
-)
-from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder, DPQuantileScaler
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
-from skdpbayes.samplers import SGHMC, Gibbs
+from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
+from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.samplers import Gibbs
 from skdpbayes.targets import Normal, Poisson
-
-SHORT = SGHMC(n_steps=50)
-
-
-def counts(n=2000, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1.0, 1.0, size=(n, d))
-    exposure = rng.uniform(0.2, 2.0, size=n)
-    return X, rng.poisson(exposure * np.exp(0.5 + X @ [0.8, -0.5, 0.0])), exposure
-
-
-def poisson(**options):
-    options = {"max_count": 15, "sampler": SHORT, "n_draws": 20, "random_state": 0, **options}
-    return DPBayesianPoissonRegressor(**options)
-
-
-def ridge(**options):
-    options = {"target_bounds": (-4.0, 8.0), "epsilon": np.inf, "random_state": 0, **options}
-    return DPBayesianRidge(**options)
-
-
-def numbers(n=400, noise=0.5, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1.0, 1.0, size=(n, 3))
-    return X, 2.0 + X @ [1.0, -0.5, 0.0] + noise * rng.normal(size=n)
 
 
 def test_without_privacy_counts_are_explained_as_well_as_by_maximum_likelihood():
@@ -198,16 +162,6 @@ def test_without_an_intercept_predictions_pass_through_zero():
     assert model.target_bounds_ == (-8.0, 8.0)
 
 
-def test_responses_beyond_the_bounds_count_as_the_bounds():
-    X, y = numbers()
-    far = np.where(y > 2.5, 1e6, y)
-    a, b = (ridge(target_bounds=(0.0, 2.5)).fit(X, one) for one in (far, np.minimum(y, 2.5)))
-    assert np.array_equal(a.posterior_samples_, b.posterior_samples_)
-    X, y, _ = counts()
-    a, b = (poisson(max_count=3).fit(X, one) for one in (np.where(y > 3, 900, y), np.minimum(y, 3)))
-    assert np.array_equal(a.posterior_samples_, b.posterior_samples_)
-
-
 def test_plans_of_counts_say_what_is_known_of_intervals():
     plans = {
         name: poisson(sampler=name).privacy_plan(20_000, 8).summary()
@@ -281,12 +235,18 @@ def test_tables_of_all_kinds_give_the_same_draws(make):
     assert pickle.loads(pickle.dumps(expected)).coef_ == pytest.approx(expected.coef_)
 
 
-def test_exposures_may_be_in_parts_and_weigh_nothing_if_equal():
+def test_exposures_may_be_in_parts_or_a_column_and_weigh_nothing_if_equal():
     X, y, exposure = counts(600)
     expected = poisson().fit(X, y, exposure=exposure)
     parts = [da.from_array(one, chunks=200) for one in (y, exposure)]
     found = poisson().fit(da.from_array(X, chunks=(200, 3)), parts[0], exposure=parts[1])
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
+    for column in (exposure[:, None], pd.DataFrame({"years": exposure})):
+        of_column = poisson().fit(X, y, exposure=column)
+        assert np.array_equal(of_column.posterior_samples_, expected.posterior_samples_)
+        np.testing.assert_array_equal(
+            of_column.predict(X, exposure=column), expected.predict(X, exposure=exposure)
+        )
     ones, none = poisson().fit(X, y, exposure=np.ones(600)), poisson().fit(X, y)
     assert np.array_equal(ones.posterior_samples_, none.posterior_samples_)
     assert not np.array_equal(expected.coef_, none.coef_)
@@ -304,175 +264,12 @@ def test_summaries_and_intervals_name_columns():
         poisson(epsilon=1.0).fit(frame, y).prediction_interval(frame)
 
 
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize("data_norm", [None, "auto"])
-def test_learnt_bounds_and_the_fit_use_up_the_budget_and_no_more(relation, data_norm):
-    size = 3000 if relation == "add_or_remove_one" else None
-    common = {"neighboring_relation": relation, "public_size": size, "data_norm": data_norm}
-    model = poisson(max_count="auto", epsilon=1.0, sampler="sgfs", **common)
-    plan = model.privacy_plan(3000, 5)
-    assert 0.999 < plan.epsilon <= 1.0
-    bits = AcceptBits(plan.norm.log_odds_range, 1 + (data_norm == "auto"))
-    assert plan.cost == PrivacyCost(relation, bits=(bits,)) + plan.norm.cost_of_fit
-    assert len(plan.norm.of_responses) == 1 and "responses" in str(plan)
-    assert ("norm of rows" in str(plan)) == (data_norm == "auto")
-
-
-def test_learnt_bounds_hold_most_responses_and_spend_what_was_planned():
-    X, y, _ = counts(5000)
-    model = poisson(max_count="auto", sampler="sgfs").fit(X, y)
-    assert np.quantile(y, 0.99) < model.max_count_ < 3.0 * y.max()
-    assert model.privacy_cost_ == model.privacy_plan(5000, 3).cost
-    X, y = numbers(3000)
-    model = ridge(target_bounds="auto").fit(X, y)
-    low, high = model.target_bounds_
-    assert low < y.min() and y.max() < high and high - low < 3.0 * np.ptp(y)
-    with pytest.raises(ValueError, match="too few to learn bounds"):
-        poisson(max_count="auto", epsilon=0.1).privacy_plan(50, 3)
-
-
 def test_a_ledger_that_does_not_allow_a_fit_spends_nothing():
     X, y, _ = counts()
     ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
     with ledger, pytest.raises(BudgetExceededError):
         poisson(epsilon=1.0, random_state=None).fit(X, y)
     assert ledger.spent_epsilon == 0.0
-
-
-@pytest.mark.parametrize(
-    "y, named",
-    [
-        ([1.0, np.nan] * 50, "NaN"),
-        ([1.0, np.inf] * 50, "infinity"),
-        (["77", "one"] * 50, "y"),
-        (np.full((100, 2), 77.0), "1d array|column"),
-        (np.full(99, 77.0), "inconsistent"),
-        (np.full(100, -77.0), "none below 0"),
-        (np.full(100, 77j), "complex"),
-        (None, "requires y"),
-    ],
-)
-@pytest.mark.parametrize("make", [poisson, ridge], ids=["poisson", "ridge"])
-def test_errors_of_responses_quote_none(make, y, named):
-    if make is ridge and named.startswith("none"):
-        pytest.skip("a ridge takes negative numbers")
-    with pytest.raises((ValueError, TypeError), match=named) as error:
-        make().fit(np.ones((100, 2)), y)
-    assert "77" not in str(error.value)
-
-
-def _refused(wrong, act, *args, **options):
-    """Return the message of an error that quotes none of what it refuses, before anything is spent."""
-    with PrivacyLedger(50.0, 1e-3, allow_seeds=True) as ledger:
-        with pytest.raises((ValueError, TypeError)) as error:
-            act(*args, **options)
-    assert ledger.spent_epsilon == 0.0 and wrong not in str(error.value)
-    assert error.value.__cause__ is None and error.value.__context__ is None
-    return str(error.value)
-
-
-NOT_WHOLE = (77.25, r"must hold counts, which are whole numbers.*exposure=")
-MISSING = (np.nan, "contains NaN")
-
-
-def _with_a_few(value):
-    rng = np.random.default_rng(0)
-    y = rng.poisson(2.0, size=4000).astype(float)
-    y[::40] = value
-    return rng.uniform(-1.0, 1.0, size=(4000, 2)), y
-
-
-def _in_parts(*columns):
-    return [da.from_array(c, chunks=(1000, *c.shape[1:])) for c in columns]
-
-
-@pytest.mark.parametrize("value, named", [NOT_WHOLE, MISSING])
-@pytest.mark.parametrize("max_count", [15, "auto"])
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"neighboring_relation": "add_or_remove_one", "public_size": 4000}, {"data_norm": "auto"}],
-    ids=["replace", "add", "norm"],
-)
-def test_counts_that_are_none_are_refused_before_a_charge(value, named, max_count, options):
-    X, y = _with_a_few(value)
-    model = poisson(max_count=max_count, sampler="auto", **options)
-    for table in ((X, y), (X, pd.Series(y)), (X.tolist(), y.tolist()), _in_parts(X, y)):
-        assert re.search(named, _refused("77", model.fit, *table))
-    persons = clone(model).set_params(max_rows_per_group=1)
-    assert re.search(named, _refused("77", persons.fit, X, y, groups=np.arange(4000)))
-    pipeline = make_private_pipeline(BoundedScaler(-1, 1), clone(model))
-    assert re.search(named, _refused("77", pipeline.fit, X, y))
-    relation = {name: options[name] for name in options if name != "data_norm"}
-    # Of a width that is learnt.
-    behind = make_private_pipeline(DPOneHotEncoder(**relation), clone(model))
-    assert re.search(named, _refused("77", behind.fit, X.round(), y))
-
-
-@pytest.mark.parametrize("value, named", [NOT_WHOLE, MISSING])
-def test_searches_and_scores_refuse_counts_that_are_none_before_a_charge(value, named):
-    X, y = _with_a_few(value)
-    for model in (poisson(random_state=None), DPBayesianRidge((0.0, 9.0))):
-        search = DPRandomizedSearchCV(
-            model, {"data_norm": [1.0, 2.0]}, scoring="neg_mean_poisson_deviance", random_state=0
-        )
-        assert re.search(named, _refused("77", search.fit, X, y))
-    predicted, model = np.ones(4000), poisson().fit(X, np.ones(4000))
-    scorer = make_private_scorer("neg_mean_poisson_deviance", epsilon=1.0)
-    for true in (y, *_in_parts(y)):
-        told = _refused("77", dp_mean_poisson_deviance, true, predicted, epsilon=1.0)
-        assert told.startswith("y_true ") and re.search(named, told)
-        assert re.search(named, _refused("77", scorer, model, X, true))
-    told = _refused("77", model.score, X, y)
-    assert told.startswith("y ") and re.search(named, told)
-    assert "none below 0" in _refused("77", model.score, X, np.full(4000, -77))
-
-
-def test_a_ridge_takes_fractions_and_refuses_what_is_missing():
-    X, y = _with_a_few(np.nan)
-    for response in (y, pd.Series(y).astype("Float64"), pd.Series(y, dtype=object)):
-        assert "leave out rows without a" in _refused("77", ridge().fit, X, response)
-    assert "leave out rows without a" in _refused("77", ridge().fit, *_in_parts(X, y))
-    assert ridge(n_draws=50).fit(X, np.nan_to_num(y, nan=0.25)).coef_.shape == (2,)
-    for score in (dp_r2_score, dp_mean_squared_error, dp_mean_absolute_error):
-        for true in (y, *_in_parts(y)):
-            told = _refused("77", score, true, np.ones(4000), epsilon=1.0, target_bounds=(0, 9))
-            assert "y_true contains NaN" in told
-
-
-EXPOSURES = [
-    (np.full(100, -77.0), "positive, and holds numbers below 0"),
-    (np.r_[0.0, np.full(99, 77.0)], "positive: leave out rows that were not exposed"),
-    (np.r_[np.nan, np.full(99, 77.0)], "missing values"),
-    ([None, *[77.0] * 99], "missing values"),
-    (np.r_[np.inf, np.full(99, 77.0)], "finite, and holds infinity"),
-    (np.full(98, 77.0), r"shape \(98,\) and must be \(100,\): one number for each row"),
-    (["77"] * 100, "real numbers, not text"),
-]
-
-
-@pytest.mark.parametrize("exposure, named", EXPOSURES)
-def test_each_cause_of_a_refused_exposure_has_a_message(exposure, named):
-    X, y, model = np.ones((100, 2)), np.ones(100), poisson().fit(np.ones((100, 2)), np.ones(100))
-    assert re.search(named, _refused("77", poisson().fit, X, y, exposure=exposure))
-    for method in (model.prediction_interval, model.posterior_predictive):
-        assert re.search(named, _refused("77", method, X, exposure=exposure))
-    if "not exposed" in named:  # No count is expected of them.
-        assert model.predict(X, exposure=exposure)[0] == 0.0
-    else:
-        assert re.search(named, _refused("77", model.predict, X, exposure=exposure))
-
-
-@pytest.mark.parametrize(
-    "bounds", [(1.0, 1.0), (2.0, 1.0), (0.0,), ("a", "b"), (0.0, np.nan), (0, np.inf)]
-)
-def test_bounds_that_are_none_are_refused(bounds):
-    with pytest.raises(ValueError, match="bounds"):
-        ridge(target_bounds=bounds).privacy_plan(100, 2)
-
-
-def test_a_sampler_that_does_not_learn_the_noise_is_refused():
-    with pytest.raises(ValueError, match="does not learn it"):
-        ridge(sampler="sghmc").privacy_plan(1000, 3)
 
 
 @pytest.mark.parametrize("target_bounds", [(-4.0, 8.0), "auto"])
@@ -530,155 +327,3 @@ def test_pipelines_predict_intervals_and_draws_where_their_last_step_does():
     for other in (scaler, classifier):
         assert not hasattr(other, "prediction_interval")
         assert not hasattr(other, "posterior_predictive")
-
-
-def test_negative_numbers_are_counts_of_zero_to_a_score(rng):
-    """An error would tell what one record holds, or what is predicted of it."""
-    y = rng.poisson(2.0, size=3000).astype(float)
-    predicted, none = np.full(3000, 2.0), np.r_[-1.0, y[1:]]
-    same = [
-        dp_mean_poisson_deviance(true, predicted, epsilon=np.inf, random_state=0)
-        for true in (none, np.maximum(none, 0.0))
-    ]
-    assert same[0] == same[1]
-    assert np.isfinite(dp_mean_poisson_deviance(y, np.r_[-1.0, predicted[1:]], epsilon=1.0))
-
-
-@pytest.mark.parametrize("shift", [2015.4, 10052.0, 1.7003e9])
-def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
-    X = rng.uniform(-1, 1, size=(5000, 2))
-    y = shift + 0.05 * X[:, 0] + 0.01 * rng.normal(size=5000)
-    with pytest.warns(ConvergenceWarning, match="as close as numbers of four digits"):
-        model = DPBayesianRidge(epsilon=np.inf, n_draws=50, random_state=0).fit(X, y)
-    low, high = model.target_bounds_
-    assert low < y.min() and y.max() < high
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1e7, 1e15])
-def test_the_unit_of_responses_changes_nothing_but_that_of_coefficients(rng, unit):
-    X = rng.uniform(-1, 1, size=(2000, 2))
-    y = 20.0 + 4.0 * X[:, 0] + rng.normal(size=2000)
-    expected = DPBayesianRidge((0.0, 60.0), random_state=0).fit(X, y)
-    found = DPBayesianRidge((0.0, 60.0 * unit), random_state=0).fit(X, unit * y)
-    np.testing.assert_allclose(found.coef_, unit * expected.coef_, rtol=1e-6)
-    np.testing.assert_allclose(found.noise_samples_, unit * expected.noise_samples_, rtol=1e-6)
-
-
-@pytest.mark.parametrize("times, is_told", [(1, False), (10, True)])
-def test_learnt_bounds_that_are_far_too_wide_are_told(times, is_told):
-    """Because the table has a tenth of the rows that were declared, quantiles are drawn from beyond it."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(2000, 2))
-    y = 20.0 + 4.0 * X[:, 0] + rng.normal(size=2000)
-    size = {"neighboring_relation": "add_or_remove_one", "public_size": 2000 * times}
-    model = DPBayesianRidge(delta=1e-5, random_state=0, **size)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(X, y)
-    told = [str(one.message) for one in caught if "that were learnt" in str(one.message)]
-    assert bool(told) == is_told
-    assert all("fewer than public_size says" in text for text in told)
-
-
-@pytest.mark.parametrize(
-    "model, named",
-    [
-        (DPBayesianRidge(), r"target_bounds='auto'.*pass target_bounds=\(low, high\)"),
-        (DPBayesianPoissonRegressor(), "max_count='auto'.*pass max_count=a public number"),
-        (
-            DPBayesianRidge((0.0, 9.0), data_norm="auto"),
-            "data_norm='auto'.*pass data_norm=a public",
-        ),
-    ],
-)
-def test_a_search_says_which_bounds_to_pass(rng, model, named):
-    X = rng.uniform(-1, 1, size=(4000, 2))
-    y = rng.poisson(np.exp(X[:, 0]))
-    with PrivacyLedger(5.0, 1e-4, allow_seeds=True) as ledger:
-        with pytest.raises(ValueError, match=named):
-            DPRandomizedSearchCV(model, {"n_draws": [50]}, random_state=0).fit(X, y)
-    assert ledger.spent_epsilon == 0.0
-
-
-COLUMNS = {
-    "more columns": PolynomialFeatures(2),
-    "a selection": ColumnTransformer([("one", "passthrough", [0])]),
-    "public categories": OneHotEncoder(
-        categories=[[0.0], [0.0, 1.0]], handle_unknown="ignore", sparse_output=False
-    ),
-    "learnt categories": DPOneHotEncoder(),
-    "a step from elsewhere": FunctionTransformer(lambda X: X[:, :1]),
-}
-
-
-@pytest.mark.parametrize("step", COLUMNS.values(), ids=COLUMNS)
-@pytest.mark.parametrize(
-    "learnt", [{"target_bounds": "auto"}, {"target_bounds": (0.0, 9.0), "data_norm": "auto"}]
-)
-def test_a_search_refuses_learnt_bounds_behind_any_step_before_a_charge(rng, step, learnt):
-    X = rng.uniform(-1, 1, size=(4000, 2)).round()
-    model = make_pipeline(step, DPBayesianRidge(n_draws=50, **learnt))
-    search = DPRandomizedSearchCV(model, {"dpbayesianridge__n_draws": [50]}, random_state=0)
-    told = _refused("77", search.fit, X, rng.poisson(2.0, size=4000))
-    assert re.search("is learnt in every fit|only the last step spends|may learn from", told)
-
-
-@pytest.mark.parametrize("model", [poisson(), ridge(epsilon=1.0)])
-def test_accuracy_of_numbers_is_refused_before_a_charge(model):
-    X, y, _ = counts(400)
-    fitted, pipeline = clone(model).fit(X, y), make_pipeline(BoundedScaler(-1, 1), model).fit(X, y)
-    for one in (fitted, pipeline):
-        told = _refused("77", make_private_scorer("accuracy", epsilon=1.0), one, X, y)
-        assert re.search(f"is for classes, and {type(model).__name__} predicts numbers", told)
-    search = DPRandomizedSearchCV(model, {"data_norm": [1.0]}, scoring="accuracy", random_state=0)
-    assert "is for classes" in _refused("77", search.fit, X, y)
-
-
-@pytest.mark.parametrize("is_inside", [False, True])
-@pytest.mark.parametrize("model", [poisson(max_rows_per_group=3), ridge(max_rows_per_group=3)])
-def test_a_search_says_what_to_do_about_persons(model, is_inside):
-    (X, y, _), model = counts(400), clone(model)
-    estimator = make_pipeline(BoundedScaler(-1, 1), model) if is_inside else model
-    prefix = f"{type(model).__name__.lower()}__" if is_inside else ""
-    wanted = r"max_rows_per_group=3 protects persons.*sample\(1\)"
-    search = DPRandomizedSearchCV(estimator, {f"{prefix}data_norm": [1.0]}, random_state=0)
-    assert re.search(wanted, _refused("77", search.fit, X, y))
-    assert re.search(wanted, _refused("77", search.privacy_plan, 400))
-    estimator.set_params(**{f"{prefix}max_rows_per_group": None})
-    search.set_params(param_distributions={f"{prefix}max_rows_per_group": [3]})
-    assert re.search(wanted, _refused("77", search.fit, X, y))
-
-
-def test_candidates_are_not_scored_by_bounds_of_their_own(rng):
-    X = rng.uniform(-1, 1, size=(2000, 2))
-    y = X[:, 0] + 0.1 * rng.normal(size=2000)
-    model = DPBayesianRidge((-3.0, 3.0))
-    search = DPRandomizedSearchCV(
-        model, {"target_bounds": [(-3.0, 3.0), (-0.01, 0.01)]}, mean_candidates=2, random_state=0
-    )
-    with pytest.raises(ValueError, match="of which the narrowest win"):
-        search.fit(X, y)
-    learnt = DPBayesianRidge(epsilon=np.inf, n_draws=50, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="differ from fit to fit"):
-        make_private_scorer("r2", epsilon=1.0)(learnt, X, y)
-    scorer = make_private_scorer("r2", epsilon=1.0, target_bounds=(-3.0, 3.0), random_state=0)
-    assert scorer(learnt, X, y) > 0.5
-
-
-def test_bounds_of_persons_are_learnt_as_if_each_had_one_row(rng):
-    X = rng.uniform(-1, 1, size=(60_000, 2))
-    y = X[:, 0] + 0.1 * rng.normal(size=60_000)
-    model = DPBayesianRidge(epsilon=1.0, max_rows_per_group=10, random_state=0)
-    for seed in range(3):
-        model.set_params(random_state=seed).fit(X, y, groups=np.arange(60_000))
-        low, high = model.target_bounds_
-        assert 2.0 < high - low < 20.0
-    with pytest.raises(ValueError, match="too few to learn bounds"):
-        model.fit(X[:20_000], y[:20_000], groups=np.arange(20_000))
-
-
-@pytest.mark.parametrize("method", ["predict", "prediction_interval", "posterior_predictive"])
-@pytest.mark.parametrize("model", [poisson(), ridge()])
-def test_what_is_not_fitted_says_so(model, method):
-    with pytest.raises(NotFittedError):
-        getattr(model, method)(np.zeros((2, 3)))

@@ -242,8 +242,6 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         if sample_weight is not None:
             sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
         y = count_column(y, "y") if self._reads_counts else number_column(y, "y")
-        if self._reads_counts and np.any(y < 0):
-            raise ValueError("y must hold counts, none below 0.")
         told = unless_harmless("y must be a column of numbers, one for each row.")
         return unquoted(self._score, y, predicted, sample_weight=sample_weight, told=told)
 

@@ -57,9 +57,11 @@ def finite_numbers(values, name):
 
 
 def count_column(values, name):
-    """Return whole numbers as an array of one dimension."""
+    """Return whole numbers, none negative, as an array of one dimension."""
     values = number_column(values, name)
     refuse_fractions(values, name)
+    if (values < 0).any():
+        raise ValueError(f"{name} must hold counts, none below 0: leave out rows that have none.")
     return values
 
 

@@ -121,8 +121,17 @@ def logarithms(exposure, n_rows):
     return np.log(exposure)
 
 
+def _with_nan(values):
+    """Return `doubles`; what types of pandas have in the place of missing values is NaN."""
+    if hasattr(values, "to_numpy") and hasattr(values, "isna"):
+        values = values.to_numpy(dtype=object, na_value=np.nan)
+    return doubles(values)
+
+
 def exposures(values, n_rows):
     """Return exposures that may be 0 as an array of doubles, of shape (n_rows,).
+
+    A single column is taken for what it holds.
 
     Raises
     ------
@@ -130,7 +139,9 @@ def exposures(values, n_rows):
         If they are no such numbers. Each cause has a message of its own, which quotes no cell.
     """
     told = unless_harmless("exposure must hold real numbers, not text, dates or objects.")
-    numbers = unquoted(doubles, values, told=told)
+    numbers = unquoted(_with_nan, values, told=told)
+    if numbers.shape == (n_rows, 1):
+        numbers = numbers[:, 0]
     if numbers.shape != (n_rows,):
         raise ValueError(
             f"exposure is of shape {numbers.shape} and must be ({n_rows},): one number for each row."

@@ -236,7 +236,7 @@ class DPBayesianPoissonRegressor(
         X, y, sample_weight, groups, client
             As for `DPBayesianLogisticRegression.fit`; ``y`` holds counts: whole numbers, none
             negative.
-        exposure : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,) or (n_samples, 1), default=None
             How long, or how many, each row was exposed: its expected count is proportional to it. Positive,
             and as private as the rows; None is 1. Counts stay counts: do not divide them by it.
 

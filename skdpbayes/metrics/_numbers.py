@@ -183,10 +183,10 @@ def dp_mean_poisson_deviance(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Counts of held-out rows, whole numbers. Negative ones count as 0.
+        Counts of held-out rows: whole numbers, none negative, as in `DPBayesianPoissonRegressor.fit`.
     y_pred : array-like of shape (n_samples,)
-        Expected counts; negative ones count as 0, too. Of rows that were exposed for different times, they
-        are ``model.predict(X, exposure=exposure)``.
+        Expected counts, fractions included; negative ones count as 0. Of rows that were exposed for different
+        times, they are ``model.predict(X, exposure=exposure)``.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
@@ -235,10 +235,9 @@ def dp_mean_poisson_deviance(
     >>> abs(deviance - 1.1) < 0.15
     True
     """
-    columns = _columns(y_true, y_pred, neighboring_relation, count_column)
-    # Numbers that are no counts are refused as what they are, as NaN is. Of counts, an error would tell
-    # whether a record, or what a model predicts of it, is negative.
-    true, predicted = (np.maximum(column, 0.0) for column in columns)
+    true, predicted = _columns(y_true, y_pred, neighboring_relation, count_column)
+    # Numbers that are no counts are refused as what they are, as by fits. What a model predicts is not.
+    predicted = np.maximum(predicted, 0.0)
     # No count where none is expected is a deviance of 0.
     ratio = true / np.maximum(predicted, 1e-300)
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)

@@ -34,6 +34,8 @@ _LEAST_EIGENVALUE = 1e-3
 _LEAST_SHARE = 0.2
 # ``U`` off the diagonal, at most.
 _POSITIVE = 0.25
+# By how much the effect of weights may differ from that on the whole, relative to a mean square.
+_OF_WEIGHTS = 0.2
 # Of the noise's variances, in the eigenvectors of what was released, at least.
 _LEAST_LEFT = 0.1
 
@@ -53,6 +55,8 @@ class Curvature:
         What those on the diagonal have besides.
     mean : ndarray of shape (length,)
         Of rows.
+    squares : ndarray of shape (length,)
+        Mean squares of rows, which do not count less where they are long.
     """
 
     transform: np.ndarray
@@ -60,6 +64,7 @@ class Curvature:
     doubt: np.ndarray
     own_doubt: np.ndarray
     mean: np.ndarray
+    squares: np.ndarray
 
 
 def combined(design, transform, matrix, noise_scale, n_samples):
@@ -93,15 +98,47 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     prior = unknown + size * units
     share = prior / (prior + noise)
     found, seen = left * np.diag(before) + excess * share, share**2 * noise
-    values, basis = np.linalg.eigh(found)
-    gathered = gathered_eigenvalues(values, seen.sum() / length)
-    of_noise = _of_noise(values, gathered, seen)
-    doubt = noise * share - (1.0 - of_noise) * seen
-    values = cut(gathered, np.sqrt(np.diag(turned(doubt, basis))))
+    values, basis, doubt = spectrum(found, noise * share, seen)
     values = np.maximum(values, _LEAST_EIGENVALUE * before.sum() / length)
     own = np.ascontiguousarray(transform @ basis)
-    doubt, own_doubt = apart(turned(doubt, basis))
-    return Curvature(own, values, doubt, own_doubt, design.mean @ own)
+    squares = _unweighted(design, own, values / left)
+    doubt, own_doubt = apart(doubt)
+    return Curvature(own, values, doubt, own_doubt, design.mean @ own, squares)
+
+
+def _unweighted(design, transform, usual):
+    """Return mean squares of rows as they are, given about what they should be by the second release."""
+    seen = np.sum(transform * (design.second_moment @ transform), axis=0)
+    noise = np.sum(transform**2 * (design.uncertainty @ transform**2), axis=0)
+    prior = (_OF_WEIGHTS * usual) ** 2
+    return np.maximum(usual + (seen - usual) * prior / (prior + noise), _LEAST_EIGENVALUE * usual)
+
+
+def spectrum(found, doubt, seen):
+    """Return what is believed of a positive matrix, in eigenvectors of what noise is in.
+
+    Parameters
+    ----------
+    found : ndarray of shape (length, length)
+        A posterior mean of the matrix, entries being independent.
+    doubt : ndarray of shape (length, length)
+        Variances of the entries.
+    seen : ndarray of shape (length, length)
+        Of noise, those that are left in ``found``.
+
+    Returns
+    -------
+    values : ndarray of shape (length,)
+        Positive.
+    basis : ndarray of shape (length, length)
+    doubt : ndarray of shape (length, length)
+        Variances of entries in the basis.
+    """
+    values, basis = np.linalg.eigh(found)
+    gathered = gathered_eigenvalues(values, seen.sum() / len(found))
+    of_noise = _of_noise(values, gathered, seen)
+    doubt = turned(doubt - (1.0 - of_noise) * seen, basis)
+    return cut(gathered, np.sqrt(np.diag(doubt))), basis, doubt
 
 
 def gathered_eigenvalues(values, variance):

@@ -59,7 +59,7 @@ class Posterior(Settled):
         given = self.surrogate
         precision = given.prior.precision(given.scales)[:-1, :-1]
         variance = np.exp(2.0 * given.start[-1])
-        precision = precision + np.diag(given.n_samples * given.curvature / variance)
+        precision = precision + np.diag(given.n_samples * given.squares / variance)
         back = self.transform if self.stretch is None else self.transform @ self.stretch
         covariance = back @ np.linalg.inv(precision) @ back.T
         return np.sqrt(np.diag(covariance))

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from ...targets.linear.weighted import squares_moment, weighted_moment
+from ...targets.linear.weighted import reweighted, squares_moment, weighted_moment
 from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_moment, release_vector
-from .._machinery.shards import total
+from .._machinery.shards import mapped, total
 from .._paid_noise import free_shift
 from .._protocol import Released
 from ..noise_aware.draws import settle
@@ -142,10 +142,13 @@ class Releases(RowReleases):
         """Release how squares of clipped residuals vary with the rows, at the last point."""
         look, transform = self.looks[-1], self.curvature.transform
         theta = transform @ look.point
-        bound = math.sqrt(self.moved) * self.largest * (self.norm * look.clip) ** 2
+        bound = math.sqrt(self.moved) * (self.largest * self.norm * look.clip) ** 2
         bound *= self._room(theta, look.clip, 2.0)
         noise = bound / free_shift(self.plan.errors_multiplier, len(transform) ** 2)
-        matrix = total(squares_moment, self.target, theta, look.clip, transform)
+        target = self.target
+        if self.is_weighted:
+            target = mapped(reweighted, self.table, self.coordinates.transform, self.norm, 2)
+        matrix = total(squares_moment, target, theta, look.clip, transform)
         mu = 1.0 / self.plan.errors_multiplier
         # Proposition 73.
         self.errors = release_moment(matrix, noise, self.generator, mu=mu), noise
@@ -173,7 +176,7 @@ class Releases(RowReleases):
         sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
         slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
         step = slope * look.value / (slope**2 + look.noise**2 / sigma**2)
-        left = max(sigma**2 - f @ step**2, (_LEAST_LEFT * sigma) ** 2)
+        left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
         points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(left))])
         return points[np.argmin(self.surrogate().potential(points)[0])]
 
@@ -186,7 +189,7 @@ class Releases(RowReleases):
         """Return the deviation that residuals have at the mode, from above."""
         variances = np.diag(np.linalg.inv(settled.information(settled.start)))
         log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
-        return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.curvature)
+        return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.squares)
 
     def surrogate(self):
         """Return what is believed given all that is released."""
@@ -196,6 +199,7 @@ class Releases(RowReleases):
             doubt=self.curvature.doubt,
             own_doubt=self.curvature.own_doubt,
             mean=self.curvature.mean,
+            squares=self.curvature.squares,
             prior=self.prior,
             scales=self.scales,
             usual=self.usual,
@@ -216,6 +220,8 @@ class Releases(RowReleases):
         if self.errors is None or size.value <= size.noise:
             return None
         f, clip = self.curvature.values, self.looks[-1].clip
+        largest = self.largest if self.is_weighted else None
         matrix, noise = self.errors
-        varying = varying_part(matrix, noise, self.n_records * size.value, f)
-        return stretch_of(settled, varying, slopes_of(varying, f, size.value, clip))
+        whole, varying = varying_part(matrix, noise, self.n_records * size.value, f, largest)
+        changed = whole * (np.diag(f) + varying) - np.diag(f)
+        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip))

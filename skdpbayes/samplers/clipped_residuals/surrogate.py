@@ -2,9 +2,10 @@
 
     g_k = sum_i v_i z_i psi_k(y_i - u_k . z_i) + N(0, N_k^2 I),     q_k = mean psi_k^2 + noise
 
-Rows are taken to be normal with mean ``m`` and second moment ``diag(f)``, errors normal. With ``d = u - u_k``
-a residual is ``N(a, sigma^2)``, ``a = m . d``, ``sigma^2 = s^2 + sum_j f_j d_j^2 - a^2``; its clipped mean is
-``e``, of slope ``c`` and mean square ``b``, and by Stein's identity
+Rows are taken to be normal with mean ``m`` and second moment ``diag(f)``, errors normal. Without the
+weights ``v``, mean squares of rows are ``S_j``, no less than ``f_j``. With ``d = u - u_k`` a residual is
+``N(a, sigma^2)``, ``a = m . d``, ``sigma^2 = s^2 + sum_j S_j d_j^2 - a^2``; its clipped mean is ``e``, of
+slope ``c`` and mean square ``b``, and by Stein's identity
 
     E g_k = n c (diag(f) + E) d + n (e - c a) m,       Cov(g_k, g_l) = n s^2 c_k c_l diag(f),  k /= l,
 
@@ -25,8 +26,9 @@ from .conditioned import conditioned, inverted
 
 # How much rows that are not normal may change a look, relative to what clips take from it.
 _OF_SHAPE = 0.25
-# Error of a mean square, relative to it: errors are not quite normal.
-_OF_ERRORS = 0.02
+# Error of a mean square, relative to it: errors are not quite normal, and rows, of which it has what it is
+# larger than the last, even less.
+_OF_ERRORS, _OF_ROWS = 0.02, 0.1
 
 
 class Look(NamedTuple):
@@ -73,6 +75,8 @@ class Surrogate(WithPrior):
         ``p`` and ``h``.
     mean : ndarray of shape (length,)
         ``m``.
+    squares : ndarray of shape (length,)
+        ``S``.
     prior : Prior
         Of points; it says nothing of the last coordinate.
     scales : ndarray of shape (n_groups,)
@@ -89,6 +93,7 @@ class Surrogate(WithPrior):
     doubt: np.ndarray
     own_doubt: np.ndarray
     mean: np.ndarray
+    squares: np.ndarray
     prior: Prior
     scales: np.ndarray
     usual: float
@@ -119,7 +124,7 @@ class Surrogate(WithPrior):
         """
         d = u[:, None] - points
         a = d @ self.mean
-        variance = np.maximum(d**2 @ self.curvature - a**2, 0.0)
+        variance = np.maximum(d**2 @ self.squares - a**2, 0.0)
         return d, a, np.sqrt(np.exp(2.0 * log_s)[:, None] + variance)
 
     def _pulled(self, d, a, sigma, log_s, by_a, by_sigma):
@@ -128,14 +133,15 @@ class Surrogate(WithPrior):
         gradient = np.empty((len(d), self.mean.size + 1))
         by_mean = (by_a - 2.0 * a * by_variance).sum(axis=1)
         gradient[:, :-1] = by_mean[:, None] * self.mean
-        gradient[:, :-1] += 2.0 * self.curvature * np.einsum("bk,bkj->bj", by_variance, d)
+        gradient[:, :-1] += 2.0 * self.squares * np.einsum("bk,bkj->bj", by_variance, d)
         gradient[:, -1] = 2.0 * np.exp(2.0 * log_s) * by_variance.sum(axis=1)
         return gradient
 
     @cached_property
     def _size_arrays(self):
         points, clips, values, noises = (np.array(part) for part in zip(*self.sizes, strict=True))
-        error = _OF_ERRORS * np.maximum(values, 0.0)
+        squares = np.maximum(values, 0.0)
+        error = _OF_ERRORS * squares + _OF_ROWS * np.maximum(squares - squares[-1], 0.0)
         sampling = np.maximum(values, noises) * np.sqrt(2.0 / self.n_samples)
         return points, clips, values, np.sqrt(noises**2 + error**2 + sampling**2)
 

@@ -51,12 +51,16 @@ def record_weights(target: Any, transform: np.ndarray, norm: float) -> np.ndarra
     return weights
 
 
-def reweighted(target, transform, norm):
-    """Return a target of which records count ``v`` times what they did. **It is not private.**
+def reweighted(target, transform, norm, power=1):
+    """Return a target of which records count ``w^power v``, ``w`` being their weights. **It is not private.**
 
-    Parameters are those of `record_weights`.
+    Parameters
+    ----------
+    target, transform, norm
+        As for `record_weights`.
+    power : int, default=1
     """
-    weights = target.weights * record_weights(target, transform, norm)
+    weights = target.weights**power * record_weights(target, transform, norm)
     return target._replace(weights=read_only(weights))
 
 

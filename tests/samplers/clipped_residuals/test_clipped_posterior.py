@@ -92,6 +92,7 @@ def a_surrogate(rng, length=5, **changed):
         doubt=rng.uniform(0.01, 0.1, length),
         own_doubt=rng.uniform(0.001, 0.01, length),
         mean=0.1 * rng.normal(size=length),
+        squares=rng.uniform(0.2, 1.2, length),
         prior=Prior((Group.learnt(np.pad(np.eye(length), (0, 1)), length),)),
         scales=np.ones(1),
         usual=0.5,
@@ -152,6 +153,7 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
         doubt=np.zeros(3),
         own_doubt=np.zeros(3),
         mean=mean @ basis,
+        squares=values,
         looks=tuple(
             Look(point @ basis, clip, np.zeros(3), 1e-9)
             for point, clip in zip(points, clips, strict=True)
@@ -309,6 +311,49 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, heavy, repetitions)
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         shares.append(np.mean((low < truth) & (truth < high)))
     assert abs(np.mean(shares) - 0.9) < 0.07 * math.sqrt(40 / repetitions)
+
+
+def of_one_column(design, seed, n=20_000):
+    """Rows of one column, without an intercept, responses, and the coefficient."""
+    rng = np.random.default_rng(seed)
+    if design == "steep":
+        rows, truth = rng.uniform(-1.0, 1.0, size=(n, 1)), np.array([2.0])
+    else:
+        rows, truth = rng.integers(0, 2, size=(n, 1)).astype(float), 0.5 * rng.normal(size=1)
+    return rows, rows @ truth + 0.3 * rng.normal(size=n), truth
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("design", ["steep", "binary"])
+def test_a_single_column_through_zero_is_covered(design):
+    """Where long rows count much less, residuals are larger than weighted rows say."""
+    z = []
+    for seed in range(60):
+        rows, responses, truth = of_one_column(design, seed)
+        model = LinearModel(family=Normal(-4.0, 4.0), n_features=1, norm=1.0, constant=0.0)
+        plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(1.0, 1e-5))
+        generator = np.random.default_rng(1000 + seed)
+        released = releases.Releases(plan, model.target(rows, responses), generator)
+        released.look_around()
+        posterior = released.posterior()
+        at, factor = posterior.surrogate, posterior.transform
+        if posterior.stretch is not None:
+            factor = factor @ posterior.stretch
+        covariance = factor @ np.linalg.inv(at.information(at.start))[:-1, :-1] @ factor.T
+        mean = posterior.transform @ at.start[:-1]
+        z.append((mean - truth)[0] / math.sqrt(covariance[0, 0]))
+    assert 0.6 < np.sqrt(np.mean(np.square(z))) < 1.25
+    assert np.mean(np.abs(z) < 1.6449) > 0.83
+
+
+def test_rows_that_count_less_where_they_are_long_are_as_large_as_they_are(rng):
+    rows = rng.uniform(-1.0, 1.0, size=(20_000, 1))
+    model = LinearModel(family=Normal(-4.0, 4.0), n_features=1, norm=1.0, constant=0.0)
+    plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(1.0, 1e-5))
+    released = releases.Releases(plan, model.target(rows, rows[:, 0]), rng)
+    found, moved = released.curvature, rows @ released.curvature.transform
+    assert found.squares == pytest.approx(np.mean(moved**2, axis=0), rel=0.03)
+    assert found.values[0] < 0.85 * found.squares[0]
 
 
 @pytest.mark.nightly

@@ -48,7 +48,7 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
         transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
         norm, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 1)
         theta = rng.normal(size=length) * 10.0 ** rng.uniform(-2, 2)
-        own = reweighted(target, transform, norm)
+        own, twice = (reweighted(target, transform, norm, power) for power in (1, 2))
         sums, matrices, squares = [], [], []
         for i in range(80):
             chosen = own._replace(weights=np.where(np.arange(80) == i, own.weights, 0.0))
@@ -58,8 +58,9 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
             assert 0.0 <= square <= 3.0 * clip**2 * (1 + 1e-9)
             sums.append(of_record @ transform / (3.0 * norm * clip))
             matrices.append(weighted_moment(chosen, transform) / (3.0 * norm**2))
+            chosen = twice._replace(weights=np.where(np.arange(80) == i, twice.weights, 0.0))
             of_record = squares_moment(chosen, theta, clip, transform)
-            squares.append(of_record / (3.0 * norm**2 * clip**2))
+            squares.append(of_record / (3.0 * norm * clip) ** 2)
         longest = max(longest, np.linalg.norm(sums, axis=1).max())
         for k, found in enumerate((matrices, squares)):
             steepest[k] = max(steepest[k], max(np.linalg.norm(m) for m in found))

@@ -4,7 +4,7 @@
 
 ``P`` is that of a population whose rows have the released second moment. ``U`` is what that leaves unknown,
 and ``k``, which is learnt, how much rows differ from the population's. As for responses that are numbers, see
-`clipped_residuals.curvature`, but ``P`` is not diagonal.
+`clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is not diagonal.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...noise_aware.design import variance_component
-from ..curvature import apart, cut, turned
+from ..curvature import apart, spectrum
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
 _USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
@@ -67,19 +67,19 @@ def curvature_given(own, unknown, matrix=None, noise_scale=0.0):
     units = np.outer(f, f) / length
     unknown = np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
     if matrix is None:
-        found, doubt = own, unknown + _USUAL * units
+        found, doubt, seen = own, unknown + _USUAL * units, np.zeros_like(own)
     else:
         noise = noise_scale**2 * 0.5 * (1.0 + np.eye(length))
         excess = matrix - own
         size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
         prior = unknown + size * units
         share = prior / (prior + noise)
-        found, doubt = own + excess * share, noise * share
+        found, doubt, seen = own + excess * share, noise * share, share**2 * noise
     least = _LEAST_EIGENVALUE * f.mean()
-    values, basis = np.linalg.eigh(found)
-    values = np.maximum(cut(values, np.sqrt(np.diag(turned(doubt, basis)))), least)
+    values, basis, doubt = spectrum(found, doubt, seen)
+    values = np.maximum(values, least)
     of_population, vectors = np.linalg.eigh(own)
     inverse = (vectors / np.maximum(of_population, least)) @ vectors.T
     along = np.maximum(np.sum(basis * (own @ basis), axis=0), least)
     change = (basis * values) @ basis.T @ inverse
-    return CountCurvature(basis, values, values / along, change, *apart(turned(doubt, basis)))
+    return CountCurvature(basis, values, values / along, change, *apart(doubt))
