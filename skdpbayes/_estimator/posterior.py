@@ -167,7 +167,7 @@ class PrivatePosteriorMixin(VoucherHolder):
         ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
         """
         told = plan.warnings
-        vars(self).pop("_told_names", None)
+        self.__dict__.pop("_told_names", None)
         for text in told:
             warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
         released = carry_out(target, plan, self.random_state, self.verbose, self)

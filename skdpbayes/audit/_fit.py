@@ -169,17 +169,13 @@ def _run(estimator, table, seed):
         if not hasattr(estimator, "fit"):
             return estimator(*table, random_state=seed)
         fitted = clone(estimator)
-        fitted.set_params(**dict.fromkeys(_seeds(fitted), seed))
+        fitted.set_params(**dict.fromkeys(parameters_named("random_state", fitted), seed))
         return fitted.fit(*table)
 
 
-def _seeds(estimator):
-    """Return the names of parameters that are seeds."""
-    return [
-        name
-        for name in estimator.get_params(deep=True)
-        if name.rpartition("__")[2] == "random_state"
-    ]
+def parameters_named(name, estimator):
+    """Return the parameters of that name of an estimator, and of those that it holds."""
+    return [own for own in estimator.get_params(deep=True) if own.rpartition("__")[2] == name]
 
 
 def claimed_cost(released):

@@ -22,7 +22,7 @@ from .._typing import MatrixLike
 from ..privacy.ledger import _active
 from ._compare import differences
 from ._costs import check_costs
-from ._fit import _adds, _seeds, claimed_cost
+from ._fit import _adds, claimed_cost, parameters_named
 from ._listeners import Follower, Recorder, moved
 
 # Of what is charged, for sums in doubles.
@@ -202,7 +202,10 @@ def _run(estimator, columns, seed, listener):
         try:
             if hasattr(estimator, "fit"):
                 released = clone(estimator)
-                released.set_params(**dict.fromkeys(_seeds(released), seed)).fit(**columns)
+                seeds = dict.fromkeys(parameters_named("random_state", released), seed)
+                # Workers would not be listened to.
+                alone = dict.fromkeys(parameters_named("n_jobs", released), 1)
+                released.set_params(**seeds, **alone).fit(**columns)
             else:
                 released = estimator(*columns.values(), random_state=seed)
         except Exception as raised:

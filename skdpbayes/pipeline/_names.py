@@ -16,7 +16,12 @@ from ._leaks import is_known_ufunc
 
 def tell_names(pipeline):
     """Tell the last step of a fitted pipeline what its columns are called."""
-    last, names = last_step(pipeline)
+    try:
+        last, names = last_step(pipeline)
+    except (
+        Exception
+    ):  # What steps from elsewhere say of their columns is not worth a fit that is paid for.
+        return
     if hasattr(last, "_told_names"):
         last._told_names = names
 
@@ -53,14 +58,15 @@ def names_behind(step, names=None):
     try:
         known = None if names is None else np.asarray(names, dtype=object)
         return np.asarray(step.get_feature_names_out(known), dtype=str)
-    except Exception:  # Of steps from elsewhere, too: names are not worth a fit that is paid for.
+    except Exception:  # As in `tell_names`.
         pass
     if isinstance(step, Pipeline):
         for _, one in step.steps:
             names = names_behind(one, names)
         return names
     if isinstance(step, ColumnTransformer):
-        return _of_branches(step, names)
+        fits = names is not None and len(names) == step.n_features_in_
+        return _of_branches(step, names if fits else None)
     if type(step) is FunctionTransformer and names is not None:
         if step.func is None:
             return names

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases import NoisySum
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
-    DPBayesianMLPClassifier,
     DPBayesianPoissonRegressor,
     DPBayesianRidge,
     DPGaussianMixturePosterior,
@@ -22,7 +21,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import DPMH, OPS, SGFS, SGHMC, SGLD, BayesByBackprop
+from skdpbayes.samplers import DPMH, SGHMC, SGLD, BayesByBackprop, NoiseAware
 from skdpbayes.samplers.clipped_residuals import sums
 from skdpbayes.samplers.noise_aware import releases
 
@@ -90,6 +89,13 @@ def test_a_scaler_that_learns_without_noise_is_found(last):
 def test_frames_and_columns_are_changed_where_they_are():
     frame = pd.DataFrame(X, columns=["a", "b"], index=range(7, 7 + N))
     assert replay(DPQuantileScaler(), frame, None, 1e9 * FAR, index=3).passed
+
+
+def test_steps_that_would_run_in_workers_are_listened_to():
+    union = FeatureUnion([("a", DPQuantileScaler()), ("b", DPQuantileScaler())], n_jobs=2)
+    last = DPBayesianLogisticRegression(classes=[0, 1], n_draws=5, sampler=NoiseAware())
+    result = replay(make_private_pipeline(union, last, epsilon=2.0), X, Y, (1e9 * FAR, 0))
+    assert result.violations == () and result.n_releases > 12, str(result)
 
 
 TRANSFORMERS = {
@@ -258,16 +264,8 @@ def test_rows_that_are_not_shortened_are_found(monkeypatch):
 CHAINS = {
     "sgld": (logistic(sampler=SGLD(n_steps=20)), "an overdamped chain"),
     "sghmc": (logistic(sampler=SGHMC(n_steps=20)), "an underdamped chain"),
-    "sgfs": (logistic(sampler=SGFS(n_steps=20)), "an underdamped chain"),
-    "ops": (logistic(sampler=OPS(n_steps=20), n_draws=1), "an overdamped chain"),
     "dp_mh": (logistic(sampler=DPMH(n_steps=20)), "a random walk"),
     "bbb": (logistic(sampler=BayesByBackprop(n_steps=20)), "a variational fit"),
-    "network": (
-        DPBayesianMLPClassifier(
-            (2,), epsilon=2.0, data_norm=1.0, classes=[0, 1], sampler=SGLD(n_steps=20), n_draws=2
-        ),
-        "an overdamped chain",
-    ),
 }
 
 

@@ -19,6 +19,7 @@ from sklearn.model_selection import (
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes._tables.persons import check_groups
+from skdpbayes.audit import audit_separation
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.mixture import DPGaussianMixturePosterior
@@ -28,7 +29,6 @@ from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, D
 from skdpbayes.privacy import (
     Budget,
     PrivacyLedger,
-    audit_separation,
     privacy_report,
 )
 from skdpbayes.privacy.persons import plan_for_persons

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from references import configured
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
@@ -50,6 +51,34 @@ def logistic():
     """Of a short chain, since names are all that matters here."""
     clf = DPBayesianLogisticRegression(sampler="sghmc", n_draws=4, random_state=0)
     return configured(clf, n_steps=20)
+
+
+class Misnamed(TransformerMixin, BaseEstimator):
+    """Says less of its columns than there are."""
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X):
+        return np.column_stack([X, np.asarray(X)[:, 0]])
+
+    def get_feature_names_out(self, names=None):
+        return np.array(["age", "income"])
+
+
+def test_wrong_names_do_not_end_a_fit_that_is_paid_for():
+    rest = [
+        ("kept", BoundedScaler([18, 0], [90, 1e5]), [0, 1]),
+        ("log", FunctionTransformer(np.log1p), [2]),
+    ]
+    pipe = make_private_pipeline(
+        Misnamed(),
+        ColumnTransformer(rest, sparse_threshold=0),
+        logistic(),
+        learns_nothing=["misnamed"],
+    )
+    assert len(pipe.fit(NUMBERS, Y).coef_table()) == 4
 
 
 def columns(encoder=None):

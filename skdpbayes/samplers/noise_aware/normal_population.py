@@ -200,5 +200,8 @@ def _weights(values, squares, norm):
     roots = np.sqrt(np.repeat([1.0 / sizes[0], _LITTLE / sizes[1]], sizes))
     at = np.concatenate([at, _ANYWHERE])
     wanted = largest / np.maximum(at, largest)
-    parts = np.exp(-np.outer(at, _RATES))
-    return 2.0 / unit * _RATES, np.linalg.lstsq(parts * roots[:, None], wanted * roots)[0]
+    parts = np.exp(-np.outer(at, _RATES)) * roots[:, None]
+    shares = np.linalg.lstsq(parts, wanted * roots)[0]
+    if shares[0] < 0.0:  # What weights are far from all rows.
+        shares = np.append(0.0, np.linalg.lstsq(parts[:, 1:], wanted * roots)[0])
+    return 2.0 / unit * _RATES, shares
