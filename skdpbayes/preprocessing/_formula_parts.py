@@ -272,10 +272,21 @@ def checked_bounds(pair, text):
 
 def checked_levels(given, text, reference=None):
     """Return (levels, reference), or raise a ValueError."""
-    given = tuple(given) if isinstance(given, list | tuple | set | np.ndarray) else ()
+    if isinstance(given, set | frozenset):
+        raise ValueError(
+            f"{text}: levels must be a list, whose order is that of the columns: a set has no order that "
+            "other processes share."
+        )
+    if isinstance(given, np.ndarray):
+        given = given.tolist() if given.ndim == 1 and given.dtype.kind not in "mM" else ()
+    given = tuple(given) if isinstance(given, list | tuple) else ()
+    # A scalar of NumPy's is shown by its type, which would be in the names of columns.
+    given = tuple(one.item() if isinstance(one, np.generic) else one for one in given)
     known = [canonical(level) for level in given]
     if not known or len(set(known)) != len(known) or "" in known:
         raise ValueError(f"{text}: levels must be a list of different ones, of text or numbers.")
+    if len(set(map(_shown, given))) != len(given):
+        raise ValueError(f"{text}: levels must look different, as 1 and '1' do not: rename one.")
     if reference is not None and (reference not in given or len(given) < 2):
         raise ValueError(f"{text}: reference={reference!r} must be one of several levels.")
     return given, reference
@@ -327,4 +338,4 @@ def _missing(tree, text, bounds, levels):
 
 
 def _shown(level):
-    return level if isinstance(level, str) else repr(level)
+    return str(level) if isinstance(level, str) else repr(level)

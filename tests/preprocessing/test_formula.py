@@ -76,6 +76,23 @@ def test_a_reference_has_no_column(people):
     assert list(found.columns) == ["region[south]"]
 
 
+@pytest.mark.parametrize("levels", [{"a", "b"}, frozenset("ab"), [1, "1"]])
+def test_levels_have_one_order_and_different_names(levels):
+    """A set has another order in another process, and predictions would be of other levels."""
+    table = pd.DataFrame({"g": ["a", "b"]})
+    with pytest.raises(ValueError, match="levels of g: levels must"):
+        FormulaEncoder("g", levels={"g": levels}).fit(table)
+    with pytest.raises(ValueError, match="levels must|written"):
+        FormulaEncoder(f"C(g, levels={levels!r})").fit(table)
+
+
+def test_levels_of_numpy_have_plain_names():
+    table = pd.DataFrame({"g": [1, 2]})
+    for levels in (np.array([1, 2]), [np.int64(1), np.int64(2)]):
+        found = encoded("g", table, levels={"g": levels})
+        assert list(found.columns) == ["g[1]", "g[2]"] and (found.to_numpy() == np.eye(2)).all()
+
+
 @pytest.mark.parametrize(
     "formula",
     [
@@ -190,6 +207,24 @@ def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):
     for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(people)):
         np.testing.assert_array_equal(copy.predict(rows), model.predict(rows))
     assert not logistic("y ~ bounded(age, 18, 90) - 1").fit(people)[-1].fit_intercept
+
+
+def test_another_formula_is_not_taken_for_that_of_the_model(people):
+    """Response and constant are the model's: a formula that is set later does not change them."""
+    changed = logistic().set_params(formula__formula="unused ~ bounded(age, 18, 90)")
+    with pytest.raises(ValueError, match="from_formula"):
+        changed.fit(people)
+    for formula in ("y ~ 0 + bounded(age, 18, 90)", "y ~ bounded(age, 18, 90) - 1"):
+        changed = logistic().set_params(formula__formula=formula)
+        with pytest.raises(ValueError, match="fit_intercept"):
+            changed.fit(people)
+    with pytest.raises(ValueError, match="fit_intercept"):
+        logistic(fit_intercept=False).fit(people)
+    longer = f"{FORMULA} + missing(age)"
+    with pytest.warns(UserWarning, match="data_norm=1.73.* below 2"):
+        logistic(n_draws=4).set_params(formula__formula=longer).fit(people)
+    same = logistic(n_draws=4).set_params(formula__formula="y ~ bounded(age, 18, 90)")
+    assert same.set_params(formula__bounds=None).fit(people).plan_.epsilon <= 5.0
 
 
 def test_frames_of_polars_are_the_same(people, model):
