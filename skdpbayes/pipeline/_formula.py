@@ -132,15 +132,15 @@ class FormulaPipeline(PrivatePipeline):
         return super().score(X, self._response(X, y), sample_weight, **params)
 
     def _check_formula(self):
-        """Refuse a formula that says otherwise than the pipeline and its model: parameters can be set alone."""
+        """Refuse a formula that says otherwise than pipeline and model: each can be set alone."""
         (_, encoder), (_, model) = self.steps[0], self.steps[-1]
         if not isinstance(encoder, FormulaEncoder):
             return
         response, _, constant = parsed(encoder.formula)
         if None not in (response, self.response) and response != self.response:
             raise ValueError(
-                f"the formula's response is {response!r}, and the pipeline's is {self.response!r}: make a new "
-                "model with from_formula."
+                f"the formula's response is {response!r}, and the pipeline's is {self.response!r}: make a "
+                "new model with from_formula."
             )
         if constant != getattr(model, "fit_intercept", constant):
             raise ValueError(

@@ -6,8 +6,15 @@ import polars as pl
 import pytest
 from scipy.special import expit
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+)
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -306,6 +313,54 @@ def test_effects_of_a_ridge_are_its_raw_coefficients(ridge):
     for name in ("age", "income"):
         found = effects.loc[(name, "slope")].to_numpy()
         np.testing.assert_allclose(found, raw.loc[name].to_numpy(), rtol=1e-6)
+
+
+def of_ages(*steps, data_norm=2.0):
+    """A ridge of age, whose slope is 0.3, and which jumps by 10 at 65."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.uniform(18, 90, 20_000)})
+    z = 0.3 * X["age"] + 10.0 * (X["age"] > 65) + rng.normal(size=20_000)
+    model = DPBayesianRidge((0, 60), data_norm=data_norm, random_state=0)
+    return make_private_pipeline(*steps, model, epsilon=5.0).fit(X, z)
+
+
+@pytest.mark.parametrize("kind", ["default", "pandas"])
+def test_a_bent_column_is_not_the_raw_one(kind):
+    branches = make_union(BoundedScaler(18, 90), Binarizer(threshold=65)).set_output(transform=kind)
+    raw = raw_coefficients(of_ages(branches))["mean"]
+    assert list(raw.index) == ["age", "binarizer(age)", "intercept"]
+    np.testing.assert_allclose(raw.iloc[:2], [0.3, 10.0], rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    "step, name",
+    [
+        (Normalizer(), "normalizer(age)"),
+        (
+            FunctionTransformer(np.log1p, feature_names_out="one-to-one"),
+            "functiontransformer(age)",
+        ),
+        (
+            make_pipeline(Binarizer(threshold=40), Normalizer()),
+            "normalizer(binarizer(age))",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["default", "pandas"])
+def test_steps_that_keep_names_do_not_keep_columns(step, name, kind):
+    raw = raw_coefficients(of_ages(step.set_output(transform=kind), data_norm=5.0))
+    assert list(raw.index) == [name, "intercept"]
+
+
+def test_columns_of_different_branches_stay_apart():
+    samplers = [RBFSampler(gamma=g, n_components=3, random_state=0) for g in (1e-3, 1e-4)]
+    raw = raw_coefficients(of_ages(make_union(*samplers)))
+    assert len(raw) == 7 and raw.index.is_unique
+    assert raw.index[3] == "rbfsampler-2__rbfsampler0"
+    steps = [make_pipeline(Binarizer(threshold=t)) for t in (40, 65)]
+    raw = raw_coefficients(of_ages(make_union(*steps)))
+    assert list(raw.index[:2]) == [f"pipeline-{j}__binarizer(age)" for j in (1, 2)]
+    assert abs(raw["mean"].iloc[1] - 17.5) < 1.0  # The jump, and half the range from 40 to 90.
 
 
 def test_rows_count_as_their_weights_say(binary):
