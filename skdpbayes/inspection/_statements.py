@@ -35,8 +35,8 @@ def raw_coefficients(
     """Table of the coefficients in the units of the columns before scaling: per year, per euro.
 
     Undoes scalers with public or released bounds (`BoundedScaler`, `DPQuantileScaler`, and scikit-learn's
-    that were fitted on public rows). Indicators of an encoder stay as they are, and what other
-    steps make of a column, such as a ``Binarizer``, is a column of its own: ``binarizer(age)``. Applied to raw rows, these
+    that were fitted on public rows). Indicators of an encoder stay as they are, and what other steps make
+    of a column is a column of its own, such as ``binarizer(age)``. Applied to raw rows, these
     coefficients give the predictions of the pipeline, for rows within the bounds of the scalers and not
     longer than ``data_norm``: beyond these, predictions do not change, and straight lines do.
 

@@ -375,7 +375,36 @@ def test_rows_count_as_their_weights_say(binary):
 
 def test_there_is_no_slope_beyond_the_bounds(binary):
     old = PROFILES.assign(age=[95.0, 100.0, 110.0, 120.0])
-    assert average_marginal_effects(binary, old, "age").loc[("age", "slope"), "mean"] == 0.0
+    with pytest.warns(UserWarning, match="'age' is 0 in all draws"):
+        found = average_marginal_effects(binary, old, "age")
+    assert found.loc[("age", "slope"), "mean"] == 0.0
+
+
+def test_effects_of_a_formula_are_of_its_columns(table):
+    pytest.importorskip("formulaic")
+    X, y, _ = table
+    rng = np.random.default_rng(1)
+    X = X.assign(code=rng.integers(1, 4, N), flag=rng.integers(0, 2, N), y=y, name="text")
+    model = DPBayesianLogisticRegression.from_formula(
+        "y ~ bounded(age, 18, 90) + C(code, levels=[1, 2, 3]) + C(flag, levels=[0, 1]) + missing(code)",
+        random_state=0,
+    ).fit(X)
+    rows = X.head(40).astype({"flag": float})
+    rows.loc[3, "flag"] = np.nan
+    found = average_marginal_effects(model, rows)
+    codes = [("code", "2.0 - 1.0"), ("code", "3.0 - 1.0")]
+    assert list(found.index) == [("age", "slope"), *codes, ("flag", "1 - 0")]
+    nothing = rows.assign(flag=np.nan)
+    assert list(average_marginal_effects(model, nothing).index) == [("age", "slope"), *codes]
+
+
+def test_a_column_of_zeros_has_a_slope(table):
+    X, y, _ = table
+    clf = DPBayesianLogisticRegression(random_state=0)
+    model = make_private_pipeline(BoundedScaler([-9, 0], [90, 1e5]), clf)
+    model.fit(X[["age", "income"]], y)
+    rows = pd.DataFrame({"age": [0.0, 0.0], "income": [1.0, 2e4]})
+    assert average_marginal_effects(model, rows).index[0] == ("age", "slope")
 
 
 def test_effects_take_frames_of_all_kinds_and_arrays(table):
