@@ -21,6 +21,7 @@ from ._formula_rows import (
     canonical,
     cells_of,
     columns_of,
+    constants_are_finite,
     evaluate,
     numbers_of,
     unknown_part,
@@ -147,7 +148,9 @@ class Spline(Factor):
         numbers = numbers_of(table, self.column)
         missing = np.isnan(numbers)
         inside = np.clip(np.where(missing, self.lower, numbers), self.lower, self.upper)
-        basis = BSpline.design_matrix(inside, self._all_knots, self.degree).toarray()
+        basis = np.zeros((len(inside), len(self.names)))
+        if len(inside):  # SciPy has no matrix of no rows.
+            basis = BSpline.design_matrix(inside, self._all_knots, self.degree).toarray()
         basis[missing] = 0.0
         return basis
 
@@ -188,7 +191,13 @@ def factor_of(text, is_name, bounds, levels):
     """
     if is_name:
         return _of_name(text, bounds, levels)
-    tree = ast.parse(text.strip(), mode="eval").body
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise ValueError(
+            f"{text} is not understood. A column whose name is no word is declared outside the formula, by "
+            "bounds={'my name': (low, high)} or levels={'my name': [...]}, and stands within backticks."
+        ) from None
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         make = {"bounded": _bounded, "C": _levels, "bs": _spline, "missing": _missing}.get(
             tree.func.id
@@ -203,6 +212,11 @@ def _of_name(name, bounds, levels):
         return Levels(name, *levels[name])
     if name in bounds:
         return Bounded(ast.Name(name), name, *bounds[name])
+    if not name.isidentifier():
+        raise ValueError(
+            f"{name} is neither bounded nor has it levels: declare it by bounds={{{name!r}: (low, high)}} or "
+            f"levels={{{name!r}: [...]}}, with public ones."
+        )
     raise ValueError(
         f"{name} is neither bounded nor has it levels: write bounded({name}, low, high) with public bounds, "
         f"or C({name}, levels=[...]) with public levels."
@@ -299,6 +313,8 @@ def _bounded(tree, text, bounds, levels):
         raise _unknown(part, text)
     if not columns_of(found["x"]):
         raise ValueError(f"{text} names no column.")
+    if not constants_are_finite(found["x"]):
+        raise ValueError(f"{text} has a constant that is no finite number, such as 1 / 0.")
     return Bounded(found["x"], ast.unparse(found["x"]), *checked_bounds(ends, text))
 
 

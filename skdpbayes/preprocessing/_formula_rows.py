@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._inputs import doubles, unquoted
+from .._silence import silently
 
 _NAMES = "abs cbrt cos exp expm1 log log10 log1p log2 sin sqrt square tanh"
 FUNCTIONS = {name: getattr(np, name) for name in _NAMES.split(" ")}
@@ -73,6 +74,17 @@ def columns_of(node):
         return (node.id,)
     names = (name for one in _operands(node) or () for name in columns_of(one))
     return tuple(dict.fromkeys(names))
+
+
+def constants_are_finite(node):
+    """Tell whether all parts of an expression that read no column are finite numbers."""
+    if columns_of(node):
+        return all(map(constants_are_finite, _operands(node)))
+    try:
+        with silently():
+            return bool(np.isfinite(evaluate(node, None)))
+    except ArithmeticError:
+        return False
 
 
 def _compared(node):

@@ -103,7 +103,8 @@ def test_levels_of_numpy_have_plain_names():
     ],
 )
 def test_no_row_is_longer_than_the_norm_and_each_depends_on_itself(people, formula):
-    encoder = FormulaEncoder(formula, bounds=BOUNDS).fit(people)
+    bounds = BOUNDS if "age:income" in formula else None
+    encoder = FormulaEncoder(formula, bounds=bounds).fit(people)
     found = encoder.transform(people)
     assert found.shape[1] == encoder.n_columns and np.isfinite(found).all()
     lengths = np.linalg.norm(found, axis=1)
@@ -206,7 +207,7 @@ def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):
     assert model.score(people) == model.score(rows, people["y"]) > 0.7
     for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(people)):
         np.testing.assert_array_equal(copy.predict(rows), model.predict(rows))
-    assert not logistic("y ~ bounded(age, 18, 90) - 1").fit(people)[-1].fit_intercept
+    assert not logistic("y ~ bounded(age, 18, 90) - 1", bounds=None).fit(people)[-1].fit_intercept
 
 
 def test_another_formula_is_not_taken_for_that_of_the_model(people):
@@ -225,6 +226,46 @@ def test_another_formula_is_not_taken_for_that_of_the_model(people):
         logistic(n_draws=4).set_params(formula__formula=longer).fit(people)
     same = logistic(n_draws=4).set_params(formula__formula="y ~ bounded(age, 18, 90)")
     assert same.set_params(formula__bounds=None).fit(people).plan_.epsilon <= 5.0
+
+
+@pytest.mark.parametrize(
+    "formula, declared, error, message",
+    [
+        ("bounded(`my age`, 18, 90)", {}, ValueError, "bounds={'my name'"),
+        ("`my age`", {}, ValueError, "bounds={'my age'"),
+        ("bounded(age, , 1)", {}, ValueError, "not understood"),
+        ("age", {"bounds": "x"}, TypeError, "bounds must be a dict"),
+        ("age", {"levels": ["age"]}, TypeError, "levels must be a dict"),
+        ("bounded(age, 0, 1)", {"bounds": {"agee": (0, 1)}}, ValueError, "'agee'"),
+        ("bounded(age, 0, 1)", {"levels": {"g": [1, 2]}}, ValueError, "'g'"),
+        ("bounded(age + 1 / 0, 0, 1)", {}, ValueError, "finite"),
+        ("bounded(age + log(0), 0, 1)", {}, ValueError, "finite"),
+        ("bounded(age + 1e400, 0, 1)", {}, ValueError, "finite"),
+    ],
+)
+def test_messages_name_what_to_do(formula, declared, error, message):
+    with pytest.raises(error, match=message) as raised:
+        FormulaEncoder(formula, **declared).fit(pd.DataFrame({"age": [1.0], "my age": 1.0}))
+    assert "\x1b" not in str(raised.value)
+
+
+def test_errors_of_formulaic_have_no_colours():
+    for formula in ("bounded(age, 0, 1", "bounded(age, 0, 1) + * 2", "y ~ 3 : age"):
+        with pytest.raises(ValueError) as raised:
+            FormulaEncoder(formula).fit(pd.DataFrame({"age": [1.0]}))
+        assert "\x1b" not in str(raised.value)
+
+
+def test_parameters_of_the_pipeline_reach_it():
+    given = {"strict": True, "shares": {"model": 1.0}, "memory": None, "learns_nothing": ["a"]}
+    found = logistic(**given).get_params(deep=False)
+    assert {name: found[name] for name in given} == given
+
+
+def test_no_rows_have_no_columns_fewer(people):
+    formula = "bs(age, knots=[30, 60], bounds=(18, 90)) * bounded(income, 0, 1) + missing(age)"
+    encoder = FormulaEncoder(formula).fit(people)
+    assert encoder.transform(people.head(0)).shape == (0, encoder.n_columns)
 
 
 def test_frames_of_polars_are_the_same(people, model):
