@@ -52,7 +52,8 @@ class FromFormulaMixin:
         -------
         model : FormulaPipeline
             Its ``fit`` takes a data frame with all columns, the response among them, its ``predict`` one
-            without the response. Its steps are ``formula`` and ``model``.
+            without the response. Its steps are ``formula`` and ``model``. In searches and scores of
+            scikit-learn, pass the response, too, as in ``fit(d, d["y"])``: its scorers get none otherwise.
 
         Raises
         ------

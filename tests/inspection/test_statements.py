@@ -180,6 +180,43 @@ def test_contrasts_of_unknown_coefficients_are_refused(binary, bad):
         contrasts(binary, bad)
 
 
+def test_expressions_are_contrasts_by_themselves(binary):
+    text = "num__age - num__income"
+    expected = contrasts(binary, {text: text})
+    for form in (text, [text]):
+        pd.testing.assert_frame_equal(contrasts(binary, form), expected)
+
+
+@pytest.mark.parametrize(
+    "bad, error, message",
+    [
+        ({"a": {"num__age": np.nan}}, ValueError, "finite"),
+        ({"a": {"num__age": "1"}}, ValueError, "finite"),
+        (pd.DataFrame({"num__age": [1.0, None]}), ValueError, "finite"),
+        (np.full((1, 6), np.nan), ValueError, "finite"),
+        ({}, ValueError, "finite"),
+        (pl.DataFrame({"num__age": [1.0]}), TypeError, "pandas"),
+        (pd.DataFrame({"num__age": [1.0, 2.0]}, index=["a", "a"]), ValueError, "repeated"),
+        ({"a": 3}, TypeError, "expression"),
+    ],
+)
+def test_contrasts_without_meaning_are_refused(binary, bad, error, message):
+    with pytest.raises(error, match=message):
+        contrasts(binary, bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("", "num__age", "num__age =", "num__age > zz", "num__age > 'a'", "num__age.foo() > 0"),
+        *("@x > 0", "num__age > 0 if 1 else 0", "[a for a in 3]", "1 > 0; 2", "num__age > [1, 2]"),
+    ],
+)
+def test_odd_statements_are_refused_by_their_text(binary, bad):
+    with pytest.raises(ValueError, match="cannot be evaluated|must be true or false"):
+        probability(binary, bad)
+
+
 def test_a_joint_statement_is_about_each_draw(ternary, binary):
     draws = coefficient_draws(binary, 2000)
     age, north = draws["num__age"] > 1.5, draws["cat__region_north"] > 0.8

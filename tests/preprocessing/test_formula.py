@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes.exceptions import PrivacyLeakWarning
 from skdpbayes.inspection import average_marginal_effects, coefficient_draws, odds_ratios
+from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import FormulaEncoder
 
@@ -324,6 +325,12 @@ def test_an_encoder_is_a_step_like_others(people):
     encoder = FormulaEncoder("bounded(age, 18, 90)")
     pipeline = make_private_pipeline(encoder, clf, strict=True).fit(people, people["y"])
     assert list(pipeline.summary().index) == ["age", "intercept"]
+
+
+def test_a_search_names_the_pipeline_that_it_takes(people):
+    grid = {"model__prior_scale": [1.0, 2.0]}
+    with pytest.raises(ValueError, match="FormulaEncoder"):
+        DPRandomizedSearchCV(logistic(), grid, epsilon=5.0).fit(people, people["y"])
 
 
 def test_odd_cells_are_refused_by_the_name_of_their_column(people):
