@@ -23,6 +23,7 @@ from ._formula_rows import (
     columns_of,
     constants_are_finite,
     evaluate,
+    missing_in,
     numbers_of,
     unknown_part,
 )
@@ -170,7 +171,7 @@ class Missing(Factor):
         return (self.column,)
 
     def values(self, table):
-        return (cells_of(table, self.column) == "").astype(float)[:, None]
+        return missing_in(table, self.column).astype(float)[:, None]
 
 
 def factor_of(text, is_name, bounds, levels):

@@ -333,6 +333,35 @@ def test_a_search_names_the_pipeline_that_it_takes(people):
         DPRandomizedSearchCV(logistic(), grid, epsilon=5.0).fit(people, people["y"])
 
 
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "bool[pyarrow]", "double[pyarrow]", "object"])
+def test_a_missing_cell_does_not_change_what_is_taken(kind):
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    full, some = (pd.DataFrame({"x": pd.array(v, dtype=kind)}) for v in ([1, 0, 1], [1, 0, None]))
+    formula = "bounded(x, 0, 1) + missing(x)"
+    np.testing.assert_array_equal(encoded(formula, full), [[1, 0], [-1, 0], [1, 0]])
+    np.testing.assert_array_equal(encoded(formula, some), [[1, 0], [-1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    "kind", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]", "date32[pyarrow]", pl.Date]
+)
+def test_dates_are_refused_or_taken_whatever_they_are(kind):
+    day = pd.Timedelta(1, "D") if kind == "timedelta64[ns]" else pd.Timestamp("2020-01-01")
+    for cell, expected in ((day, [0, 1]), (None, [1, 1])):
+        if kind is pl.Date:
+            table = pl.DataFrame({"x": [cell, None]}, schema={"x": pl.Date})
+        else:
+            if "pyarrow" in kind:
+                pytest.importorskip("pyarrow")
+            table = pd.DataFrame({"x": pd.array([cell, None], dtype=kind)})
+        found = FormulaEncoder("missing(x)").fit(table).transform(table)
+        np.testing.assert_array_equal(found[:, 0], expected)
+        for formula in ("bounded(x, 0, 1)", "C(x, levels=['a'])"):
+            with pytest.raises(ValueError, match="column 'x'"):
+                FormulaEncoder(formula).fit(table).transform(table)
+
+
 def test_odd_cells_are_refused_by_the_name_of_their_column(people):
     for name, cell in (("age", "Jane Doe"), ("region", object()), ("region", [1, 2])):
         table = people.astype(object)
