@@ -234,7 +234,8 @@ def _declared_codes(estimator, frame):
     codes = {factor.column for factor in factors if isinstance(factor, Levels)}
     others = [factor for factor in factors if not isinstance(factor, Levels | Missing)]
     numbers = {name for factor in others for name in factor.columns}
-    return [name for name in codes - numbers if not is_binary(frame[name])]
+    known = (codes - numbers).intersection(frame.columns)
+    return [name for name in known if not is_binary(frame[name])]
 
 
 def is_binary(column):

@@ -148,7 +148,7 @@ class FormulaPipeline(PrivatePipeline):
                 f"{model.fit_intercept}: write '0 + ...' in a formula without one, and make a new model with "
                 "from_formula."
             )
-        norm = getattr(model, "data_norm", None)
+        norm: Any = getattr(model, "data_norm", None)
         if len(self.steps) == 2 and is_number(norm) and norm < encoder.norm * (1 - 1e-9):
             warnings.warn(
                 f"data_norm={norm:.4g} is below {encoder.norm:.4g}, the length of the formula's longest row: "

@@ -431,6 +431,8 @@ def test_effects_of_a_formula_are_of_its_columns(table):
     found = average_marginal_effects(model, rows)
     codes = [("code", "2.0 - 1.0"), ("code", "3.0 - 1.0")]
     assert list(found.index) == [("age", "slope"), *codes, ("flag", "1 - 0")]
+    with pytest.raises(ValueError, match="columns|table"):
+        average_marginal_effects(model, rows.drop(columns="code"))
     nothing = rows.assign(flag=np.nan)
     assert list(average_marginal_effects(model, nothing).index) == [("age", "slope"), *codes]
 
