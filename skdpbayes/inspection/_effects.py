@@ -8,6 +8,7 @@ for each draw, where ``m`` is the probability of a class, the expected count, or
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from .._silence import silently
 from .._tables.columns import number_column
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike
+from ..preprocessing import FormulaEncoder
+from ..preprocessing._formula_parts import Levels, Missing
 from ..targets._clipping import clip_rows, scale_rows
 from ._draws import draws_of, linear_model_of
 
@@ -68,11 +71,13 @@ def average_marginal_effects(
     X_public : array-like or data frame of shape (n_rows, n_features)
         Public rows, before any step.
     variables : str or sequence of str, default=None
-        The columns whose effects are wanted. None is all of them.
+        The columns whose effects are wanted. None is all that the model was fitted on. Further columns of
+        the rows are not read.
     level : float, default=0.9
         Posterior probability of the intervals.
     categorical : str or sequence of str, default=()
-        Columns of numbers that are codes of categories. Columns of text and truth values need not be named.
+        Columns of numbers that are codes of categories. Columns of text and truth values need not be named,
+        nor those of ``C(...)`` in a formula.
     row_weights : array-like of shape (n_rows,), default=None
         How much each row counts, such as the sizes of strata in a census. Public, not negative.
     n_draws, random_state
@@ -119,7 +124,7 @@ def average_marginal_effects(
     frame = public_frame(X_public, estimator)
     shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)
-    codes = _known(categorical, frame)
+    codes = {*_known(categorical, frame), *_declared_codes(estimator, frame)}
     found, index = [], []
     for name in wanted:
         for contrast, upper, lower, width in _changes(frame[name], name in codes):
@@ -127,6 +132,12 @@ def average_marginal_effects(
             means = [_mean(estimator, model, draws, end, shares) for end in ends]
             found.append((means[0] - means[1]) / width)
             index.append((name, contrast))
+            if not found[-1].any():
+                warnings.warn(
+                    f"the effect {contrast!r} of {name!r} is 0 in all draws: the model does not follow this "
+                    "column, or all of these rows are beyond its bounds, or without its levels.",
+                    stacklevel=3,
+                )
     if not found:
         raise ValueError(f"nothing varies: {wanted} have one level in X_public each.")
     return _table(np.stack(found, axis=2), index, model, level)
@@ -196,7 +207,7 @@ def public_frame(X, estimator):
 
 
 def _framed(X, names):
-    """Return a data frame of a table of any kind."""
+    """Return a data frame of a table of any kind, without columns that are none of the model's."""
     pd = required_pandas()
     if not hasattr(X, "columns"):
         array = np.asarray(X)
@@ -206,8 +217,30 @@ def _framed(X, names):
             names = [f"x{j}" for j in range(array.shape[1])]
         columns = dict(zip(names, array.T, strict=True))
     else:
-        columns = {name: np.asarray(X[name]) for name in X.columns}
+        known = set(() if names is None else names) <= set(X.columns)
+        wanted = X.columns if names is None or not known else names
+        columns = {name: np.asarray(X[name]) for name in wanted}
     return pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
+
+
+def _declared_codes(estimator, frame):
+    """Return the columns of a frame of which a formula at the beginning reads categories, and no numbers."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[0][1]
+    if not isinstance(estimator, FormulaEncoder):
+        return []
+    factors = [factor for term in estimator._terms() for factor in term]
+    codes = {factor.column for factor in factors if isinstance(factor, Levels)}
+    others = [factor for factor in factors if not isinstance(factor, Levels | Missing)]
+    numbers = {name for factor in others for name in factor.columns}
+    known = (codes - numbers).intersection(frame.columns)
+    return [name for name in known if not is_binary(frame[name])]
+
+
+def is_binary(column):
+    """Tell whether a column of a frame has zeros and ones, but for missing cells."""
+    return is_number(column) and set(column.dropna()) == {0.0, 1.0}
 
 
 def is_number(column):
@@ -245,9 +278,9 @@ def _changes(column, is_coded):
         first, *others = unquoted(levels, column, told=told) or [None]
         for level in others:
             yield f"{level} - {first}", level, first, 1.0
-    elif column.isin([0, 1]).all():
+    elif is_binary(column):
         yield "1 - 0", 1.0, 0.0, 1.0
-    else:
+    elif column.notna().any():
         values = column.to_numpy()
         spread = float(np.nanmax(values) - np.nanmin(values))
         half = _STEP * (spread if spread > 0 else max(1.0, float(np.nanmax(np.abs(values)))))

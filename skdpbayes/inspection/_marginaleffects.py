@@ -16,7 +16,7 @@ from .._estimator.coefficients import with_constant
 from .._estimator.intervals import warn_unless_calibrated
 from .._typing import MatrixLike, RandomStateLike
 from ._draws import draws_of, linear_model_of
-from ._effects import design_of, is_number, levels, public_frame, responses
+from ._effects import design_of, is_binary, is_number, levels, public_frame, responses
 
 _FORMULAS: dict[str, Any] = {
     "number": {"model_type": "linear", "family": None, "link": None},
@@ -148,7 +148,7 @@ def _kind(column):
     """Return what marginaleffects calls the type of a column."""
     if not is_number(column):
         return "character"
-    return "binary" if column.isin([0, 1]).all() else "numeric"
+    return "binary" if is_binary(column) else "numeric"
 
 
 def _column(pl, name, column):

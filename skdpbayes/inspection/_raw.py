@@ -7,16 +7,29 @@ from there: scalers with public or released bounds change ``A`` and ``c``, branc
 step that combines or bends columns begins anew, which it may only before any scaling.
 """
 
+import copy
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 from ..pipeline._names import fitted_branches, names_behind
 from ..preprocessing import BoundedScaler, DPImputer, DPQuantileScaler, RowNormClipper
+
+# Steps whose columns are the raw ones where these keep their names. Others may bend them.
+_KEEPS = (PolynomialFeatures, SimpleImputer)
 
 
 class Affine(NamedTuple):
@@ -110,26 +123,28 @@ def follow(step, before, name):
     if isinstance(step, ColumnTransformer):
         weights = step.transformer_weights or {}
         parts = [
-            follow(one, before.rows(places), inner).scaled(weights.get(inner, 1.0))
+            (inner, follow(one, before.rows(places), inner).scaled(weights.get(inner, 1.0)))
             for inner, one, places in fitted_branches(step)
         ]
-        return _side_by_side(parts)
+        return _side_by_side(parts, before.names)
     if isinstance(step, FeatureUnion):
         weights = step.transformer_weights or {}
         parts = [
-            follow(one, before, inner).scaled(weights.get(inner, 1.0))
+            (inner, follow(one, before, inner).scaled(weights.get(inner, 1.0)))
             for inner, one in step.transformer_list
             if not (isinstance(one, str) and one == "drop")
         ]
-        return _side_by_side(parts)
+        return _side_by_side(parts, before.names)
     if hasattr(step, "_affine"):
         return _of_terms(step, before, name)
     if (change := _scaling(step)) is not None:
         return before.scaled(*change)
     if isinstance(step, DPImputer):
-        return _with_indicators(step, before)
+        return _with_indicators(step, before, name)
+    if isinstance(step, SelectorMixin):
+        return before.rows(step.get_support(indices=True))
     names = before.column_names
-    after = None if names is None else names_behind(step, names)
+    after = None if names is None else _new_names(step, names, name)
     if after is None:
         raise ValueError(
             f"there are no coefficients in raw units behind {name}, a {type(step).__name__}: it "
@@ -140,6 +155,21 @@ def follow(step, before, name):
             )
         )
     return raw_columns(after)
+
+
+def _new_names(step, names, label):
+    """Return the names behind a step that makes columns of its own, or None if it does not tell.
+
+    A step may keep the name of a column that it bends, which is then no longer the raw one.
+    """
+    told = copy.copy(step)
+    vars(told).pop("feature_names_in_", None)
+    after = names_behind(told, names)
+    after = names_behind(step, names) if after is None else after
+    if after is None or isinstance(step, _KEEPS):
+        return after
+    old = {*names, *getattr(step, "feature_names_in_", ())}
+    return [f"{label}({name})" if name in old else name for name in after]
 
 
 def _scaling(step):
@@ -160,23 +190,33 @@ def _scaling(step):
     return None
 
 
-def _with_indicators(step, before):
+def _with_indicators(step, before, label):
     """Return the columns as they are, and the indicators of missing values as columns of their own."""
     if not step.add_indicator:
         return before
     sources = [before.names[j] for j in np.abs(before.matrix).argmax(axis=1)]
-    return _side_by_side([before, raw_columns([f"missingindicator_{name}" for name in sources])])
+    found = raw_columns([f"missingindicator_{name}" for name in sources])
+    return _side_by_side([(label, before), (label, found)], before.names)
 
 
-def _side_by_side(parts):
-    """Return the columns of all parts; raw columns of one name are one."""
-    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+def _side_by_side(parts, common):
+    """Return the columns of all parts, pairs of a name and an `Affine`.
+
+    Of the raw columns before the parts, ``common``, those of one name are one. Others may differ between
+    the parts, whatever their names, and have the name of the part before theirs if need be.
+    """
+    count = Counter(name for _, part in parts for name in part.names if name not in common)
+    named = [
+        [f"{label}__{name}" if count[name] > 1 else name for name in part.names]
+        for label, part in parts
+    ]
+    names = tuple(dict.fromkeys(name for some in named for name in some))
     matrices = []
-    for part in parts:
+    for (_, part), some in zip(parts, named, strict=True):
         wide = np.zeros((len(part.matrix), len(names)))
-        wide[:, [names.index(name) for name in part.names]] = part.matrix
+        wide[:, [names.index(name) for name in some]] = part.matrix
         matrices.append(wide)
-    return Affine(np.vstack(matrices), np.concatenate([part.shift for part in parts]), names)
+    return Affine(np.vstack(matrices), np.concatenate([part.shift for _, part in parts]), names)
 
 
 def _of_terms(step, before, name):

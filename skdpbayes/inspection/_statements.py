@@ -17,6 +17,7 @@ from .._estimator.coefficients import coefficient_index, with_constant
 from .._estimator.intervals import required_pandas, statement_table
 from .._typing import Label, RandomStateLike
 from ._draws import blocks_of, coefficient_draws, linear_model_of
+from ._expressions import contrasted, true_where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,8 @@ def raw_coefficients(
     """Table of the coefficients in the units of the columns before scaling: per year, per euro.
 
     Undoes scalers with public or released bounds (`BoundedScaler`, `DPQuantileScaler`, and scikit-learn's
-    that were fitted on public rows). Indicators of an encoder stay as they are. Applied to raw rows, these
+    that were fitted on public rows). Indicators of an encoder stay as they are, and what other steps make
+    of a column is a column of its own, such as ``binarizer(age)``. Applied to raw rows, these
     coefficients give the predictions of the pipeline, for rows within the bounds of the scalers and not
     longer than ``data_norm``: beyond these, predictions do not change, and straight lines do.
 
@@ -221,11 +223,12 @@ def contrasts(
     ----------
     estimator : estimator, Pipeline or search
         Fitted, with coefficients.
-    contrasts : dict, DataFrame or array-like of shape (n_contrasts, n_coefficients)
+    contrasts : dict, str, list of str, DataFrame or array-like of shape (n_contrasts, n_coefficients)
         A dict has a name for each contrast, and as its value weights by coefficient, such as ``{"north": 1,
-        "south": -1}``, an expression such as ``"north - south"``, or a function of a frame of draws. A data
-        frame has a row of weights for each contrast, and the coefficients as columns. An array has weights
-        for all coefficients, in the order of `coefficient_draws`.
+        "south": -1}``, an expression such as ``"north - south"``, or a function of a frame of draws. An
+        expression alone is its own name. A data frame of pandas has a row of weights for each contrast, and
+        the coefficients as columns. An array has weights for all coefficients, in the order of
+        `coefficient_draws`.
     level, raw, n_draws, random_state
         As for `odds_ratios`.
 
@@ -237,7 +240,8 @@ def contrasts(
     Raises
     ------
     ValueError
-        If ``level`` is out of range, or if a contrast names an unknown coefficient.
+        If ``level`` is out of range, if a contrast names an unknown coefficient, if weights are no finite
+        numbers, or if the index of a data frame has a name twice.
     TypeError
         If the estimator has no coefficients.
 
@@ -259,7 +263,7 @@ def contrasts(
     """
     check_level(level)
     draws = coefficient_draws(estimator, n_draws, random_state, raw=raw)
-    found = _contrasted(contrasts, draws)
+    found = contrasted(contrasts, draws)
     pd = required_pandas()
     index = pd.Index(list(found), name="contrast")
     return statement_table(np.column_stack(list(found.values())), index, level)
@@ -313,11 +317,11 @@ def probability(
     """
     draws = coefficient_draws(estimator, n_draws, random_state, raw=raw)
     if isinstance(statement, str) or callable(statement):
-        return float(np.mean(_true_where(statement, draws)))
+        return float(np.mean(true_where(statement, draws)))
     if not isinstance(statement, Mapping):
         statement = {getattr(one, "__name__", str(one)): one for one in statement}
     pd = required_pandas()
-    shares = {name: float(np.mean(_true_where(one, draws))) for name, one in statement.items()}
+    shares = {name: float(np.mean(true_where(one, draws))) for name, one in statement.items()}
     return pd.Series(shares, name="probability")
 
 
@@ -343,57 +347,3 @@ def _place_of(label, classes):
     if len(places) != 1:
         raise ValueError(f"reference={label!r} is none of the classes {classes.tolist()}.")
     return int(places[0])
-
-
-def _contrasted(contrasts, draws):
-    """Return {name: values of all draws}."""
-    names = list(draws.columns)
-    if hasattr(contrasts, "columns"):
-        contrasts = contrasts.to_dict(orient="index")
-    if isinstance(contrasts, Mapping):
-        return {name: _quantity(one, draws) for name, one in contrasts.items()}
-    weights = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
-    if weights.ndim != 2 or weights.shape[1] != len(names):
-        raise ValueError(
-            f"contrasts of shape {weights.shape} do not have weights for the {len(names)} coefficients "
-            f"{names}."
-        )
-    return dict(enumerate(weights @ draws.to_numpy().T))
-
-
-def _quantity(contrast, draws):
-    """Return the values of a contrast, of shape (n_draws,)."""
-    if not isinstance(contrast, Mapping):
-        return np.broadcast_to(np.asarray(_evaluated(contrast, draws), dtype=float), len(draws))
-    weights = np.zeros(draws.shape[1])
-    for name, weight in contrast.items():
-        weights[_column(name, draws)] = weight
-    return draws.to_numpy() @ weights
-
-
-def _column(name, draws):
-    if name not in draws.columns:
-        raise ValueError(f"there is no coefficient {name!r}, only {list(draws.columns)}.")
-    return draws.columns.get_loc(name)
-
-
-def _evaluated(statement, draws):
-    if callable(statement):
-        return statement(draws)
-    pd = required_pandas()
-    try:
-        return draws.eval(statement, engine="python")
-    except (pd.errors.UndefinedVariableError, SyntaxError, KeyError) as error:
-        raise ValueError(
-            f"{statement!r} cannot be evaluated ({error}): the coefficients are {list(draws.columns)}; "
-            "names that are no words stand within backticks."
-        ) from error
-
-
-def _true_where(statement, draws):
-    found = np.asarray(_evaluated(statement, draws))
-    if found.dtype != bool or found.shape not in ((), (len(draws),)):
-        raise ValueError(
-            f"{statement!r} must be true or false of each draw, as 'x0 > 0' is: it is of type {found.dtype}."
-        )
-    return found

@@ -11,7 +11,10 @@ from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import parsed
 
 # What belongs to the whole pipeline.
-_OF_PIPELINE = ("epsilon", "delta", "max_rows_per_group")
+_OF_PIPELINE = (
+    *("epsilon", "delta", "max_rows_per_group"),
+    *("learns_nothing", "memory", "shares", "strict"),
+)
 
 
 class FromFormulaMixin:
@@ -41,14 +44,16 @@ class FromFormulaMixin:
         levels : mapping of str to sequence, default=None
             Public levels of columns that are named in the formula.
         **params
-            Parameters of the estimator, such as ``epsilon``. By default ``data_norm`` is the square root of
+            Parameters of the estimator, such as ``epsilon``, and of the pipeline, such as ``strict``. By
+            default ``data_norm`` is the square root of
             the number of terms, and no row is longer.
 
         Returns
         -------
         model : FormulaPipeline
             Its ``fit`` takes a data frame with all columns, the response among them, its ``predict`` one
-            without the response. Its steps are ``formula`` and ``model``.
+            without the response. Its steps are ``formula`` and ``model``. In searches and scores of
+            scikit-learn, pass the response, too, as in ``fit(d, d["y"])``: its scorers get none otherwise.
 
         Raises
         ------

@@ -121,7 +121,8 @@ def private_prefix(estimator):
         if is_private(estimator):
             raise ValueError(
                 "the search sets the budget of the last step, but a private pipeline would overwrite it: use "
-                "scikit-learn's Pipeline in which only the last step spends."
+                "scikit-learn's Pipeline in which only the last step spends. Of a formula, that is "
+                "Pipeline([('f', FormulaEncoder(formula)), ('m', model)]), with data_norm=encoder.norm."
             )
         prefix = f"{estimator.steps[-1][0]}__"
     if not {prefix + name for name in _OWN} <= set(names):

@@ -3,12 +3,16 @@
 table -> columns of the formula -> model;   the response is a column of the table, too
 """
 
+import warnings
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from .._checks import is_number
 from .._inputs import plain
 from .._typing import MatrixLike
+from ..preprocessing import FormulaEncoder
+from ..preprocessing.formula import parsed
 from ._pipeline import PrivatePipeline
 
 
@@ -96,10 +100,12 @@ class FormulaPipeline(PrivatePipeline):
         Raises
         ------
         ValueError, TypeError
-            As `PrivatePipeline.fit`, and if the table lacks a column. Nothing is spent.
+            As `PrivatePipeline.fit`, if the table lacks a column, or if the formula has been changed to one
+            with another response, or with a constant where the model has none. Nothing is spent.
         BudgetExceededError
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
+        self._check_formula()
         return super().fit(X, self._response(X, y), groups, **params)
 
     def score(
@@ -124,6 +130,31 @@ class FormulaPipeline(PrivatePipeline):
         score : float
         """
         return super().score(X, self._response(X, y), sample_weight, **params)
+
+    def _check_formula(self):
+        """Refuse a formula that says otherwise than pipeline and model: each can be set alone."""
+        (_, encoder), (_, model) = self.steps[0], self.steps[-1]
+        if not isinstance(encoder, FormulaEncoder):
+            return
+        response, _, constant = parsed(encoder.formula)
+        if None not in (response, self.response) and response != self.response:
+            raise ValueError(
+                f"the formula's response is {response!r}, and the pipeline's is {self.response!r}: make a "
+                "new model with from_formula."
+            )
+        if constant != getattr(model, "fit_intercept", constant):
+            raise ValueError(
+                f"the formula has {'a' if constant else 'no'} constant, and fit_intercept="
+                f"{model.fit_intercept}: write '0 + ...' in a formula without one, and make a new model with "
+                "from_formula."
+            )
+        norm: Any = getattr(model, "data_norm", None)
+        if len(self.steps) == 2 and is_number(norm) and norm < encoder.norm * (1 - 1e-9):
+            warnings.warn(
+                f"data_norm={norm:.4g} is below {encoder.norm:.4g}, the length of the formula's longest row: "
+                "longer rows are clipped. Leave data_norm to from_formula, unless this is meant.",
+                stacklevel=3,
+            )
 
     def _response(self, X, y):
         if y is not None or self.response is None:

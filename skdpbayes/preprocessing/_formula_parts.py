@@ -21,7 +21,9 @@ from ._formula_rows import (
     canonical,
     cells_of,
     columns_of,
+    constants_are_finite,
     evaluate,
+    missing_in,
     numbers_of,
     unknown_part,
 )
@@ -147,7 +149,9 @@ class Spline(Factor):
         numbers = numbers_of(table, self.column)
         missing = np.isnan(numbers)
         inside = np.clip(np.where(missing, self.lower, numbers), self.lower, self.upper)
-        basis = BSpline.design_matrix(inside, self._all_knots, self.degree).toarray()
+        basis = np.zeros((len(inside), len(self.names)))
+        if len(inside):  # SciPy has no matrix of no rows.
+            basis = BSpline.design_matrix(inside, self._all_knots, self.degree).toarray()
         basis[missing] = 0.0
         return basis
 
@@ -167,7 +171,7 @@ class Missing(Factor):
         return (self.column,)
 
     def values(self, table):
-        return (cells_of(table, self.column) == "").astype(float)[:, None]
+        return missing_in(table, self.column).astype(float)[:, None]
 
 
 def factor_of(text, is_name, bounds, levels):
@@ -188,7 +192,13 @@ def factor_of(text, is_name, bounds, levels):
     """
     if is_name:
         return _of_name(text, bounds, levels)
-    tree = ast.parse(text.strip(), mode="eval").body
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise ValueError(
+            f"{text} is not understood. A column whose name is no word is declared outside the formula, by "
+            "bounds={'my name': (low, high)} or levels={'my name': [...]}, and stands within backticks."
+        ) from None
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         make = {"bounded": _bounded, "C": _levels, "bs": _spline, "missing": _missing}.get(
             tree.func.id
@@ -203,6 +213,11 @@ def _of_name(name, bounds, levels):
         return Levels(name, *levels[name])
     if name in bounds:
         return Bounded(ast.Name(name), name, *bounds[name])
+    if not name.isidentifier():
+        raise ValueError(
+            f"{name} is neither bounded nor has it levels: declare it by bounds={{{name!r}: (low, high)}} or "
+            f"levels={{{name!r}: [...]}}, with public ones."
+        )
     raise ValueError(
         f"{name} is neither bounded nor has it levels: write bounded({name}, low, high) with public bounds, "
         f"or C({name}, levels=[...]) with public levels."
@@ -272,10 +287,21 @@ def checked_bounds(pair, text):
 
 def checked_levels(given, text, reference=None):
     """Return (levels, reference), or raise a ValueError."""
-    given = tuple(given) if isinstance(given, list | tuple | set | np.ndarray) else ()
+    if isinstance(given, set | frozenset):
+        raise ValueError(
+            f"{text}: levels must be a list, whose order is that of the columns: a set has no order that "
+            "other processes share."
+        )
+    if isinstance(given, np.ndarray):
+        given = given.tolist() if given.ndim == 1 and given.dtype.kind not in "mM" else ()
+    given = tuple(given) if isinstance(given, list | tuple) else ()
+    # A scalar of NumPy's is shown by its type, which would be in the names of columns.
+    given = tuple(one.item() if isinstance(one, np.generic) else one for one in given)
     known = [canonical(level) for level in given]
     if not known or len(set(known)) != len(known) or "" in known:
         raise ValueError(f"{text}: levels must be a list of different ones, of text or numbers.")
+    if len(set(map(_shown, given))) != len(given):
+        raise ValueError(f"{text}: levels must look different, as 1 and '1' do not: rename one.")
     if reference is not None and (reference not in given or len(given) < 2):
         raise ValueError(f"{text}: reference={reference!r} must be one of several levels.")
     return given, reference
@@ -288,6 +314,8 @@ def _bounded(tree, text, bounds, levels):
         raise _unknown(part, text)
     if not columns_of(found["x"]):
         raise ValueError(f"{text} names no column.")
+    if not constants_are_finite(found["x"]):
+        raise ValueError(f"{text} has a constant that is no finite number, such as 1 / 0.")
     return Bounded(found["x"], ast.unparse(found["x"]), *checked_bounds(ends, text))
 
 
@@ -327,4 +355,4 @@ def _missing(tree, text, bounds, levels):
 
 
 def _shown(level):
-    return level if isinstance(level, str) else repr(level)
+    return str(level) if isinstance(level, str) else repr(level)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._inputs import doubles, unquoted
+from .._silence import silently
 
 _NAMES = "abs cbrt cos exp expm1 log log10 log1p log2 sin sqrt square tanh"
 FUNCTIONS = {name: getattr(np, name) for name in _NAMES.split(" ")}
@@ -75,6 +76,17 @@ def columns_of(node):
     return tuple(dict.fromkeys(names))
 
 
+def constants_are_finite(node):
+    """Tell whether all parts of an expression that read no column are finite numbers."""
+    if columns_of(node):
+        return all(map(constants_are_finite, _operands(node)))
+    try:
+        with silently():
+            return bool(np.isfinite(evaluate(node, None)))
+    except ArithmeticError:
+        return False
+
+
 def _compared(node):
     """Return (left, operator, right) of a comparison of two, or None."""
     match node:
@@ -117,7 +129,9 @@ def numbers_of(table, name):
         )
 
     def read(column):
-        if column.dtype == object or str(column.dtype).startswith(("Int", "Float", "boolean")):
+        _refuse_times(column)
+        # Whatever a type is called: truth values, say, are objects where one of them is missing.
+        if np.asarray(column).dtype == object:
             column = [np.nan if _is_missing(value) else value for value in column]
         found = doubles(column)
         if found.ndim != 1:
@@ -134,9 +148,30 @@ def cells_of(table, name):
         return ValueError(f"column {name!r} must hold categories: text, numbers or truth values.")
 
     def read(column):
+        _refuse_times(column)
         return np.array([canonical(value) for value in column], dtype=object)
 
     return unquoted(read, _column(table, name), told=told)
+
+
+def missing_in(table, name):
+    """Return where a column of any type is missing, of shape (n_rows,)."""
+
+    def told(error):
+        return ValueError(f"column {name!r} must hold text, numbers, truth values or dates.")
+
+    def read(column):
+        found = [not isinstance(value, str) and _is_missing(value) for value in column]
+        return np.array(found, dtype=bool)
+
+    return unquoted(read, _column(table, name), told=told)
+
+
+def _refuse_times(column):
+    """Raise a ValueError for a type of dates or durations, also if all of them are missing."""
+    named = str(column.dtype).lower().startswith(("date", "time", "duration"))
+    if named or np.asarray(column).dtype.kind in "mM":
+        raise ValueError
 
 
 def _is_missing(value):

@@ -7,6 +7,7 @@ make one of length at most the square root of their number: a public ``data_norm
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import product
@@ -114,11 +115,14 @@ class FormulaEncoder(TransformerMixin, BaseEstimator):
         """Return the terms, each a tuple of factors, without the constant."""
         parts = parsed(self.formula)[1]
         bounds = {
-            name: checked_bounds(one, f"bounds of {name}") for name, one in _items(self.bounds)
+            name: checked_bounds(one, f"bounds of {name}")
+            for name, one in _items(self.bounds, "bounds")
         }
         levels = {
-            name: checked_levels(one, f"levels of {name}") for name, one in _items(self.levels)
+            name: checked_levels(one, f"levels of {name}")
+            for name, one in _items(self.levels, "levels")
         }
+        given = [*bounds, *levels]
         texts = dict.fromkeys(factor for term in parts for factor in term)
         declared = [
             factor_of(text, False, bounds, levels) for text, is_name in texts if not is_name
@@ -138,6 +142,9 @@ class FormulaEncoder(TransformerMixin, BaseEstimator):
             terms.setdefault(frozenset(factors), tuple(factors.values()))
         if not terms:
             raise ValueError(f"formula={self.formula!r} has no term but the constant.")
+        read = {name for term in terms.values() for one in term for name in one.columns}
+        if unused := [name for name in given if name not in read]:
+            raise ValueError(f"bounds or levels declare {unused}, which the formula does not name.")
         return list(terms.values())
 
     def _names(self):
@@ -249,8 +256,10 @@ def parsed(formula):
         raise TypeError(f"formula must be a str, got {type(formula).__name__}.")
     try:
         found = Formula(formula)
-    except FormulaicError as error:
-        raise ValueError(f"formula={formula!r} is not understood: {error}") from error
+    except (FormulaicError, SyntaxError) as error:
+        # Errors of formulaic are coloured for terminals.
+        told = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+        raise ValueError(f"formula={formula!r} is not understood: {told}") from None
     sides = [getattr(found, "lhs", None), getattr(found, "rhs", found)]
     if any(isinstance(side, tuple) for side in sides):
         raise ValueError(f"formula={formula!r} has several parts: '|' is not understood.")
@@ -278,7 +287,9 @@ def _response(side, formula):
     return parts[0][0]
 
 
-def _items(given):
+def _items(given, name):
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a dict of names of columns, got {type(given).__name__}.")
     return () if given is None else given.items()
 
 
@@ -299,4 +310,4 @@ def _check_columns(X, names):
 
 def _products(left, right):
     """Return products of all pairs of columns, row by row."""
-    return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+    return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])

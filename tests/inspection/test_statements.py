@@ -6,8 +6,15 @@ import polars as pl
 import pytest
 from scipy.special import expit
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+)
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -173,6 +180,43 @@ def test_contrasts_of_unknown_coefficients_are_refused(binary, bad):
         contrasts(binary, bad)
 
 
+def test_expressions_are_contrasts_by_themselves(binary):
+    text = "num__age - num__income"
+    expected = contrasts(binary, {text: text})
+    for form in (text, [text]):
+        pd.testing.assert_frame_equal(contrasts(binary, form), expected)
+
+
+@pytest.mark.parametrize(
+    "bad, error, message",
+    [
+        ({"a": {"num__age": np.nan}}, ValueError, "finite"),
+        ({"a": {"num__age": "1"}}, ValueError, "finite"),
+        (pd.DataFrame({"num__age": [1.0, None]}), ValueError, "finite"),
+        (np.full((1, 6), np.nan), ValueError, "finite"),
+        ({}, ValueError, "finite"),
+        (pl.DataFrame({"num__age": [1.0]}), TypeError, "pandas"),
+        (pd.DataFrame({"num__age": [1.0, 2.0]}, index=["a", "a"]), ValueError, "repeated"),
+        ({"a": 3}, TypeError, "expression"),
+    ],
+)
+def test_contrasts_without_meaning_are_refused(binary, bad, error, message):
+    with pytest.raises(error, match=message):
+        contrasts(binary, bad)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("", "num__age", "num__age =", "num__age > zz", "num__age > 'a'", "num__age.foo() > 0"),
+        *("@x > 0", "num__age > 0 if 1 else 0", "[a for a in 3]", "1 > 0; 2", "num__age > [1, 2]"),
+    ],
+)
+def test_odd_statements_are_refused_by_their_text(binary, bad):
+    with pytest.raises(ValueError, match="cannot be evaluated|must be true or false"):
+        probability(binary, bad)
+
+
 def test_a_joint_statement_is_about_each_draw(ternary, binary):
     draws = coefficient_draws(binary, 2000)
     age, north = draws["num__age"] > 1.5, draws["cat__region_north"] > 0.8
@@ -308,6 +352,54 @@ def test_effects_of_a_ridge_are_its_raw_coefficients(ridge):
         np.testing.assert_allclose(found, raw.loc[name].to_numpy(), rtol=1e-6)
 
 
+def of_ages(*steps, data_norm=2.0):
+    """A ridge of age, whose slope is 0.3, and which jumps by 10 at 65."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.uniform(18, 90, 20_000)})
+    z = 0.3 * X["age"] + 10.0 * (X["age"] > 65) + rng.normal(size=20_000)
+    model = DPBayesianRidge((0, 60), data_norm=data_norm, random_state=0)
+    return make_private_pipeline(*steps, model, epsilon=5.0).fit(X, z)
+
+
+@pytest.mark.parametrize("kind", ["default", "pandas"])
+def test_a_bent_column_is_not_the_raw_one(kind):
+    branches = make_union(BoundedScaler(18, 90), Binarizer(threshold=65)).set_output(transform=kind)
+    raw = raw_coefficients(of_ages(branches))["mean"]
+    assert list(raw.index) == ["age", "binarizer(age)", "intercept"]
+    np.testing.assert_allclose(raw.iloc[:2], [0.3, 10.0], rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    "step, name",
+    [
+        (Normalizer(), "normalizer(age)"),
+        (
+            FunctionTransformer(np.log1p, feature_names_out="one-to-one"),
+            "functiontransformer(age)",
+        ),
+        (
+            make_pipeline(Binarizer(threshold=40), Normalizer()),
+            "normalizer(binarizer(age))",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["default", "pandas"])
+def test_steps_that_keep_names_do_not_keep_columns(step, name, kind):
+    raw = raw_coefficients(of_ages(step.set_output(transform=kind), data_norm=5.0))
+    assert list(raw.index) == [name, "intercept"]
+
+
+def test_columns_of_different_branches_stay_apart():
+    samplers = [RBFSampler(gamma=g, n_components=3, random_state=0) for g in (1e-3, 1e-4)]
+    raw = raw_coefficients(of_ages(make_union(*samplers)))
+    assert len(raw) == 7 and raw.index.is_unique
+    assert raw.index[3] == "rbfsampler-2__rbfsampler0"
+    steps = [make_pipeline(Binarizer(threshold=t)) for t in (40, 65)]
+    raw = raw_coefficients(of_ages(make_union(*steps)))
+    assert list(raw.index[:2]) == [f"pipeline-{j}__binarizer(age)" for j in (1, 2)]
+    assert abs(raw["mean"].iloc[1] - 17.5) < 1.0  # The jump, and half the range from 40 to 90.
+
+
 def test_rows_count_as_their_weights_say(binary):
     once = average_marginal_effects(binary, PROFILES.iloc[[0, 0, 0, 2]])
     weighted = average_marginal_effects(binary, PROFILES.iloc[[0, 2]], row_weights=[3.0, 1.0])
@@ -320,7 +412,38 @@ def test_rows_count_as_their_weights_say(binary):
 
 def test_there_is_no_slope_beyond_the_bounds(binary):
     old = PROFILES.assign(age=[95.0, 100.0, 110.0, 120.0])
-    assert average_marginal_effects(binary, old, "age").loc[("age", "slope"), "mean"] == 0.0
+    with pytest.warns(UserWarning, match="'age' is 0 in all draws"):
+        found = average_marginal_effects(binary, old, "age")
+    assert found.loc[("age", "slope"), "mean"] == 0.0
+
+
+def test_effects_of_a_formula_are_of_its_columns(table):
+    pytest.importorskip("formulaic")
+    X, y, _ = table
+    rng = np.random.default_rng(1)
+    X = X.assign(code=rng.integers(1, 4, N), flag=rng.integers(0, 2, N), y=y, name="text")
+    model = DPBayesianLogisticRegression.from_formula(
+        "y ~ bounded(age, 18, 90) + C(code, levels=[1, 2, 3]) + C(flag, levels=[0, 1]) + missing(code)",
+        random_state=0,
+    ).fit(X)
+    rows = X.head(40).astype({"flag": float})
+    rows.loc[3, "flag"] = np.nan
+    found = average_marginal_effects(model, rows)
+    codes = [("code", "2.0 - 1.0"), ("code", "3.0 - 1.0")]
+    assert list(found.index) == [("age", "slope"), *codes, ("flag", "1 - 0")]
+    with pytest.raises(ValueError, match="columns|table"):
+        average_marginal_effects(model, rows.drop(columns="code"))
+    nothing = rows.assign(flag=np.nan)
+    assert list(average_marginal_effects(model, nothing).index) == [("age", "slope"), *codes]
+
+
+def test_a_column_of_zeros_has_a_slope(table):
+    X, y, _ = table
+    clf = DPBayesianLogisticRegression(random_state=0)
+    model = make_private_pipeline(BoundedScaler([-9, 0], [90, 1e5]), clf)
+    model.fit(X[["age", "income"]], y)
+    rows = pd.DataFrame({"age": [0.0, 0.0], "income": [1.0, 2e4]})
+    assert average_marginal_effects(model, rows).index[0] == ("age", "slope")
 
 
 def test_effects_take_frames_of_all_kinds_and_arrays(table):

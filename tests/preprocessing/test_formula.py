@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor, DPBayesianRidge
 from skdpbayes.exceptions import PrivacyLeakWarning
 from skdpbayes.inspection import average_marginal_effects, coefficient_draws, odds_ratios
+from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import FormulaEncoder
 
@@ -76,6 +77,23 @@ def test_a_reference_has_no_column(people):
     assert list(found.columns) == ["region[south]"]
 
 
+@pytest.mark.parametrize("levels", [{"a", "b"}, frozenset("ab"), [1, "1"]])
+def test_levels_have_one_order_and_different_names(levels):
+    """A set has another order in another process, and predictions would be of other levels."""
+    table = pd.DataFrame({"g": ["a", "b"]})
+    with pytest.raises(ValueError, match="levels of g: levels must"):
+        FormulaEncoder("g", levels={"g": levels}).fit(table)
+    with pytest.raises(ValueError, match="levels must|written"):
+        FormulaEncoder(f"C(g, levels={levels!r})").fit(table)
+
+
+def test_levels_of_numpy_have_plain_names():
+    table = pd.DataFrame({"g": [1, 2]})
+    for levels in (np.array([1, 2]), [np.int64(1), np.int64(2)]):
+        found = encoded("g", table, levels={"g": levels})
+        assert list(found.columns) == ["g[1]", "g[2]"] and (found.to_numpy() == np.eye(2)).all()
+
+
 @pytest.mark.parametrize(
     "formula",
     [
@@ -86,7 +104,8 @@ def test_a_reference_has_no_column(people):
     ],
 )
 def test_no_row_is_longer_than_the_norm_and_each_depends_on_itself(people, formula):
-    encoder = FormulaEncoder(formula, bounds=BOUNDS).fit(people)
+    bounds = BOUNDS if "age:income" in formula else None
+    encoder = FormulaEncoder(formula, bounds=bounds).fit(people)
     found = encoder.transform(people)
     assert found.shape[1] == encoder.n_columns and np.isfinite(found).all()
     lengths = np.linalg.norm(found, axis=1)
@@ -189,7 +208,65 @@ def test_a_model_of_a_formula_predicts_and_scores_frames(people, model):
     assert model.score(people) == model.score(rows, people["y"]) > 0.7
     for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(people)):
         np.testing.assert_array_equal(copy.predict(rows), model.predict(rows))
-    assert not logistic("y ~ bounded(age, 18, 90) - 1").fit(people)[-1].fit_intercept
+    assert not logistic("y ~ bounded(age, 18, 90) - 1", bounds=None).fit(people)[-1].fit_intercept
+
+
+def test_another_formula_is_not_taken_for_that_of_the_model(people):
+    """Response and constant are the model's: a formula that is set later does not change them."""
+    changed = logistic().set_params(formula__formula="unused ~ bounded(age, 18, 90)")
+    with pytest.raises(ValueError, match="from_formula"):
+        changed.fit(people)
+    for formula in ("y ~ 0 + bounded(age, 18, 90)", "y ~ bounded(age, 18, 90) - 1"):
+        changed = logistic().set_params(formula__formula=formula)
+        with pytest.raises(ValueError, match="fit_intercept"):
+            changed.fit(people)
+    with pytest.raises(ValueError, match="fit_intercept"):
+        logistic(fit_intercept=False).fit(people)
+    longer = f"{FORMULA} + missing(age)"
+    with pytest.warns(UserWarning, match="data_norm=1.73.* below 2"):
+        logistic(n_draws=4).set_params(formula__formula=longer).fit(people)
+    same = logistic(n_draws=4).set_params(formula__formula="y ~ bounded(age, 18, 90)")
+    assert same.set_params(formula__bounds=None).fit(people).plan_.epsilon <= 5.0
+
+
+@pytest.mark.parametrize(
+    "formula, declared, error, message",
+    [
+        ("bounded(`my age`, 18, 90)", {}, ValueError, "bounds={'my name'"),
+        ("`my age`", {}, ValueError, "bounds={'my age'"),
+        ("bounded(age, , 1)", {}, ValueError, "not understood"),
+        ("age", {"bounds": "x"}, TypeError, "bounds must be a dict"),
+        ("age", {"levels": ["age"]}, TypeError, "levels must be a dict"),
+        ("bounded(age, 0, 1)", {"bounds": {"agee": (0, 1)}}, ValueError, "'agee'"),
+        ("bounded(age, 0, 1)", {"levels": {"g": [1, 2]}}, ValueError, "'g'"),
+        ("bounded(age + 1 / 0, 0, 1)", {}, ValueError, "finite"),
+        ("bounded(age + log(0), 0, 1)", {}, ValueError, "finite"),
+        ("bounded(age + 1e400, 0, 1)", {}, ValueError, "finite"),
+    ],
+)
+def test_messages_name_what_to_do(formula, declared, error, message):
+    with pytest.raises(error, match=message) as raised:
+        FormulaEncoder(formula, **declared).fit(pd.DataFrame({"age": [1.0], "my age": 1.0}))
+    assert "\x1b" not in str(raised.value)
+
+
+def test_errors_of_formulaic_have_no_colours():
+    for formula in ("bounded(age, 0, 1", "bounded(age, 0, 1) + * 2", "y ~ 3 : age"):
+        with pytest.raises(ValueError) as raised:
+            FormulaEncoder(formula).fit(pd.DataFrame({"age": [1.0]}))
+        assert "\x1b" not in str(raised.value)
+
+
+def test_parameters_of_the_pipeline_reach_it():
+    given = {"strict": True, "shares": {"model": 1.0}, "memory": None, "learns_nothing": ["a"]}
+    found = logistic(**given).get_params(deep=False)
+    assert {name: found[name] for name in given} == given
+
+
+def test_no_rows_have_no_columns_fewer(people):
+    formula = "bs(age, knots=[30, 60], bounds=(18, 90)) * bounded(income, 0, 1) + missing(age)"
+    encoder = FormulaEncoder(formula).fit(people)
+    assert encoder.transform(people.head(0)).shape == (0, encoder.n_columns)
 
 
 def test_frames_of_polars_are_the_same(people, model):
@@ -248,6 +325,41 @@ def test_an_encoder_is_a_step_like_others(people):
     encoder = FormulaEncoder("bounded(age, 18, 90)")
     pipeline = make_private_pipeline(encoder, clf, strict=True).fit(people, people["y"])
     assert list(pipeline.summary().index) == ["age", "intercept"]
+
+
+def test_a_search_names_the_pipeline_that_it_takes(people):
+    grid = {"model__prior_scale": [1.0, 2.0]}
+    with pytest.raises(ValueError, match="FormulaEncoder"):
+        DPRandomizedSearchCV(logistic(), grid, epsilon=5.0).fit(people, people["y"])
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "bool[pyarrow]", "double[pyarrow]", "object"])
+def test_a_missing_cell_does_not_change_what_is_taken(kind):
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    full, some = (pd.DataFrame({"x": pd.array(v, dtype=kind)}) for v in ([1, 0, 1], [1, 0, None]))
+    formula = "bounded(x, 0, 1) + missing(x)"
+    np.testing.assert_array_equal(encoded(formula, full), [[1, 0], [-1, 0], [1, 0]])
+    np.testing.assert_array_equal(encoded(formula, some), [[1, 0], [-1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    "kind", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]", "date32[pyarrow]", pl.Date]
+)
+def test_dates_are_refused_or_taken_whatever_they_are(kind):
+    day = pd.Timedelta(1, "D") if kind == "timedelta64[ns]" else pd.Timestamp("2020-01-01")
+    for cell, expected in ((day, [0, 1]), (None, [1, 1])):
+        if kind is pl.Date:
+            table = pl.DataFrame({"x": [cell, None]}, schema={"x": pl.Date})
+        else:
+            if "pyarrow" in kind:
+                pytest.importorskip("pyarrow")
+            table = pd.DataFrame({"x": pd.array([cell, None], dtype=kind)})
+        found = FormulaEncoder("missing(x)").fit(table).transform(table)
+        np.testing.assert_array_equal(found[:, 0], expected)
+        for formula in ("bounded(x, 0, 1)", "C(x, levels=['a'])"):
+            with pytest.raises(ValueError, match="column 'x'"):
+                FormulaEncoder(formula).fit(table).transform(table)
 
 
 def test_odd_cells_are_refused_by_the_name_of_their_column(people):
