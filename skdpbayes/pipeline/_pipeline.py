@@ -203,8 +203,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         self._report_leaks(issparse(X))
         if groups is not None and is_collection(X):
             raise ValueError(
-                "a private pipeline takes groups for tables in memory only: compute X, y and groups, or keep one "
-                "row of each person beforehand."
+                "a private pipeline takes groups for tables in memory only: compute X, y and groups, or keep "
+                "one row of each person beforehand."
             )
         persons = check_groups(groups, self.max_rows_per_group, n_rows)
         n_samples = n_rows if persons is None else int(persons.max()) + 1
