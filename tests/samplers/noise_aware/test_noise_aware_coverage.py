@@ -64,7 +64,7 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes, repetiti
 @pytest.mark.nightly
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
-    """The test above can fail: draws that are told another noise cover too rarely, or always."""
+    """The test above, with 80 tables, can fail: draws that are told another noise cover too rarely, or always."""
     surrogate_of = Releases.surrogate
 
     def deluded(self):
@@ -79,8 +79,8 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
         return found
 
     monkeypatch.setattr(Releases, "surrogate", deluded)
-    found = covered(2000, 4, 1.0, 12)
-    assert found < 0.8 if factor < 1 else found > 0.97
+    found = covered(2000, 4, 1.0, 36)
+    assert found < 0.85 if factor < 1 else found > 0.95
 
 
 # Parameters that the default prior does not expect
