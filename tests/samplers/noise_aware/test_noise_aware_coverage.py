@@ -64,7 +64,7 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes, repetiti
 @pytest.mark.nightly
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
-    """The test above, with 80 tables, can fail: draws that are told another noise cover too rarely, or always."""
+    """The test above, on 80 tables, can fail: draws told another noise cover too rarely, or always."""
     surrogate_of = Releases.surrogate
 
     def deluded(self):
