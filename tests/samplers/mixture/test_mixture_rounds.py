@@ -162,8 +162,8 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
     plan, seen = plan_of(model, n, 20.0, relation), []
     found_by_search = StatisticsReleases.release
 
-    def watched(self, components, noise_scale):
-        found = found_by_search(self, components, noise_scale)
+    def watched(self, components, noise_scale, mu=None):
+        found = found_by_search(self, components, noise_scale, mu)
         sums = [exact(table, components) for table in tables]
         seen.append((np.concatenate([part.ravel() for part in found]), sums, noise_scale))
         return found
