@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .._checks import check_sizes, table_shape
 from .._silence import silently
-from .._tables.collections import header_of, is_collection
+from .._tables.collections import header_of, is_collection, refuse_groups
 from .._tables.persons import check_groups, choose_rows
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
@@ -201,11 +201,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         self._check_parameters()
         n_rows, n_columns = table_shape(X)
         self._report_leaks(issparse(X))
-        if groups is not None and is_collection(X):
-            raise ValueError(
-                "a private pipeline takes groups for tables in memory only: compute X, y and groups, or keep "
-                "one row of each person beforehand."
-            )
+        if is_collection(X):
+            refuse_groups(groups)
         persons = check_groups(groups, self.max_rows_per_group, n_rows)
         n_samples = n_rows if persons is None else int(persons.max()) + 1
         header = header_of(X)

@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length
 
 from ..._inputs import unless_harmless, unquoted
 from ...samplers._machinery.shards import LocalShards
-from ..collections import example_of, is_collection
+from ..collections import example_of, is_collection, refuse_groups
 from ..labels import encode_labels, label_set
 from ..rows import UNLABELLED, Rows, Table, prepared
 from .marks import mark_of
@@ -99,11 +99,7 @@ def _check(estimator, y, groups):
         raise ValueError(
             "y is None, but a fit needs labels or responses: pass a column of the collection."
         )
-    if groups is not None or getattr(estimator, "max_rows_per_group", None) is not None:
-        raise ValueError(
-            "groups are for tables in memory: pass X.compute() if it fits, or keep one row of each person "
-            "beforehand, e.g. with drop_duplicates('person')."
-        )
+    refuse_groups(groups, getattr(estimator, "max_rows_per_group", None))
 
 
 def _client(client):

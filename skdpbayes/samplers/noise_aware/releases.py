@@ -210,7 +210,7 @@ class Releases:
         population, size = self.population, self.labels.size
         last = self.looks[-1].point if self.looks else np.zeros(size)
         misfit = learn_misfit(population, self.looks, self.curvatures, last)
-        probabilities = population.at(np.array([last]))
+        at = population.at(np.array([last]))
         matrix = population.curvature(last)
         matrix = matrix + misfit.mean @ matrix
         values, basis = np.linalg.eigh(0.5 * (matrix + matrix.T))
@@ -223,7 +223,7 @@ class Releases:
             noise=self.label_noise,
             misfit=misfit,
             origin=population.origin,
-            slope=float(population.mean_variance(probabilities)[0]),
+            slope=float(population.mean_variance(at)[0]),
             basis=basis,
             sampling=values,
             start=last,

@@ -67,7 +67,7 @@ class Surrogate(WithPrior):
     def likelihood(self, u):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
         population = self.population
-        if isinstance(population, NormalPopulation) or population.family.n_blocks == 1:
+        if isinstance(population, NormalPopulation):
             return self._likelihood(u)
         groups = np.array_split(u, -(-population.n_logits * len(u) // _SMALL))
         return tuple(map(np.concatenate, zip(*map(self._likelihood, groups), strict=True)))
@@ -79,23 +79,23 @@ class Surrogate(WithPrior):
 
     def predict(self, u, generator):
         """Return labels as they might be released for points of shape (n_points, n)."""
-        probabilities = self.population.at(u)
-        f, variances = self._law(probabilities)
+        at = self.population.at(u)
+        f, variances = self._law(at)
         # Post-processing.
         errors = np.sqrt(variances) * generator.standard_normal(u.shape)
         return f + f @ self.misfit.mean.T + errors @ self.basis.T
 
-    def _law(self, probabilities):
+    def _law(self, at):
         """Return ``f``, and the variances of labels in ``basis``."""
-        fading = self.population.mean_variance(probabilities)[:, None] / self.slope
-        f = self.population.score(probabilities) - self.origin
+        fading = self.population.mean_variance(at)[:, None] / self.slope
+        f = self.population.score(at) - self.origin
         of_score = self.misfit.variances(f) @ self.basis**2
         return f, self.noise**2 + fading * self.sampling + of_score
 
     def _likelihood(self, u):
         population, misfit = self.population, self.misfit
-        probabilities = population.at(u)
-        f, variances = self._law(probabilities)
+        at = population.at(u)
+        f, variances = self._law(at)
         residual = (f + f @ misfit.mean.T - self.target) @ self.basis
         solved = residual / variances
         energy = 0.5 * (np.sum(residual * solved, axis=1) + np.log(variances).sum(axis=1))
@@ -104,7 +104,7 @@ class Surrogate(WithPrior):
         of_f = back + back @ misfit.mean
         of_f += misfit.half_gradient(f, own @ (self.basis**2).T)
         of_fading = 0.5 * own @ self.sampling / self.slope
-        return energy, population.pulled(probabilities, of_f, of_fading)
+        return energy, population.pulled(at, of_f, of_fading)
 
     @property
     def n_scaled(self):
@@ -114,8 +114,8 @@ class Surrogate(WithPrior):
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
         population, misfit = self.population, self.misfit
-        probabilities = population.at(u[None])
-        variances = self._law(probabilities)[1][0]
+        at = population.at(u[None])
+        variances = self._law(at)[1][0]
         slopes = population.curvature(u)
         turned = (slopes + slopes @ misfit.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)
