@@ -33,13 +33,14 @@ class _Own:
 
     text: str = ""
     file: TextIO | None = None
+    started: str | None = None
     lock = threading.RLock()
 
 
 def _after_fork():
     if _Own.file is not None:
         _Own.file.close()
-    _Own.text, _Own.file, _Own.lock = "", None, threading.RLock()
+    _Own.text, _Own.file, _Own.started, _Own.lock = "", None, None, threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -53,7 +54,7 @@ def announce(ledgers):
     ----------
     ledgers : list of dict
     """
-    mark = _mark(os.getpid())
+    mark = _own_mark()
     with _Own.lock:
         if not _Own.text:
             atexit.register(_take_away, mark, os.getpid())
@@ -75,8 +76,8 @@ def announced_by_ancestors():
     """
     _renew()
     named = set(map(Path, _marks_around()))
-    marks = named | set(map(_mark, _ancestors()))
-    own = _mark(os.getpid()).name
+    marks = named | {_mark(pid, started) for pid, started in _ancestors().items()}
+    own = _own_mark().name
     found = []
     for mark in sorted(mark for mark in marks if mark.name != own):
         texts = _texts(mark)
@@ -112,7 +113,7 @@ def _has_to_be_there():
 
 def _renew():
     """Write the mark of this process again if a cleaner took it away."""
-    mark = _mark(os.getpid())
+    mark = _own_mark()
     with _Own.lock:
         if _has_to_be_there() and not mark.exists():
             _write(mark)
@@ -137,17 +138,17 @@ def _texts(mark):
 
 
 def _held_open(mark):
-    pid, started = _process_of(mark)
-    folder = f"{_PROCESSES}/{pid}/fd"
+    folder = f"{_PROCESSES}/{_process_of(mark)[0]}/fd"
     texts: list[str] = []
     try:
-        numbers = os.listdir(folder) if _kin(pid)[1] == started else ()
+        numbers = os.listdir(folder)
     except OSError:  # Of another user, or no longer there.
         return texts
+    name = mark.name
     for number in numbers:
         try:
             target = os.readlink(f"{folder}/{number}")
-            if os.path.basename(target).removesuffix(" (deleted)") == mark.name:
+            if name in target and os.path.basename(target).removesuffix(" (deleted)") == name:
                 texts.append(Path(folder, number).read_text())
         except OSError:
             continue
@@ -159,33 +160,43 @@ def _marks_around():
 
 
 def _ancestors():
-    """Return the numbers of the processes from which this one descends, as far as they can be found."""
+    """Return the processes from which this one descends, as far as they can be found, and when each was started.
+
+    Each is asked once: what the system tells of a process with many threads takes it half a millisecond.
+    """
     parent = multiprocessing.parent_process()
-    pids, found = [os.getppid(), parent.pid] if parent else [os.getppid()], set()
+    pids = [os.getppid(), parent.pid] if parent else [os.getppid()]
+    found: dict[int, str] = {}
     while pids:
         pid = pids.pop()
         if pid not in found:
-            found.add(pid)
-            if grandparent := _kin(pid)[0]:
+            grandparent, found[pid] = _kin(pid)
+            if grandparent:
                 pids.append(grandparent)
     return found
 
 
 def this_process():
     """Return the number of this process and when it was started, which together no other has."""
-    return os.getpid(), _kin(os.getpid())[1]
+    if _Own.started is None:
+        _Own.started = _kin(os.getpid())[1]
+    return os.getpid(), _Own.started
 
 
 def descends_from(process):
     """Tell whether this process descends from another, which still runs, as far as that can be found."""
     pid, started = process
-    return pid in _ancestors() and _kin(pid)[1] == started
+    return _ancestors().get(pid) == started
 
 
-def _mark(pid):
+def _own_mark():
+    return _mark(*this_process())
+
+
+def _mark(pid, started):
     # Where it is looked for by its name alone, the name must not depend on TMPDIR.
     by_name = os.name == "posix" and not _PROCESSES.is_dir()
-    return Path("/tmp" if by_name else tempfile.gettempdir(), f"{_PREFIX}{pid}-{_kin(pid)[1]}")
+    return Path("/tmp" if by_name else tempfile.gettempdir(), f"{_PREFIX}{pid}-{started}")
 
 
 def _process_of(mark):

@@ -155,7 +155,10 @@ def test_a_named_process_that_shows_no_mark_but_lives_is_a_refusal(folder):
 @needs_fork
 def test_without_proc_a_mark_that_is_missing_is_a_refusal(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(ledger_processes, "_PROCESSES", tmp_path / "none")
-    monkeypatch.setattr(ledger_processes, "_mark", lambda pid: folder / f"skdpbayes-ledger-{pid}-")
+    monkeypatch.setattr(
+        ledger_processes, "_mark", lambda pid, started: folder / f"skdpbayes-ledger-{pid}-"
+    )
+    monkeypatch.setattr(ledger_processes._Own, "started", None)
     monkeypatch.setattr(ledger_processes._Own, "text", "")
     monkeypatch.setattr(ledger_processes._Own, "file", None)
     mark = folder / f"skdpbayes-ledger-{os.getpid()}-"
