@@ -27,38 +27,46 @@ def conditioned(r, blocks, x, doubt, own_doubt):
     by_blocks : ndarray of shape (n_points, length, n_looks, n_looks)
     by_x : ndarray of shape (n_points, n_looks, length)
     """
-    n_points, n_looks = x.shape[:2]
-    pairs = n_looks**2
-    gram = np.einsum("bkj,blj,j->bkl", x, x, doubt)
-    blocks = blocks + doubt[:, None, None] * gram[:, None]
-    inverse, log_det = inverted(blocks + np.einsum("bki,bli,i->bikl", x, x, own_doubt))
-    scaled = doubt * x
-    # Of pairs (k, l): row k of the inverse times entry l of a point.
-    spread = np.einsum("bikm,bli->bimkl", inverse, scaled)
-    columns = scaled.transpose(0, 2, 1)
-    s = np.einsum("bimkl,bin->bmnkl", spread, columns, optimize=True)
+    n_points, n_looks, length = x.shape
+    pairs, square = n_looks**2, (n_looks, n_looks)
+    scaled, at = doubt * x, x.swapaxes(1, 2)
+    columns = np.ascontiguousarray(scaled.swapaxes(1, 2))
+    blocks = blocks + doubt[:, None, None] * (scaled @ at)[:, None]
+    blocks += own_doubt[:, None, None] * _outer(at)
+    inverse, log_det = inverted(blocks)
+    # Of pairs (m, n) and (k, l): row k of the inverse times entries l and n of points.
+    rows = inverse.reshape(n_points, length, pairs).swapaxes(1, 2)
+    s = rows @ _outer(columns).reshape(n_points, length, pairs)
+    s = s.reshape(n_points, *square, *square).transpose(0, 1, 3, 2, 4)
     s = s.reshape(n_points, pairs, pairs)
-    exchange = np.arange(pairs).reshape(n_looks, n_looks).T.ravel()
+    exchange = np.arange(pairs).reshape(square).T.ravel()
     s[:, np.arange(pairs), exchange] += 1.0
     m = np.linalg.inv(s)
-    solved = np.einsum("bikl,bli->bki", inverse, r)
-    t = np.einsum("bki,bli->bkl", solved, scaled).reshape(n_points, pairs, 1)
-    seen = (m @ t).reshape(n_points, n_looks, n_looks)
-    alpha = solved - np.einsum("bikl,blm,bmi->bki", inverse, seen, scaled, optimize=True)
+    solved = _times(inverse, r)
+    seen = (m @ (solved @ columns).reshape(n_points, pairs, 1)).reshape(n_points, *square)
+    alpha = solved - _times(inverse, seen @ scaled)
     energy = 0.5 * np.sum(r * alpha, axis=(1, 2))
     energy += 0.5 * (log_det.sum(axis=1) + np.linalg.slogdet(s)[1])
-    m = m.reshape(n_points, n_looks, n_looks, n_looks, n_looks)
-    half = np.einsum("bkmln,bin->bikml", m, columns, optimize=True)  # One point of two is in.
-    q = np.einsum("bikml,bim->bikl", half, columns)
-    w = inverse - inverse @ q @ inverse - np.einsum("bki,bli->bikl", alpha, alpha)
-    w *= 0.5
-    by_gram = np.einsum("i,bikl->bkl", doubt, w)
-    by_x = 2.0 * np.einsum("bkl,blj->bkj", by_gram, x) * doubt
-    by_x += 2.0 * np.einsum("bikl,bli->bki", w, x) * own_doubt
-    by_scaled = np.einsum("bikl,bilmk->bmi", inverse, half)
-    found = np.einsum("bki,bli->bkl", alpha, scaled)
-    by_scaled -= np.einsum("bki,blk->bli", alpha, found)
+    # One point of two is in: axes are (point, entry, k, m, l).
+    half = columns @ m.reshape(n_points, pairs * n_looks, n_looks).swapaxes(1, 2)
+    half = half.reshape(n_points, length, n_looks, *square)
+    q = (half.swapaxes(3, 4) @ columns[:, :, None, :, None])[..., 0]
+    w = 0.5 * (inverse - inverse @ q @ inverse - _outer(alpha.swapaxes(1, 2)))
+    by_gram = (doubt @ w.reshape(n_points, length, pairs)).reshape(n_points, *square)
+    by_x = 2.0 * (by_gram @ x * doubt + _times(w, x) * own_doubt)
+    half = half.swapaxes(2, 3).reshape(n_points, length, n_looks, pairs)
+    by_scaled = (half @ inverse.reshape(n_points, length, pairs, 1))[..., 0].swapaxes(1, 2)
+    by_scaled = by_scaled - alpha @ columns @ alpha
     return energy, alpha, w, by_x + doubt * by_scaled
+
+
+def _outer(columns):
+    return columns[..., :, None] * columns[..., None, :]
+
+
+def _times(matrices, x):
+    """Return products of the matrix of each entry and what looks have there."""
+    return (matrices @ x.swapaxes(1, 2)[..., None])[..., 0].swapaxes(1, 2)
 
 
 def inverted(matrices):
@@ -75,4 +83,4 @@ def inverted(matrices):
         a -= column[:, None] * scaled[None]
         a[k] = a[:, k] = scaled
         a[k, k] = -pivot
-    return -np.moveaxis(a, (0, 1), (-2, -1)), log_det
+    return -np.ascontiguousarray(np.moveaxis(a, (0, 1), (-2, -1))), log_det
