@@ -6,7 +6,7 @@ A long path is many trials: each of its pieces has its share of the cost.
 import numpy as np
 
 from skdpbayes.audit import audit_separation
-from skdpbayes.samplers import sample
+from skdpbayes.random import _generator
 
 # Steps of a piece.
 PIECE = 25
@@ -17,7 +17,8 @@ def path_of(target, plan, seed):
 
     Each is twice the midpoint less the one before, from zero; on the lattice their sums are exact.
     """
-    midpoints = sample(target, plan, random_state=seed)
+    # As `sample` draws, without its look for ledgers each time.
+    midpoints = plan.sampler.run(plan.as_run(), target, _generator(seed), 0).draws
     signs = (-1.0) ** np.arange(plan.n_steps)[:, None]
     states = 2.0 * signs * np.cumsum(signs * midpoints, axis=0)
     return np.vstack([np.zeros(plan.n_parameters), states])

@@ -160,7 +160,7 @@ def _marks_around():
 
 
 def _ancestors():
-    """Return the processes from which this one descends, as far as they can be found, and when each was started.
+    """Return the processes from which this one descends, as far as can be found, and when they were started.
 
     Each is asked once: what the system tells of a process with many threads takes it half a millisecond.
     """

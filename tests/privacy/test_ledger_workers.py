@@ -233,10 +233,7 @@ def spend_while_being_killed(path, folder, n_wanted, pause, seed):
 
 @pytest.mark.nightly
 @needs_fork
-@pytest.mark.parametrize(
-    "n_wanted, pause", [(200, 0.05), pytest.param(10_000, 0.5, marks=pytest.mark.nightly)]
-)
-def test_eight_processes_that_are_killed_at_random(tmp_path, n_wanted, pause):
+def test_eight_processes_that_are_killed_at_random(tmp_path, n_wanted=2_000, pause=0.1):
     """What is recorded is never below what ran, nor above the budget."""
     ledger = PrivacyLedger(1.0, 1e-6, path=tmp_path / "ledger")
     noted, kills = spend_while_being_killed(ledger.path, tmp_path, n_wanted, pause, seed=0)
