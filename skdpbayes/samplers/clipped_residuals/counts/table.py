@@ -42,17 +42,22 @@ def looked_up(logits, centres, tables):
     n_looks, last = tables.shape[0], tables.shape[2] - 1
     means = np.empty((n_points, n_looks, n_rows))
     slopes = np.empty((n_points, n_looks, n_rows))
-    for b in range(n_points):
-        for k in range(n_looks):
-            for i in range(n_rows):
-                place = (logits[b, i] - centres[k, i] + REACH) / SPACING
+    # A row's table is read from memory once for all points.
+    for k in range(n_looks):
+        for i in range(n_rows):
+            table = tables[k, i]
+            for b in range(n_points):
+                place = (logits[b, i] - centres[k, i] + REACH) * (1.0 / SPACING)
                 inside = 0.0 < place < last
                 place = min(max(place, 0.0), last - 1e-9)
-                node = int(place)
+                node = np.uint64(place)
                 t = place - node
-                y, m = tables[k, i, node, 0], tables[k, i, node, 1]
-                step, n = tables[k, i, node + 1, 0] - y, tables[k, i, node + 1, 1]
+                y, m = table[node, 0], table[node, 1]
+                node += np.uint64(1)
+                step, n = table[node, 0] - y, table[node, 1]
                 c, d = 3.0 * step - 2.0 * m - n, m + n - 2.0 * step
                 means[b, k, i] = y + t * (m + t * (c + t * d))
-                slopes[b, k, i] = (m + t * (2.0 * c + 3.0 * t * d)) / SPACING if inside else 0.0
+                slopes[b, k, i] = (
+                    (m + t * (2.0 * c + 3.0 * t * d)) * (1.0 / SPACING) if inside else 0.0
+                )
     return means, slopes
