@@ -66,7 +66,6 @@ LONGER = [
     DPBayesianMLPClassifier((8,), sampler=SGHMC(n_steps=300), n_draws=20, epsilon=np.inf),
     WholeCounts(max_count=20, sampler=SGHMC(n_steps=500), epsilon=np.inf),
     make_private_pipeline(DPQuantileScaler(random_state=0), DPImputer(), CHAIN),
-    make_private_pipeline(BoundedScaler(-1, 1), DPBayesianLogisticRegression(random_state=0)),
     make_private_pipeline(
         DPQuantileScaler(random_state=0), DPImputer(), DPBayesianLogisticRegression(random_state=0)
     ),
