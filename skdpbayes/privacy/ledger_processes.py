@@ -165,7 +165,7 @@ def _ancestors():
     Each is asked once: what the system tells of a process with many threads takes it half a millisecond.
     """
     parent = multiprocessing.parent_process()
-    pids = [os.getppid(), parent.pid] if parent else [os.getppid()]
+    pids = [os.getppid(), *([parent.pid] if parent and parent.pid else [])]
     found: dict[int, str] = {}
     while pids:
         pid = pids.pop()
