@@ -6,9 +6,10 @@
 Tables have 5,000 rows of columns that are uniform in [-1, 1], ten unless a case says otherwise. Fits have
 the default prior, whose scales are learnt, or those that are named. With ``--grid`` coefficients are some
 times as large as the default prior usually takes them to be, and fits have this prior or the right one.
-Printed are the share of coefficients whose interval covers them, the least of a fit, the share of those
-that are not zero, that of intercepts, the median width, how many fits warned, and the share that is covered
-in those that did not.
+Printed are the share of coefficients whose interval covers them, its standard error, the least of a fit, the
+share of those that are not zero, that of intercepts, the median width, how many fits warned, and the share
+that is covered in those that did not. The error is that of a mean over tables, since coefficients of a table
+may share theirs: where nearly all labels are certain, all are off by the same factor.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import warnings
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
+from scipy.stats import sem
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
@@ -128,9 +130,9 @@ def main():
     parser.add_argument("--sizes", nargs="+", default=["5000x10"], help="of tables of the grid")
     arguments = parser.parse_args()
     print(
-        "| case | told | epsilon | 90% | least | not zero | intercept | width | warned | others |"
+        "| case | told | epsilon | 90% | +- | least | not zero | intercept | width | warned | others |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     if arguments.grid:
         sizes = [tuple(map(int, size.split("x"))) for size in arguments.sizes]
         tables = [(n, f", {n:,} x {d}", grid(d)) for n, d in sizes]
@@ -156,8 +158,8 @@ def print_row(name, options, epsilon, fits):
     covered, large, intercept, width, warned = fits.T
     others = covered[warned == 0].mean() if (warned == 0).any() else np.nan
     told = ", ".join(f"{key}={value:.3g}" for key, value in options.items())
-    numbers = covered.mean(), covered.min(), large.mean(), intercept.mean(), np.median(width)
-    shown = " | ".join(f"{number:.2f}" for number in numbers)
+    numbers = covered.mean(), sem(covered), covered.min(), large.mean(), intercept.mean()
+    shown = " | ".join(f"{number:.2f}" for number in (*numbers, np.median(width)))
     counts = f"{int(warned.sum())} of {len(fits)} | {others:.2f}"
     print(f"| {name} | {told} | {epsilon:g} | {shown} | {counts} |", flush=True)
 
