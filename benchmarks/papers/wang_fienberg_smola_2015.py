@@ -1,6 +1,6 @@
 """Wang, Fienberg and Smola (2015), Privacy for free: one posterior sample, and SGLD as it is.
 
-    python benchmarks/papers/wang_fienberg_smola_2015.py [--repetitions 20] [--rows 1000 100000]
+    python benchmarks/papers/wang_fienberg_smola_2015.py [--repetitions 20] [--rows 1000 20000]
 
 Claimed:
 
@@ -179,7 +179,7 @@ def main():
     """Print the tables and the verdict."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--rows", type=int, nargs="+", default=(1_000, 100_000))
+    parser.add_argument("--rows", type=int, nargs="+", default=(1_000, 20_000))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
     warnings.simplefilter("ignore", ConvergenceWarning)
