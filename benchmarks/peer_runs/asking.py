@@ -1,0 +1,184 @@
+"""How a question is put to all peers: the same files, splits and seeds for each."""
+
+import itertools
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .environments import NotInstallableError, python_of, run_jobs
+
+DELTA = 1e-5
+
+
+class Cell(NamedTuple):
+    """One fit to ask for.
+
+    Attributes
+    ----------
+    table : str
+    epsilon : float
+    seed : int
+    data : Path
+    """
+
+    table: str
+    epsilon: float
+    seed: int
+    data: Path
+
+
+class Asker:
+    """Runs jobs in the peers' environments.
+
+    Parameters
+    ----------
+    cache : Path
+        Of the environments.
+    sources : dict
+        See `environments.python_of`.
+    folder : Path
+        For files in between.
+    tell : callable
+        Takes lines about progress.
+    keep : callable or None
+        Takes the records of each table as soon as they are there.
+    """
+
+    def __init__(self, cache, sources, folder, tell=print, keep=None):
+        self.cache, self.sources, self.folder, self.tell = cache, sources, Path(folder), tell
+        self.keep = keep
+        self.missing, self._pythons, self._ids = {}, {}, itertools.count()
+
+    def save(self, name, arrays):
+        """Return the path of a file with the arrays of jobs."""
+        path = self.folder / f"{name}.npz"
+        np.savez(path, **arrays)
+        return path
+
+    def python(self, runner):
+        """Return the Python of a runner, or None if it cannot be installed."""
+        if runner not in self._pythons:
+            try:
+                self._pythons[runner] = python_of(runner, self.cache, self.sources)
+            except NotInstallableError as error:
+                self._pythons[runner] = None
+                self.missing[runner] = f"not installable: {error}"
+                self.tell(f"{runner}: {self.missing[runner]}")
+        return self._pythons[runner]
+
+    def ask(self, requests):
+        """Return (arrays or None, CPU seconds or the text of an error) for each (peer, cell, options)."""
+        answers, by_runner = [None] * len(requests), {}
+        for place, (peer, cell, options) in enumerate(requests):
+            job = {
+                "id": next(self._ids),
+                "method": peer.method,
+                "data": str(cell.data),
+                "seed": cell.seed,
+                "options": budget(cell.epsilon) | peer.options | options,
+            }
+            job["output"] = str(self.folder / f"answer{job['id']}.npz")
+            by_runner.setdefault(peer.runner, []).append((place, job))
+        for runner, jobs in by_runner.items():
+            python = self.python(runner)
+            if python is None:
+                for place, _ in jobs:
+                    answers[place] = None, self.missing[runner]
+                continue
+            self.tell(f"{runner}: {len(jobs)} fits")
+            found = run_jobs(python, f"run_{runner}", [job for _, job in jobs], self.folder)
+            for place, job in jobs:
+                answers[place] = read_answer(found[job["id"]], job["output"])
+        return answers
+
+
+def read_answer(answer, path):
+    """Return (arrays, seconds), or (None, text), and delete the file."""
+    if "error" in answer:
+        return None, answer["error"]
+    with np.load(path) as data:
+        arrays = dict(data)
+    Path(path).unlink()
+    return arrays, answer["seconds"]
+
+
+def budget(epsilon):
+    """Return the options that say what may be spent."""
+    from skdpbayes.privacy import Budget
+
+    if math.isinf(epsilon):
+        return {}
+    return {"epsilon": epsilon, "delta": DELTA, "mu": Budget(epsilon, DELTA).mu}
+
+
+def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
+    """Return records: dicts with question, table, epsilon, seed, peer, is_tuned, and scores or an error.
+
+    Parameters
+    ----------
+    asker : Asker
+    question : str
+    peers : sequence of Peer
+    cells : list of Cell
+    score : callable
+        Takes (arrays of the answer, data file) and returns {name: number}.
+    tuning : list of Cell, default=()
+        On other seeds; options of peers with a grid are chosen by them, for each table and epsilon.
+    criterion : str, default=None
+        The score that is to be small there.
+    """
+    chosen = choose(asker, peers, tuning, score, criterion)
+    requests, labels = [], []
+    for peer in peers:
+        kept = cells if peer.is_private else without_budgets(cells)
+        for cell in kept:
+            requests.append((peer, cell, {}))
+            labels.append((peer, cell, False))
+            options = chosen.get((peer.name, cell.table, cell.epsilon))
+            if options is not None:
+                requests.append((peer, cell, options))
+                labels.append((peer, cell, True))
+    records = []
+    for (peer, cell, is_tuned), (arrays, seconds) in zip(labels, asker.ask(requests), strict=True):
+        record = {
+            "question": question,
+            "table": cell.table,
+            "epsilon": cell.epsilon,
+            "seed": cell.seed,
+            "peer": peer.name,
+            "is_tuned": is_tuned,
+        }
+        if arrays is None:
+            record["error"] = seconds
+        else:
+            record |= score(arrays, cell.data) | {"seconds": seconds}
+        records.append(record)
+    if asker.keep:
+        asker.keep(records)
+    return records
+
+
+def choose(asker, peers, tuning, score, criterion):
+    """Return {(peer's name, table, epsilon): options} with the smallest median of a score."""
+    requests = [(peer, cell, options) for peer in peers for options in peer.grid for cell in tuning]
+    found = {}
+    for (peer, cell, options), (arrays, _) in zip(requests, asker.ask(requests), strict=True):
+        value = math.inf if arrays is None else score(arrays, cell.data)[criterion]
+        place = peer.grid.index(options)
+        of_cell = found.setdefault((peer.name, cell.table, cell.epsilon), {})
+        of_cell.setdefault(place, []).append(value)
+    grids = {peer.name: peer.grid for peer in peers}
+    chosen = {}
+    for key, values in found.items():
+        best = min(values, key=lambda place: np.median(values[place]))
+        if np.isfinite(np.median(values[best])):
+            chosen[key] = grids[key[0]][best]
+    return chosen
+
+
+def without_budgets(cells):
+    """Return each (table, seed) once, with an infinite epsilon."""
+    kept = {(cell.table, cell.seed): cell._replace(epsilon=math.inf) for cell in cells}
+    return list(kept.values())
