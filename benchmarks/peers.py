@@ -30,7 +30,7 @@ from pathlib import Path
 from peer_runs.asking import Asker
 from peer_runs.environments import REQUIREMENTS, default_cache
 from peer_runs.questions import FULL, QUESTIONS, QUICK
-from peer_runs.report import draw, section
+from peer_runs.report import section
 from peer_runs.tables import TABLES
 
 
@@ -51,7 +51,9 @@ def parsed():
     parser.add_argument(
         "--from", dest="kept", type=Path, help="lay out such a file, and run nothing"
     )
-    parser.add_argument("--picture", help="of log losses of classifiers")
+    parser.add_argument(
+        "--picture", type=Path, help="of log losses of classifiers, with its medians beside it"
+    )
     arguments = parser.parse_args()
     arguments.sources = dict(source.partition("=")[::2] for source in arguments.source)
     if unknown := set(arguments.sources) - set(REQUIREMENTS):
@@ -98,8 +100,10 @@ def main():
         title = question.capitalize()
         print("\n".join(section(title, ask.__doc__, records, peers, scores)), flush=True)
         if question == "classification" and arguments.picture:
-            draw(records, arguments.picture)
-            tell(f"picture: {arguments.picture}")
+            from peer_runs.picture import draw, load_medians, save_medians
+
+            save_medians(records, arguments.picture.with_suffix(".csv"))
+            draw(load_medians(arguments.picture.with_suffix(".csv"))).savefig(arguments.picture)
 
 
 if __name__ == "__main__":

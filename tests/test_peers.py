@@ -211,6 +211,25 @@ def test_what_is_tuned_is_chosen_on_tables_of_its_own_and_stands_apart():
     )
 
 
+def test_a_picture_shows_the_medians_that_are_kept(tmp_path):
+    picture = pytest.importorskip("peer_runs.picture")
+    cells = [("ours", False, 0.1), ("theirs", True, 1.0), ("public", False, math.inf)]
+    records = [
+        {"table": name, "peer": peer, "is_tuned": tuned, "epsilon": epsilon, "log loss": loss}
+        for name in ("a", "b", "c", "d")
+        for peer, tuned, epsilon in cells
+        for loss in (0.25, 0.5, 0.5)
+    ]
+    records.append(records[0] | {"epsilon": 1.0, "error": "failed"})
+    del records[-1]["log loss"]
+    picture.save_medians(records, tmp_path / "medians.csv")
+    found = picture.load_medians(tmp_path / "medians.csv")
+    assert found["a"].keys() == {"ours", "theirs, tuned", "public"}
+    assert found["a"]["ours"].keys() == {0.1} and found["a"]["ours"][0.1][0] == 0.5
+    figure = picture.draw(found)
+    assert [axis.get_title() for axis in figure.axes if axis.get_visible()] == list("abcd")
+
+
 def test_columns_of_a_table_are_as_wide_as_their_widest_cell():
     lines = report.simple_table(["a", "bb"], [["ccc", ""], ["\\", "d"]])
     assert lines == ["===  ==", "a    bb", "===  ==", "ccc  --", "\\    d", "===  =="]

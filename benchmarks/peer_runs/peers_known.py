@@ -52,7 +52,8 @@ NONE = "none"
 DPSGD = "add or remove one; (epsilon, delta) by the PRV accountant; number of rows public"
 EBM = "add or remove one; (epsilon, delta); bounds and number of rows public"
 WRITTEN = "replace one; (epsilon, delta); bounds public; written from the paper"
-PURE = "replace one; pure epsilon; bounds public"
+PURE = "relation not named, sensitivities are those of replace one; pure epsilon; bounds public"
+KMEANS = "relation not named; pure epsilon; knows the range of the centres"
 
 CLASSIFIERS = (
     Peer("without privacy", "skdpbayes", "logistic_public", NONE, is_private=False),
@@ -101,7 +102,7 @@ WITH_INTERVALS = (
 CLUSTERINGS = (
     Peer("without privacy", "skdpbayes", "mixture_public", NONE, is_private=False),
     Peer("skdpbayes", "skdpbayes", "mixture", OURS),
-    Peer("private k-means", "diffprivlib", "clusters", PURE + "; knows the range of the centres"),
+    Peer("private k-means", "diffprivlib", "clusters", KMEANS),
 )
 DENSITIES = (
     *(peer._replace(options={"covariance_type": "full"}) for peer in CLUSTERINGS[:2]),
