@@ -40,6 +40,7 @@ def parsed():
     parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller tables")
     parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--seeds", type=int, help="instead of 5, or 3 with --quick")
+    parser.add_argument("--untuned", action="store_true", help="leave tuning out, half of the time")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult's training part; see adult.py")
     parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
@@ -72,6 +73,8 @@ def measured(arguments):
     size = QUICK if arguments.quick else FULL
     if arguments.seeds:
         size = size._replace(n_seeds=arguments.seeds, n_tables=4 * arguments.seeds)
+    if arguments.untuned:
+        size = size._replace(is_tuned=False)
     with tempfile.TemporaryDirectory() as folder:
         asker = Asker(arguments.cache, arguments.sources, folder, tell, partial(keep, arguments))
         for question in arguments.questions:

@@ -23,6 +23,7 @@ class Size(NamedTuple):
     n_digits: int = 60_000
     n_rows: int = 100_000
     is_quick: bool = False
+    is_tuned: bool = True
 
 
 FULL = Size()
@@ -57,7 +58,7 @@ def classification(asker, size, arguments):
             cells,
             score_probabilities,
             # A large table leaves little to choose, and would take most of the time.
-            () if is_large and size.is_quick else tuning,
+            () if not size.is_tuned or (is_large and size.is_quick) else tuning,
             "log loss",
         )
         for path in files.values():
@@ -231,7 +232,9 @@ def networks(asker, size, arguments):
     cells = [Cell(name, epsilon, seed, files[seed]) for epsilon in epsilons for seed in seeds]
     tuning = [Cell(name, epsilon, TUNING_SEED, files[TUNING_SEED]) for epsilon in epsilons]
     peers = [peer._replace(options=peer.options | {"n_hidden": 128}) for peer in known.NETWORKS]
-    return measure(asker, "networks", peers, cells, score_probabilities, tuning, "log loss")
+    return measure(
+        asker, "networks", peers, cells, score_probabilities, tuning * size.is_tuned, "log loss"
+    )
 
 
 # Name: (what runs it, its peers, the scores of its table).
