@@ -230,6 +230,21 @@ def test_a_picture_shows_the_medians_that_are_kept(tmp_path):
     assert [axis.get_title() for axis in figure.axes if axis.get_visible()] == list("abcd")
 
 
+def test_an_answer_that_cannot_be_scored_is_a_failure_and_is_not_chosen():
+    def score(arrays, path):
+        if arrays["C"] == 2.0:
+            raise ValueError("Input contains NaN.")
+        return {"loss": arrays["C"]}
+
+    peers = [Peer("theirs", "jax", "logistic", "", {}, grid(C=[3.0, 2.0]))]
+    cell = Cell("table", 1.0, 0, None)
+    assert choose(Answers(), peers, [cell], score, "loss") == {("theirs", "table", 1.0): {"C": 3.0}}
+    (record,) = measure(Answers(), "question", [peers[0]._replace(grid=())], [cell], score)
+    assert record["loss"] == 5.0
+    found = asking.record_of("question", "theirs", cell, False, ({"C": 2.0}, 1.0), score)
+    assert found["error"] == "cannot be scored: Input contains NaN."
+
+
 def test_columns_of_a_table_are_as_wide_as_their_widest_cell():
     lines = report.simple_table(["a", "bb"], [["ccc", ""], ["\\", "d"]])
     assert lines == ["===  ==", "a    bb", "===  ==", "ccc  --", "\\    d", "===  =="]

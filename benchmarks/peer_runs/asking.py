@@ -1,5 +1,6 @@
 """How a question is put to all peers: the same files, splits and seeds for each."""
 
+import contextlib
 import itertools
 import math
 from pathlib import Path
@@ -43,7 +44,7 @@ class Asker:
     tell : callable
         Takes lines about progress.
     keep : callable or None
-        Takes the records of each table as soon as they are there.
+        Takes the records of each environment as soon as they are there.
     """
 
     def __init__(self, cache, sources, folder, tell=print, keep=None):
@@ -130,34 +131,44 @@ def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
         The score that is to be small there.
     """
     chosen = choose(asker, peers, tuning, score, criterion)
-    requests, labels = [], []
-    for peer in peers:
-        kept = cells if peer.is_private else without_budgets(cells)
-        for cell in kept:
-            requests.append((peer, cell, {}))
-            labels.append((peer, cell, False))
-            options = chosen.get((peer.name, cell.table, cell.epsilon))
-            if options is not None:
-                requests.append((peer, cell, options))
-                labels.append((peer, cell, True))
     records = []
-    for (peer, cell, is_tuned), (arrays, seconds) in zip(labels, asker.ask(requests), strict=True):
-        record = {
-            "question": question,
-            "table": cell.table,
-            "epsilon": cell.epsilon,
-            "seed": cell.seed,
-            "peer": peer.name,
-            "is_tuned": is_tuned,
-        }
-        if arrays is None:
-            record["error"] = seconds
-        else:
-            record |= score(arrays, cell.data) | {"seconds": seconds}
-        records.append(record)
-    if asker.keep:
-        asker.keep(records)
+    for runner in dict.fromkeys(peer.runner for peer in peers):
+        requests, labels = [], []
+        for peer in peers:
+            if peer.runner != runner:
+                continue
+            for cell in cells if peer.is_private else without_budgets(cells):
+                options = chosen.get((peer.name, cell.table, cell.epsilon))
+                for extra in [{}] if options is None else [{}, options]:
+                    requests.append((peer, cell, extra))
+                    labels.append((question, peer.name, cell, bool(extra)))
+        answers = asker.ask(requests)
+        found = [
+            record_of(*label, answer, score) for label, answer in zip(labels, answers, strict=True)
+        ]
+        if asker.keep:
+            asker.keep(found)
+        records += found
     return records
+
+
+def record_of(question, name, cell, is_tuned, answer, score):
+    """Return the record of one answer; one that cannot be scored, for NaN say, has an error."""
+    record = {
+        "question": question,
+        "table": cell.table,
+        "epsilon": cell.epsilon,
+        "seed": cell.seed,
+        "peer": name,
+        "is_tuned": is_tuned,
+    }
+    arrays, seconds = answer
+    if arrays is None:
+        return record | {"error": seconds}
+    try:
+        return record | score(arrays, cell.data) | {"seconds": seconds}
+    except ValueError as error:
+        return record | {"error": f"cannot be scored: {' '.join(str(error).split())[:150]}"}
 
 
 def choose(asker, peers, tuning, score, criterion):
@@ -165,7 +176,11 @@ def choose(asker, peers, tuning, score, criterion):
     requests = [(peer, cell, options) for peer in peers for options in peer.grid for cell in tuning]
     found = {}
     for (peer, cell, options), (arrays, _) in zip(requests, asker.ask(requests), strict=True):
-        value = math.inf if arrays is None else score(arrays, cell.data)[criterion]
+        value = math.inf
+        if arrays is not None:
+            # What cannot be scored is not chosen.
+            with contextlib.suppress(ValueError):
+                value = score(arrays, cell.data)[criterion]
         place = peer.grid.index(options)
         of_cell = found.setdefault((peer.name, cell.table, cell.epsilon), {})
         of_cell.setdefault(place, []).append(value)
