@@ -40,6 +40,9 @@ def parsed():
     parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller tables")
     parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--seeds", type=int, help="instead of 5, or 3 with --quick")
+    parser.add_argument(
+        "--peers", nargs="+", metavar="NAME", help="these alone, as tables name them"
+    )
     parser.add_argument("--untuned", action="store_true", help="leave tuning out, half of the time")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult's training part; see adult.py")
@@ -76,7 +79,14 @@ def measured(arguments):
     if arguments.untuned:
         size = size._replace(is_tuned=False)
     with tempfile.TemporaryDirectory() as folder:
-        asker = Asker(arguments.cache, arguments.sources, folder, tell, partial(keep, arguments))
+        asker = Asker(
+            arguments.cache,
+            arguments.sources,
+            folder,
+            tell,
+            partial(keep, arguments),
+            arguments.peers,
+        )
         for question in arguments.questions:
             yield question, QUESTIONS[question][0](asker, size, arguments)
 

@@ -66,6 +66,13 @@ def interval_scores(low, high, truth):
     return {"coverage": np.mean((low < truth) & (truth < high)), "width": np.mean(high - low)}
 
 
+def mean_with_error(values):
+    """Return (mean, its standard error); the error is nan for a single value."""
+    values = np.asarray(values, dtype=float)
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return float(np.mean(values)), float(error)
+
+
 def median_with_error(values):
     """Return (median, its standard error); the error is nan for a single value, both for none."""
     values = np.asarray(values, dtype=float)

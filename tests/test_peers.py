@@ -174,7 +174,7 @@ def test_a_peer_that_cannot_be_installed_is_reported_and_the_others_go_on(tmp_pa
 class Answers:
     """In the place of an `Asker`: every answer is the option itself, or none."""
 
-    keep = None
+    keep = only = None
 
     def ask(self, requests):
         return [
@@ -243,6 +243,11 @@ def test_an_answer_that_cannot_be_scored_is_a_failure_and_is_not_chosen():
     assert record["loss"] == 5.0
     found = asking.record_of("question", "theirs", cell, False, ({"C": 2.0}, 1.0), score)
     assert found["error"] == "cannot be scored: Input contains NaN."
+
+
+def test_coverage_is_a_mean_and_other_scores_are_medians():
+    assert report.cell_of([1.0, 1.0, 0.4], "coverage") == "0.80 ± 0.20"
+    assert report.cell_of([1.0, 1.0, 0.4], "accuracy").startswith("1.000 ± ")
 
 
 def test_columns_of_a_table_are_as_wide_as_their_widest_cell():

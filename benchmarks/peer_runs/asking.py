@@ -45,11 +45,13 @@ class Asker:
         Takes lines about progress.
     keep : callable or None
         Takes the records of each environment as soon as they are there.
+    only : collection of str or None
+        Names of peers; the others are not asked.
     """
 
-    def __init__(self, cache, sources, folder, tell=print, keep=None):
+    def __init__(self, cache, sources, folder, tell=print, keep=None, only=None):
         self.cache, self.sources, self.folder, self.tell = cache, sources, Path(folder), tell
-        self.keep = keep
+        self.keep, self.only = keep, only
         self.missing, self._pythons, self._ids = {}, {}, itertools.count()
 
     def save(self, name, arrays):
@@ -130,6 +132,7 @@ def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
     criterion : str, default=None
         The score that is to be small there.
     """
+    peers = [peer for peer in peers if not asker.only or peer.name in asker.only]
     chosen = choose(asker, peers, tuning, score, criterion)
     records = []
     for runner in dict.fromkeys(peer.runner for peer in peers):

@@ -3,11 +3,14 @@
 import math
 from collections import defaultdict
 
-from scores import median_with_error
+from scores import mean_with_error, median_with_error
 
 # Decimals of a score; two significant digits for the others.
 DECIMALS = {"accuracy": 3, "log loss": 3, "AUC": 3, "calibration": 3, "R2": 3, "coverage": 2}
 DECIMALS |= {"Rand": 3, "density": 2}
+
+# A median of shares of three intervals says nothing.
+MEANS = {"coverage"}
 
 
 def simple_table(head, rows):
@@ -23,8 +26,9 @@ def simple_table(head, rows):
 
 
 def cell_of(values, score):
-    """Return a median and its error as text."""
-    median, error = median_with_error(values)
+    """Return a median, or the mean of shares, and its error as text."""
+    middle = mean_with_error if score in MEANS else median_with_error
+    median, error = middle(values)
     if score in DECIMALS:
         text, rest = f"{median:.{DECIMALS[score]}f}", f"{error:.{DECIMALS[score]}f}"
     else:

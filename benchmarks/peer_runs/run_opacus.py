@@ -24,6 +24,8 @@ def train(network, arrays, seed, options):
         target_delta=options["delta"],
         sample_rate=batch_size / n,
         steps=n_steps,
+        # The engine's own default; that of this function, Rényi's, refuses small budgets.
+        accountant="prv",
     )
     optimizer = torch.optim.SGD(
         network.parameters(), lr=options["learning_rate"], momentum=options.get("momentum", 0.0)
