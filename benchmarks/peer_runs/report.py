@@ -29,6 +29,8 @@ def cell_of(values, score):
     """Return a median, or the mean of shares, and its error as text."""
     middle = mean_with_error if score in MEANS else median_with_error
     median, error = middle(values)
+    if math.isnan(median):
+        return ""
     if score in DECIMALS:
         text, rest = f"{median:.{DECIMALS[score]}f}", f"{error:.{DECIMALS[score]}f}"
     else:
