@@ -250,6 +250,19 @@ def test_coverage_is_a_mean_and_other_scores_are_medians():
     assert report.cell_of([1.0, 1.0, 0.4], "accuracy").startswith("1.000 ± ")
 
 
+def test_no_score_has_the_name_that_failures_have(tmp_path):
+    questions = pytest.importorskip("peer_runs.questions")
+    assert all("error" not in scores for _, _, scores in questions.QUESTIONS.values())
+    X, rng = np.linspace(-1.0, 1.0, 20)[:, None], np.random.default_rng(0)
+    truth, noisy = 0.5 * X[:, 0], 0.5 * X[:, 0] + 0.1 * rng.normal(size=20)
+    np.savez(tmp_path / "data.npz", X=X, y=noisy, X_test=X, y_test=truth)
+    least = np.polynomial.polynomial.Polynomial.fit(X[:, 0], noisy, 1)(X[:, 0])
+    off = {"predictions": truth + 3.0 * (least - truth)}
+    found = questions.score_numbers(off, tmp_path / "data.npz")
+    assert set(found) == {"error ratio", "R2"}
+    assert found["error ratio"] == pytest.approx(3.0)
+
+
 def test_columns_of_a_table_are_as_wide_as_their_widest_cell():
     lines = report.simple_table(["a", "bb"], [["ccc", ""], ["\\", "d"]])
     assert lines == ["===  ==", "a    bb", "===  ==", "ccc  --", "\\    d", "===  =="]

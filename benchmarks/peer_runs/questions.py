@@ -122,7 +122,7 @@ def score_numbers(arrays, path):
         least = X_test @ np.linalg.lstsq(X, data["y"], rcond=None)[0]
         wanted, predicted = data["y_test"], arrays["predictions"]
     ratio = np.sqrt(np.mean((predicted - wanted) ** 2) / np.mean((least - wanted) ** 2))
-    return {"error": ratio, "R2": r_squared(wanted, predicted)}
+    return {"error ratio": ratio, "R2": r_squared(wanted, predicted)}
 
 
 def coverage(asker, size, arguments):
@@ -244,7 +244,7 @@ QUESTIONS = {
         known.CLASSIFIERS,
         ("accuracy", "log loss", "AUC", "calibration", "seconds"),
     ),
-    "regression": (regression, known.REGRESSORS, ("error", "R2", "seconds")),
+    "regression": (regression, known.REGRESSORS, ("error ratio", "R2", "seconds")),
     "coverage": (coverage, known.WITH_INTERVALS, ("coverage", "width", "seconds")),
     "clusters": (clusters, known.CLUSTERINGS, ("Rand", "seconds")),
     "density": (density, known.DENSITIES, ("density", "seconds")),
