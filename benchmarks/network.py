@@ -46,8 +46,8 @@ from figures import COLORS, MARKERS, plt
 from network_data import TABLES, TRANSFORMS, load_digits, load_table
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
+from scores import classification_scores, reliability
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 
 from skdpbayes.exceptions import PrivacyWarning
@@ -63,7 +63,6 @@ SAMPLERS = ("sghmc", "sgld", "sgnht", "bbb")
 EPSILONS = (2.0, 8.0)
 ALL_EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)  # Of the first sampler.
 RELATIONS = ("replace_one", "add_or_remove_one")
-N_BINS = 15
 LEAST_ROWS = 20  # Of a bin that is plotted.
 CLAIMED = "epsilon 0.10 at delta = 1e-5"
 PUBLISHED_STEPS = (1_000, 10_000, 60_000)
@@ -74,23 +73,10 @@ GROUPED = 1.05
 # What is measured
 
 
-def reliability(probabilities, labels):
-    """Return (mean confidence, accuracy, share of the rows) of every bin that is not empty."""
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
-    numbers = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
-    counts = np.bincount(numbers, minlength=N_BINS)
-    kept = counts > 0
-    means = [
-        np.bincount(numbers, values, N_BINS)[kept] / counts[kept] for values in (confidence, right)
-    ]
-    return (*means, counts[kept] / len(labels))
-
-
 def scores(probabilities, labels):
     """Return (accuracy, log loss, expected calibration error)."""
-    confidence, right, share = reliability(probabilities, labels)
-    loss = log_loss(labels, probabilities, labels=np.arange(probabilities.shape[1]))
-    return share @ right, loss, share @ np.abs(right - confidence)
+    found = classification_scores(probabilities, labels)
+    return found["accuracy"], found["log loss"], found["calibration"]
 
 
 def slope(probabilities, labels):

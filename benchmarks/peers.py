@@ -1,0 +1,123 @@
+"""This package beside other libraries and published methods, in one command.
+
+    python benchmarks/peers.py [--quick] [--adult adult.csv] [--mnist mnist.npz]
+    python benchmarks/peers.py --questions regression coverage --source binagg=PATH
+
+Environments for diffprivlib, Opacus, DP-EBM (interpret), JAX and BinAgg are built at the first run, in
+the user's cache or ``--cache``; a peer that cannot be installed is named, with the reason, and left
+out. ``--source`` takes a peer from a folder instead. AdaSSP, one noisy release and a parametric
+bootstrap are written from their papers and run with this package's own Python.
+
+Every method gets the same files, splits, seeds and bounds. Printed are, for each question, what each
+method guarantees, and a table of medians over seeds with their standard errors (1.25 deviations over
+the root of the number of seeds), tuned methods apart: what is tuned was chosen on another split or
+other tables, which favours it, since the choice is not paid for and that split shares rows with those
+that are reported. This package is never tuned. Seconds are of CPU time of one thread, compilation and
+accounting in a process's first fits included. Probabilities below 1e-6 count as 1e-6 in log losses.
+What is measured is said in `peer_runs/questions.py`.
+
+``--quick`` takes fewer seeds, smaller tables and some minutes. ``--results`` keeps every single fit as
+a line of JSON; with ``--from`` such a file is laid out again.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from peer_runs.asking import Asker
+from peer_runs.environments import REQUIREMENTS, default_cache
+from peer_runs.questions import FULL, QUESTIONS, QUICK
+from peer_runs.report import section
+from peer_runs.tables import TABLES
+
+
+def parsed():
+    """Return the command line's arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller tables")
+    parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
+    parser.add_argument("--seeds", type=int, help="instead of 5, or 3 with --quick")
+    parser.add_argument(
+        "--peers", nargs="+", metavar="NAME", help="these alone, as tables name them"
+    )
+    parser.add_argument("--untuned", action="store_true", help="leave tuning out, half of the time")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--adult", metavar="PATH", help="UCI Adult's training part; see adult.py")
+    parser.add_argument("--mnist", metavar="PATH", help="X_train, y_train, X_test, y_test")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="of environments")
+    parser.add_argument(
+        "--source", action="append", default=[], metavar="PEER=PATH", help="instead of a registry's"
+    )
+    parser.add_argument("--results", type=Path, help="file of single fits, added to")
+    parser.add_argument(
+        "--from", dest="kept", type=Path, help="lay out such a file, and run nothing"
+    )
+    parser.add_argument(
+        "--picture", type=Path, help="of log losses of classifiers, with its medians beside it"
+    )
+    arguments = parser.parse_args()
+    arguments.sources = dict(source.partition("=")[::2] for source in arguments.source)
+    if unknown := set(arguments.sources) - set(REQUIREMENTS):
+        parser.error(f"--source names {sorted(unknown)}; peers are {sorted(REQUIREMENTS)}.")
+    return arguments
+
+
+def measured(arguments):
+    """Yield (question, records)."""
+    if arguments.kept:
+        lines = arguments.kept.read_text().splitlines()
+        kept = [json.loads(line) for line in lines]
+        for question in arguments.questions:
+            yield question, [record for record in kept if record["question"] == question]
+        return
+    size = QUICK if arguments.quick else FULL
+    if arguments.seeds:
+        size = size._replace(n_seeds=arguments.seeds, n_tables=4 * arguments.seeds)
+    if arguments.untuned:
+        size = size._replace(is_tuned=False)
+    with tempfile.TemporaryDirectory() as folder:
+        asker = Asker(
+            arguments.cache,
+            arguments.sources,
+            folder,
+            tell,
+            partial(keep, arguments),
+            arguments.peers,
+        )
+        for question in arguments.questions:
+            yield question, QUESTIONS[question][0](asker, size, arguments)
+
+
+def keep(arguments, records):
+    """Add records to the file of results."""
+    if arguments.results:
+        with arguments.results.open("a") as file:
+            file.writelines(json.dumps(record, default=float) + "\n" for record in records)
+
+
+def tell(line):
+    """Print progress beside the tables, not among them."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main():
+    """Run what the command line asks for."""
+    arguments = parsed()
+    for question, records in measured(arguments):
+        ask, peers, scores = QUESTIONS[question]
+        if not records:
+            continue
+        title = question.capitalize()
+        print("\n".join(section(title, ask.__doc__, records, peers, scores)), flush=True)
+        if question == "classification" and arguments.picture:
+            from peer_runs.picture import draw, load_medians, save_medians
+
+            save_medians(records, arguments.picture.with_suffix(".csv"))
+            draw(load_medians(arguments.picture.with_suffix(".csv"))).savefig(arguments.picture)
+
+
+if __name__ == "__main__":
+    main()
