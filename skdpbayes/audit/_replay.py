@@ -10,6 +10,7 @@ Re:cord-play, 2026.)
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ def replay(
     y: ArrayLike | None,
     record: Any,
     *,
-    index: int = 0,
+    index: int | Sequence[int] = 0,
     seed: int = 0,
     **fit_params: Any,
 ) -> ReplayResult:
@@ -113,12 +114,13 @@ def replay(
         What takes the place of one record in the second table: ``(x, y)``, or ``x`` without labels, or a dict
         by argument, ``{"X": x, "y": y, "sample_weight": w}``. None takes the record out, for
         "add_or_remove_one".
-    index : int, default=0
-        Which record.
+    index : int or sequence of int, default=0
+        Which record; or which are the rows of a person who is protected, and whose rows in ``record`` are as
+        many.
     seed : int, default=0
         Of both runs.
     **fit_params : array-like of shape (n_samples,)
-        Other columns for `fit`, such as ``sample_weight``.
+        Other columns for `fit`, such as ``sample_weight``, or for a score, such as ``groups``.
 
     Returns
     -------
@@ -207,7 +209,9 @@ def _run(estimator, columns, seed, listener):
                 alone = dict.fromkeys(parameters_named("n_jobs", released), 1)
                 released.set_params(**seeds, **alone).fit(**columns)
             else:
-                released = estimator(*columns.values(), random_state=seed)
+                own = [columns[name] for name in ("X", "y") if name in columns]
+                others = {name: one for name, one in columns.items() if name not in ("X", "y")}
+                released = estimator(*own, **others, random_state=seed)
         except Exception as raised:
             error = raised
     return _Run(listener, released, [(w.category.__name__, str(w.message)) for w in caught], error)
