@@ -38,7 +38,28 @@ def check_groups(groups, max_rows, n_samples):
             f"max_rows_per_group={max_rows} needs to know the person of each row: pass "
             "fit(X, y, groups=...), with one label per row; or set max_rows_per_group=None."
         )
+    return number_persons(groups, n_samples)
+
+
+def number_persons(groups, n_samples):
+    """Return the index of every row's person, from 0.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_samples,)
+    n_samples : int
+
+    Raises
+    ------
+    ValueError
+        If a row has no group. Errors quote no group.
+    """
     return _numbered(_column(plain(groups, "groups"), n_samples))
+
+
+def count_persons(persons):
+    """Return how many persons there are, given the index of every row's."""
+    return int(persons.max()) + 1 if persons.size else 0
 
 
 def _column(groups, n_samples):

@@ -23,6 +23,7 @@ COMMON = {
     "delta": [None, Interval(Real, 0, 1, closed="left")],
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "random_state": RANDOM_STATE,
+    "groups": "no_validation",
 }
 # Not validated by scikit-learn, whose errors would quote entries.
 COLUMN = "no_validation"

@@ -5,7 +5,7 @@
 Under ``replace_one``, ``n`` is public and ``S`` changes by at most 1. Under ``add_or_remove_one``, ``n`` is
 private: ``(sum u_i, sum (1 - u_i))`` is released, which changes by exactly 1 in L1 norm, and whose sum is a
 noisy ``n``. If the numbers are not all 0 or 1, a tenth of epsilon is spent on ``sum u_i^2``, for the interval
-only.
+only. Of persons with several rows, ``u_i`` is the mean over all rows of a person, as in `_persons`.
 """
 
 import math
@@ -35,6 +35,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
+from ._persons import means_of, persons_of, relation_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
@@ -61,6 +62,7 @@ def dp_accuracy_score(
     epsilon: float,
     delta: float | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Accuracy, released with noise.
@@ -80,6 +82,10 @@ def dp_accuracy_score(
         The delta at which ``spent_epsilon`` is reported. It does not change the noise, which needs no delta.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        The person each row belongs to. The score then protects persons, who may have any number of rows: all
+        rows of a person count for one, and the score is that of a random row of a random person. The number
+        of persons takes the place of the number of rows.
     random_state : None, int, RandomState instance or Generator, default=None
         None uses cryptographic randomness; a known or repeated seed voids the guarantee.
 
@@ -109,13 +115,17 @@ def dp_accuracy_score(
     >>> low < score < high, score.spent_epsilon
     (True, 1.0)
     """
-    y_true, y_pred = in_memory(y_true, y_pred)
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     true, predicted = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
     agree_in_kind(true, predicted, ("y_true", "y_pred"))
+    right = np.asarray(true == predicted, dtype=np.int64)
+    if groups is not None:
+        own = (epsilon, delta, neighboring_relation, groups, random_state)
+        return _bounded_mean("accuracy", right, *own, 0.0, 1.0)
     plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(true))
     generator = spend(plan, random_state)
-    return _mean_of(np.asarray(true == predicted, dtype=np.int64), 1, plan, generator)
+    return _mean_of(right, 1, plan, generator)
 
 
 @score_function(
@@ -129,6 +139,7 @@ def dp_mean_score(
     epsilon: float,
     delta: float | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Mean of bounded numbers, such as log densities, errors or costs, released with noise.
@@ -148,6 +159,8 @@ def dp_mean_score(
         As for `dp_accuracy_score`.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -173,12 +186,12 @@ def dp_mean_score(
     True
     """
     low, high = _checked_bounds(bounds)
+    values, groups = in_memory(values, groups)
     values = number_column(values, "values")
     same_length(neighboring_relation, values=values)
     shares = (np.clip(values, low, high) - low) / (high - low)
-    return _bounded_mean(
-        "mean", shares, epsilon, delta, neighboring_relation, random_state, low, high
-    )
+    own = (epsilon, delta, neighboring_relation, groups, random_state)
+    return _bounded_mean("mean", shares, *own, low, high)
 
 
 @score_function(
@@ -196,6 +209,7 @@ def dp_log_loss(
     labels: ArrayLike | None = None,
     smallest_probability: float = 0.01,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Log loss, released with noise; probabilities are clipped from below.
@@ -217,6 +231,8 @@ def dp_log_loss(
         ``-log(smallest_probability)``, 4.6 by default. The noise is proportional to this maximum.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -241,7 +257,7 @@ def dp_log_loss(
     >>> abs(loss + np.log(0.8)) < 0.02
     True
     """
-    y_true, y_pred = in_memory(y_true, y_pred)
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     table = probability_table(y_pred, "y_pred")
     classes = public_labels(np.arange(table.shape[1]) if labels is None else labels)
     numbers = label_numbers(y_true, classes, "y_true")
@@ -250,9 +266,8 @@ def dp_log_loss(
     largest = -math.log(smallest_probability)
     right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)
     shares = np.clip(-np.log(right) / largest, 0.0, 1.0)
-    return _bounded_mean(
-        "log loss", shares, epsilon, delta, neighboring_relation, random_state, 0.0, largest
-    )
+    own = (epsilon, delta, neighboring_relation, groups, random_state)
+    return _bounded_mean("log loss", shares, *own, 0.0, largest)
 
 
 @score_function(
@@ -268,6 +283,7 @@ def dp_brier_score(
     delta: float | None = None,
     pos_label: Label | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Brier score of two classes, released with noise: the mean of ``(y - p)^2``.
@@ -286,6 +302,8 @@ def dp_brier_score(
         The positive label. None is 1 if the labels are 0 (or -1) and 1.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -310,14 +328,13 @@ def dp_brier_score(
     >>> abs(score - 0.04) < 0.01
     True
     """
-    y_true, y_proba = in_memory(y_true, y_proba)
+    y_true, y_proba, groups = in_memory(y_true, y_proba, groups)
     positive = is_positive(y_true, pos_label)
     proba = probability_column(y_proba, "y_proba")
     same_length(neighboring_relation, y_true=positive, y_proba=proba)
     shares = np.square(positive - proba)
-    return _bounded_mean(
-        "Brier score", shares, epsilon, delta, neighboring_relation, random_state, 0.0, 1.0
-    )
+    own = (epsilon, delta, neighboring_relation, groups, random_state)
+    return _bounded_mean("Brier score", shares, *own, 0.0, 1.0)
 
 
 def _checked_bounds(bounds):
@@ -333,8 +350,10 @@ def _checked_bounds(bounds):
     return low, high
 
 
-def _bounded_mean(name, shares, epsilon, delta, relation, random_state, low, high):
-    """Release the mean of ``low + (high - low) * shares``."""
+def _bounded_mean(name, shares, epsilon, delta, relation, groups, random_state, low, high):
+    """Release the mean of ``low + (high - low) * shares``, over rows or over persons."""
+    persons = persons_of(groups, len(shares))
+    shares, relation = means_of(shares, persons), relation_of(relation, persons)
     plan = plan_score(name, epsilon, delta, relation, len(shares), _levels(float(epsilon)))
     generator = spend(plan, random_state)
     units = np.rint(shares * _UNIT).astype(np.int64)
@@ -360,7 +379,7 @@ def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
     share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
     noise = float(scale) / unit
-    warn_if_drowned(plan.name, noise, size)
+    warn_if_drowned(plan, noise, size)
     at = partial(
         _interval_of_mean, sums[0], size, noise, plan.replaces, second, share, low, high - low
     )

@@ -23,6 +23,7 @@ from ..privacy.written import as_written, most_below
 from ._inputs import COLUMN, same_length, score_function
 from ._interval import inverted
 from ._means import _UNIT, _bounded_mean, _checked_bounds
+from ._persons import means_of, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
@@ -37,7 +38,6 @@ _WORST = -1.0
 
 
 def _columns(y_true, y_pred, relation, of_responses=number_column):
-    y_true, y_pred = in_memory(y_true, y_pred)
     true, predicted = of_responses(y_true, "y_true"), number_column(y_pred, "y_pred")
     same_length(relation, y_true=true, y_pred=predicted)
     return true, predicted
@@ -63,6 +63,7 @@ def dp_mean_squared_error(
     delta: float | None = None,
     largest_error: float | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Mean squared error, released with noise.
@@ -84,6 +85,8 @@ def dp_mean_squared_error(
         the distance of the bounds.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -108,9 +111,10 @@ def dp_mean_squared_error(
     >>> abs(error - 0.01) < 0.005
     True
     """
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean squared error"
-    own = (epsilon, delta, neighboring_relation, random_state)
+    own = (epsilon, delta, neighboring_relation, groups, random_state)
     return _bounded_mean(name, shares**2, *own, 0.0, largest**2)
 
 
@@ -124,13 +128,14 @@ def dp_mean_absolute_error(
     delta: float | None = None,
     largest_error: float | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Mean absolute error, released with noise.
 
     Parameters
     ----------
-    y_true, y_pred, target_bounds, epsilon, delta, neighboring_relation, random_state
+    y_true, y_pred, target_bounds, epsilon, delta, neighboring_relation, groups, random_state
         As for `dp_mean_squared_error`.
     largest_error : float, default=None
         Public number to which errors are reduced. The noise is proportional to it. None is the distance of
@@ -157,9 +162,10 @@ def dp_mean_absolute_error(
     >>> abs(error - 0.1) < 0.01
     True
     """
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean absolute error"
-    own = (epsilon, delta, neighboring_relation, random_state)
+    own = (epsilon, delta, neighboring_relation, groups, random_state)
     return _bounded_mean(name, shares, *own, 0.0, largest)
 
 
@@ -176,6 +182,7 @@ def dp_mean_poisson_deviance(
     delta: float | None = None,
     largest_deviance: float = 10.0,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Mean Poisson deviance of counts, released with noise: ``2 (y log(y / p) - y + p)``.
@@ -197,6 +204,8 @@ def dp_mean_poisson_deviance(
         large as they like.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -235,6 +244,7 @@ def dp_mean_poisson_deviance(
     >>> abs(deviance - 1.1) < 0.15
     True
     """
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     true, predicted = _columns(y_true, y_pred, neighboring_relation, count_column)
     # Numbers that are no counts are refused as what they are, as by fits. What a model predicts is not.
     predicted = np.maximum(predicted, 0.0)
@@ -242,7 +252,7 @@ def dp_mean_poisson_deviance(
     ratio = true / np.maximum(predicted, 1e-300)
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)
     shares = np.clip(deviances / largest_deviance, 0.0, 1.0)
-    own = (epsilon, delta, neighboring_relation, random_state)
+    own = (epsilon, delta, neighboring_relation, groups, random_state)
     return _bounded_mean("Poisson deviance", shares, *own, 0.0, float(largest_deviance))
 
 
@@ -256,6 +266,7 @@ def dp_r2_score(
     delta: float | None = None,
     largest_error: float | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """R^2, the share of the variance that predictions explain, released with noise.
@@ -264,7 +275,7 @@ def dp_r2_score(
 
     Parameters
     ----------
-    y_true, y_pred, target_bounds, epsilon, delta, neighboring_relation, random_state
+    y_true, y_pred, target_bounds, epsilon, delta, neighboring_relation, groups, random_state
         As for `dp_mean_squared_error`.
     largest_error : float, default=None
         Public number to which absolute errors are reduced. The noise on squared errors is proportional to its
@@ -293,12 +304,16 @@ def dp_r2_score(
     >>> abs(score - 0.88) < 0.05
     True
     """
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     u, errors, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
+    persons = persons_of(groups, len(u))
     levels = _levels_of_r2(float(epsilon))
-    plan = plan_score("R^2", epsilon, delta, neighboring_relation, len(u), levels)
+    relation = relation_of(neighboring_relation, persons)
+    plan = plan_score("R^2", epsilon, delta, relation, size_of(len(u), persons), levels)
     generator = spend(plan, random_state)
     scales = [laplace_scale(_UNIT, level) for level in levels]
-    units = [np.rint(one * _UNIT).astype(np.int64) for one in (errors**2, u, u**2)]
+    shares = [means_of(one, persons) for one in (errors**2, u, u**2)]
+    units = [np.rint(one * _UNIT).astype(np.int64) for one in shares]
     of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (_UNIT - units[0]).sum()]
     # Proposition 40.
     of_errors = with_noise(of_errors, scales[0], generator, epsilon=levels[0]) / _UNIT
@@ -308,7 +323,7 @@ def dp_r2_score(
     second = with_noise([units[2].sum()], scales[2], generator, epsilon=levels[2])[0] / _UNIT
     size = float(plan.n_samples if plan.replaces else max(of_errors.sum(), 0.0))
     noise = [float(scale) / _UNIT for scale in scales]
-    warn_if_drowned(plan.name, noise[0], size)
+    warn_if_drowned(plan, noise[0], size)
     low, high = map(float, target_bounds)
     sums = _SumsOfR2(
         of_errors[0], first, second, size, noise, plan.replaces, largest / (high - low)

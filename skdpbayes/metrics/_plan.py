@@ -4,7 +4,7 @@ import math
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
@@ -28,7 +28,7 @@ class ScorePlan(PlannedRelease):
     cost : PrivacyCost
         What is spent, whatever the rows hold.
     n_samples : int or None
-        Number of rows, if it is public.
+        Number of rows, or of persons, if it is public.
     """
 
     name: str
@@ -39,7 +39,12 @@ class ScorePlan(PlannedRelease):
     @property
     def replaces(self) -> bool:
         """Whether neighbouring tables have the same number of rows."""
-        return self.budget.neighboring_relation == "replace_one"
+        return self.budget.neighboring_relation in ("replace_one", "replace_one_person")
+
+    @property
+    def counts(self) -> str:
+        """What is counted: rows, or persons."""
+        return "persons" if self.budget.neighboring_relation.endswith("_person") else "rows"
 
 
 def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=None):
@@ -50,9 +55,10 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     name : str
     epsilon : float
     delta : float or None
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
+    neighboring_relation : str
+        Of rows or of persons.
     n_samples : int
-        Number of rows, which the plan keeps if it is public.
+        Number of rows, or of persons, which the plan keeps if it is public.
     levels : sequence of float, default=None
         Epsilons of the independent pure mechanisms that the score consists of; None is a single mechanism.
 
@@ -60,7 +66,8 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     -------
     plan : ScorePlan
     """
-    budget = Budget(epsilon, 0.0 if delta is None else delta, neighboring_relation).checked()
+    budget = Budget(epsilon, 0.0 if delta is None else delta, neighboring_relation)
+    budget = budget.checked(persons=True)
     if budget.is_private:
         pure = (
             PrivacyCost(neighboring_relation, pure=(PureMechanism(level),))
@@ -69,8 +76,8 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
         cost = sum(pure, PrivacyCost(neighboring_relation))
     else:
         cost = PrivacyCost(neighboring_relation, mu=math.inf)
-    replaces = neighboring_relation == "replace_one"
-    return ScorePlan(name, budget, cost, int(n_samples) if replaces else None)
+    plan = ScorePlan(name, budget, cost, int(n_samples))
+    return plan if plan.replaces else replace(plan, n_samples=None)
 
 
 # The scorer that calls a score, in this very thread, and that may have a voucher for it.
@@ -94,12 +101,13 @@ def spend(plan, random_state):
     return generator
 
 
-def warn_if_drowned(name, noise, size):
+def warn_if_drowned(plan, noise, size):
     """Warn if the noise is large compared to the table; both numbers are public, or released."""
+    what = plan.counts
     if noise > 0.2 * size:
         warnings.warn(
-            f"{name}: with this epsilon the noise is worth {noise:.3g} rows of {max(size, 0):.4g}, so the "
-            "score says little: raise epsilon, or score more rows. See its interval.",
+            f"{plan.name}: with this epsilon the noise is worth {noise:.3g} {what} of {max(size, 0):.4g}, so "
+            f"the score says little: raise epsilon, or score more {what}. See its interval.",
             PrivacyWarning,
             stacklevel=5,
         )

@@ -5,7 +5,7 @@
 With ``m`` rows, replacing one changes ``2 V`` by at most ``2 (m - 1)`` if its label stays the same, and by at
 most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P`` change, by 1. Noise of
 scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``, which is released at no
-extra cost.
+extra cost. Of persons with several rows, one row each is drawn and ranked, as in `_persons`.
 """
 
 import math
@@ -22,6 +22,7 @@ from .._tables.columns import number_column
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import COLUMN, LABEL, PUBLIC_SIZE, is_positive, same_length, score_function
 from ._interval import inverted
+from ._persons import one_row_each, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
@@ -41,6 +42,7 @@ def dp_roc_auc_score(
     pos_label: Label | None = None,
     neighboring_relation: Relation = "replace_one",
     public_size: int | None = None,
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateScore:
     """Area under the ROC curve of two classes, released with noise.
@@ -62,6 +64,9 @@ def dp_roc_auc_score(
     public_size : int, default=None
         Under "add_or_remove_one", a public number of at least 2. Only this many rows are read, and the noise
         is proportional to it.
+    groups : array-like of shape (n_samples,), default=None
+        The person each row belongs to. The score then protects persons, of each of whom it reads a single
+        row, drawn at random; the number of persons takes the place of the number of rows.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -90,13 +95,16 @@ def dp_roc_auc_score(
     >>> abs(score - 0.76) < 0.03
     True
     """
-    y_true, y_score = in_memory(y_true, y_score)
+    y_true, y_score, groups = in_memory(y_true, y_score, groups)
     positive = is_positive(y_true, pos_label)
     scores = number_column(y_score, "y_score")
     same_length(neighboring_relation, y_true=positive, y_score=scores)
-    largest = planned_size(len(scores), neighboring_relation, public_size)
-    plan = plan_score("ROC AUC", epsilon, delta, neighboring_relation, largest)
+    persons = persons_of(groups, len(scores))
+    largest = planned_size(size_of(len(scores), persons), neighboring_relation, public_size)
+    relation = relation_of(neighboring_relation, persons)
+    plan = plan_score("ROC AUC", epsilon, delta, relation, largest)
     generator = spend(plan, random_state)
+    positive, scores = one_row_each(persons, random_state, positive, scores)
     twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
@@ -108,7 +116,7 @@ def dp_roc_auc_score(
     counts = np.append(counts, largest - counts) if plan.replaces else counts
     n_positive, n_negative = np.maximum(counts, 1).tolist()
     noise = float(scales[0]) / 2.0, float(scales[1])
-    warn_if_drowned(plan.name, noise[0] / max(n_positive, n_negative), min(n_positive, n_negative))
+    warn_if_drowned(plan, noise[0] / max(n_positive, n_negative), min(n_positive, n_negative))
     score = min(max(0.5 + 0.5 * twice / (n_positive * n_negative), 0.0), 1.0)
     at = partial(_interval, twice / 2.0, n_positive, n_negative, noise, plan.replaces, score)
     return PrivateScore(score)._release(plan, at)

@@ -3,7 +3,7 @@
 scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), epsilon=...)
 
 Rows that were exposed for different times have expected counts of their own: the estimator's response gets
-``exposure``, too.
+``exposure``, too. Scores of persons get the person of each row, ``groups``.
 """
 
 import inspect
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
 from .._tables.columns import count_column, label_column, number_column
 from .._typing import MatrixLike
@@ -56,7 +56,8 @@ class PrivateScorer:
     """A scorer made by `make_private_scorer`; call it with ``(estimator, X, y)``.
 
     With scikit-learn's metadata routing it takes part as scikit-learn's own scorers do:
-    ``scorer.set_score_request(exposure=True)``.
+    ``scorer.set_score_request(exposure=True)``, or ``scorer.set_score_request(groups=True)`` for scores that
+    protect persons.
 
     Attributes
     ----------
@@ -85,29 +86,52 @@ class PrivateScorer:
         self.response_method = response_method
         self.greater_is_better = greater_is_better
         self.options = options
-        self._exposure_request: bool | str | None = None
+        self._requests: dict[str, Any] = {"exposure": None, "groups": None}
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer requests of scikit-learn's metadata routing: ``exposure``, if anything."""
+        """Return what the scorer requests of scikit-learn's metadata routing: ``exposure`` and ``groups``."""
         request = MetadataRequest(owner=self)
-        request.score.add_request(param="exposure", alias=self._exposure_request)
+        for name, alias in self._requests.items():
+            request.score.add_request(param=name, alias=alias)
         return request
 
-    def set_score_request(self, *, exposure: bool | str | None) -> Self:
-        """Set whether tools with metadata routing pass ``exposure`` to the scorer.
+    def set_score_request(
+        self, *, exposure: bool | str | None = UNCHANGED, groups: bool | None = UNCHANGED
+    ) -> Self:
+        """Set whether tools with metadata routing pass ``exposure`` and ``groups`` to the scorer.
 
         Parameters
         ----------
         exposure : bool, str or None
             Whether it is passed, or the name under which the tool is given it. None, as before any call,
             refuses it.
+        groups : bool or None
+            Whether the person of each row is passed, under this name, as it is to the folds. If it is, all
+            scores protect persons, and a call without groups is an error.
 
         Returns
         -------
         self : PrivateScorer
+
+        Raises
+        ------
+        TypeError
+            If ``groups`` is another name: folds, fits and scores need the same persons.
         """
-        self._exposure_request = exposure
+        if isinstance(groups, str) and groups != UNCHANGED:
+            raise TypeError(
+                f"groups={groups!r} is another name, and scores would be of other persons than folds: pass "
+                "True or False."
+            )
+        for name, alias in (("exposure", exposure), ("groups", groups)):
+            if alias != UNCHANGED:
+                self._requests[name] = alias
         return self
+
+    @property
+    def _protects_persons(self):
+        """Whether every call is about persons, as tools pass them."""
+        return self._requests["groups"] is True
 
     @property
     def neighboring_relation(self) -> str:
@@ -116,8 +140,9 @@ class PrivateScorer:
 
     @property
     def privacy_cost(self) -> PrivacyCost:
-        """Upper bound on the cost of a call, for any score function."""
-        return plan_score("score", self.epsilon, self.delta, self.neighboring_relation, 0).cost
+        """Upper bound on the cost of a call, for any score function; for persons, if groups are requested."""
+        relation = self.neighboring_relation + ("_person" if self._protects_persons else "")
+        return plan_score("score", self.epsilon, self.delta, relation, 0).cost
 
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
@@ -130,7 +155,7 @@ class PrivateScorer:
             self.greater_is_better,
             {**self.options, **changes},
         )
-        return changed.set_score_request(exposure=self._exposure_request)
+        return changed.set_score_request(**self._requests)
 
     def __call__(
         self,
@@ -139,6 +164,7 @@ class PrivateScorer:
         y_true: Any = None,
         *,
         exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> float:
         """Return the released score; if lower is better, its negative as a plain float.
 
@@ -151,6 +177,8 @@ class PrivateScorer:
             Not needed by scores of values alone, such as log densities.
         exposure : array-like of shape (n_samples,), default=None
             Of the rows, for scores of numbers and estimators whose predictions take it. None is 1.
+        groups : array-like of shape (n_samples,), default=None
+            The person each row belongs to, for a score that protects persons.
 
         Returns
         -------
@@ -161,12 +189,18 @@ class PrivateScorer:
         TypeError
             If the score is not for such an estimator, or one of them knows no exposure. Nothing is spent.
         ValueError
-            If the estimator was fitted with exposure, and none is given. Nothing is spent.
+            If the estimator was fitted with exposure, and none is given, or if groups are requested and not
+            given. Nothing is spent.
         """
+        if groups is None and self._protects_persons:
+            raise ValueError(
+                "the scorer requests groups, so that its scores protect persons, and got none: pass groups, "
+                "or take the request back by set_score_request(groups=None)."
+            )
         takes = inspect.signature(self.score_func).parameters
         options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
         response = self._response(estimator, X, options.get("pos_label"), exposure)
-        given = {"epsilon": self.epsilon, "delta": self.delta, **options}
+        given = {"epsilon": self.epsilon, "delta": self.delta, **options, "groups": groups}
         with called_by(self):
             score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
         return score if self.greater_is_better else -score
@@ -359,6 +393,11 @@ def make_private_scorer(
             "other functions is not known."
         )
     takes = inspect.signature(function).parameters
+    if "groups" in options:
+        raise TypeError(
+            "groups belong to rows, not to a scorer: pass scorer(model, X, y, groups=...); or "
+            "let tools pass them, by scorer.set_score_request(groups=True)."
+        )
     if unknown := sorted(set(options) - set(takes)):
         raise TypeError(f"{function.__name__} does not accept {', '.join(unknown)}: leave it out.")
     relation = options.get("neighboring_relation", "replace_one")

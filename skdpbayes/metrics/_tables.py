@@ -3,7 +3,8 @@
     N_c = #{i : row i falls into cell c} + noise_c,     noise_c discrete Laplace
 
 Each row is in one cell. Under ``add_or_remove_one`` the table changes by 1 in L1 norm; under ``replace_one``
-by 2, as one count increases by 1 and another decreases by 1.
+by 2, as one count increases by 1 and another decreases by 1. A person with several rows adds parts of 1
+(`_persons`), and moves a table as far as a row would.
 """
 
 import math
@@ -31,10 +32,9 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
+from ._persons import UNIT, persons_of, relation_of, size_of, weights_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateArray, PrivateCurve
-
-_UNIT = 2**24
 
 
 @score_function(
@@ -52,6 +52,7 @@ def dp_confusion_matrix(
     delta: float | None = None,
     normalize: Literal["true", "pred", "all"] | None = None,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateArray:
     """Confusion matrix, released with noise.
@@ -73,6 +74,8 @@ def dp_confusion_matrix(
         Divide the noisy counts by the sums of their rows, of their columns, or of the whole matrix.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private. If it is private, cells have half the noise.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`. The cells add up to the number of persons.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -105,20 +108,22 @@ def dp_confusion_matrix(
     (2, 2)
     """
     classes = public_labels(labels)
-    y_true, y_pred = in_memory(y_true, y_pred)
+    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
     true, predicted = (
         label_numbers(y, classes, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
     )
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
     n_classes = len(classes)
-    plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true))
+    persons = persons_of(groups, len(true))
+    unit = 1 if persons is None else UNIT
+    plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true), persons)
     generator = spend(plan, random_state)
-    counts = np.bincount(true * n_classes + predicted, minlength=n_classes**2)
-    scale = _table_scale(plan, 1)
-    counts = counts.reshape(n_classes, n_classes)
+    counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+    np.add.at(counts, (true, predicted), 1 if persons is None else weights_of(persons))
+    scale = _table_scale(plan, unit)
     counts = with_noise(counts, scale, generator, epsilon=plan.budget.epsilon)  # Proposition 40.
-    noise = float(scale)
-    warn_if_drowned(plan.name, noise, plan.n_samples if plan.replaces else counts.sum())
+    counts, noise = counts if unit == 1 else counts / unit, float(scale) / unit
+    warn_if_drowned(plan, noise, plan.n_samples if plan.replaces else counts.sum())
     wholes, n_cells = _wholes(counts, normalize or "all", plan)
     shares = _shares(counts, wholes)
     size = wholes if normalize is None else 1.0
@@ -141,6 +146,7 @@ def dp_calibration_curve(
     pos_label: Label | None = None,
     n_bins: int = 5,
     neighboring_relation: Relation = "replace_one",
+    groups: ArrayLike | None = None,
     random_state: RandomStateLike = None,
 ) -> PrivateCurve:
     """True and predicted probabilities in bins of the predicted ones, released with noise.
@@ -165,6 +171,8 @@ def dp_calibration_curve(
         Number of bins of equal width. (Quantiles of the predictions would depend on the rows.)
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public or private.
+    groups : array-like of shape (n_samples,), default=None
+        As for `dp_accuracy_score`.
     random_state : None, int, RandomState instance or Generator, default=None
         As for `dp_accuracy_score`.
 
@@ -194,24 +202,28 @@ def dp_calibration_curve(
     >>> bool(abs(prob_true - prob_pred).max() < 0.1)
     True
     """
-    y_true, y_prob = in_memory(y_true, y_prob)
+    y_true, y_prob, groups = in_memory(y_true, y_prob, groups)
     positive = is_positive(y_true, pos_label)
     proba = probability_column(y_prob, "y_prob")
     same_length(neighboring_relation, y_true=positive, y_prob=proba)
-    plan = _plan_table("calibration curve", epsilon, delta, neighboring_relation, len(proba))
+    persons = persons_of(groups, len(proba))
+    plan = _plan_table(
+        "calibration curve", epsilon, delta, neighboring_relation, len(proba), persons
+    )
     generator = spend(plan, random_state)
     cells = np.zeros((n_bins, 2, 2), dtype=np.int64)
     bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
-    above = np.clip(np.rint((proba * n_bins - bins) * _UNIT), 0, _UNIT).astype(np.int64)
+    whole = UNIT if persons is None else weights_of(persons)
+    above = np.clip(np.rint((proba * n_bins - bins) * whole), 0, whole).astype(np.int64)
     label = positive.astype(int)
     np.add.at(cells, (bins, label, 1), above)
-    np.add.at(cells, (bins, label, 0), _UNIT - above)
-    scale = _table_scale(plan, _UNIT)
+    np.add.at(cells, (bins, label, 0), whole - above)
+    scale = _table_scale(plan, UNIT)
     # Proposition 40.
-    cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / _UNIT
-    noise = float(scale) / _UNIT
+    cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / UNIT
+    noise = float(scale) / UNIT
     positives, counts = cells[:, 1].sum(axis=1), cells.sum(axis=(1, 2))
-    warn_if_drowned(plan.name, noise, counts.sum() / n_bins)
+    warn_if_drowned(plan, noise, counts.sum() / n_bins)
     kept = counts > 4.0 * noise
     shares = np.where(kept, _shares(positives, counts), np.nan)
     places = np.clip(_shares(cells[:, :, 1].sum(axis=1), counts), 0.0, 1.0)
@@ -220,11 +232,12 @@ def dp_calibration_curve(
     return PrivateCurve(shares, predicted, np.maximum(counts, 0.0))._release(plan, at)
 
 
-def _plan_table(name, epsilon, delta, relation, n_samples):
+def _plan_table(name, epsilon, delta, relation, n_rows, persons):
     """Return the plan of a table; increasing and decreasing a count are two mechanisms."""
     half = epsilon if math.isinf(epsilon) else most_below(as_written(epsilon) / 2)
     levels = [half] * 2 if relation == "replace_one" else [epsilon]
-    return plan_score(name, epsilon, delta, relation, n_samples, levels)
+    relation = relation_of(relation, persons)
+    return plan_score(name, epsilon, delta, relation, size_of(n_rows, persons), levels)
 
 
 def _table_scale(plan, unit):

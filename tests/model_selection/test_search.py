@@ -22,7 +22,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.model_selection import _search as module
 from skdpbayes.model_selection._total import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
@@ -160,13 +160,17 @@ def test_the_package_estimators_in_a_pipeline():
     assert fit.spent_epsilon_ <= search.plan_.fit_epsilon < search.spent_epsilon_ <= 2.0
 
 
+ENCODERS = [
+    OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore", sparse_output=False),
+    DPOneHotEncoder(categories=[["north", "south"]]),
+]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relation):
+def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relation, encoder):
     frame = pd.DataFrame(X, columns=list("abc")).assign(region=np.where(y, "north", None))
     frame.loc[::5, "a"] = np.nan
-    encoder = OneHotEncoder(
-        categories=[["north", "south"]], handle_unknown="ignore", sparse_output=False
-    )
     columns = ColumnTransformer(
         [
             ("numbers", make_pipeline(BoundedScaler(-5.0, 5.0), DPImputer()), list("abc")),
@@ -184,6 +188,7 @@ def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relati
 
 SPENDER = ColumnTransformer([("a", DPQuantileScaler(epsilon=50.0), [0, 1, 2])])
 MEDIANS = ColumnTransformer([("a", DPImputer("median", epsilon=50.0), [0, 1, 2])])
+LISTS = ColumnTransformer([("a", DPOneHotEncoder(categories=[[0], "private", [1]]), [0, 1, 2])])
 
 
 @pytest.mark.parametrize(
@@ -191,6 +196,7 @@ MEDIANS = ColumnTransformer([("a", DPImputer("median", epsilon=50.0), [0, 1, 2])
     [
         (SPENDER, "only the last step spends"),
         (MEDIANS, "only the last step spends"),
+        (LISTS, "only the last step spends"),
         (StandardScaler(), "StandardScaler"),
     ],
 )
@@ -227,8 +233,6 @@ def test_of_searches_on_growing_parts_no_total_is_claimed():
 
 def test_a_private_pipeline_is_charged_its_own_budget():
     pipeline = make_private_pipeline(BoundedScaler(-1, 1), Cheap(), delta=DELTA, epsilon=3.0)
-    with pytest.raises(ValueError, match="private pipeline"):
-        search_of(pipeline, {"cheap__cut": [0.0]}).fit(X, y)
     scorer = make_private_scorer("accuracy", epsilon=0.1)
     with PrivacyLedger(np.inf, DELTA) as ledger:
         search = GridSearchCV(pipeline, {"cheap__cut": [0.0]}, scoring=scorer, cv=KFold(2))
@@ -295,12 +299,9 @@ def test_bad_input_is_refused_and_nothing_is_spent(options, message):
     assert ledger.spent_epsilon == 0
 
 
-@pytest.mark.parametrize(
-    "estimator", [BoundedScaler(-1, 1), make_private_pipeline(Cheap(), epsilon=1.0)]
-)
-def test_a_plan_refuses_what_a_search_would_refuse(estimator):
-    with pytest.raises(ValueError, match="private estimator|private pipeline"):
-        search_of(estimator=estimator).privacy_plan(2000)
+def test_a_plan_refuses_what_a_search_would_refuse():
+    with pytest.raises(ValueError, match="private estimator"):
+        search_of(estimator=BoundedScaler(-1, 1)).privacy_plan(2000)
 
 
 def test_totals_know_of_weights_that_fits_were_given():
