@@ -157,7 +157,16 @@ class _StandIn(BaseEstimator):
 
 
 class OnPartitions:
-    """A method of scikit-learn's pipelines that takes collections, too, and answers lazily."""
+    """A method of scikit-learn's pipelines that takes collections, too.
+
+    Parameters
+    ----------
+    lazily : bool, default=True
+        Whether the answer is a collection; if not, the last step gives it.
+    """
+
+    def __init__(self, lazily=True):
+        self.lazily = lazily
 
     def __set_name__(self, owner, name):
         self.owner, self.name = owner, name
@@ -171,6 +180,8 @@ class OnPartitions:
         def either(X, *args, **params):
             if not is_collection(X):
                 return method(X, *args, **params)
+            if not self.lazily:
+                return pipeline._of_last(self.name, X, *args, **params)
             check_is_fitted(pipeline)
             if args or params:
                 raise TypeError(

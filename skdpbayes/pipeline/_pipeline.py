@@ -98,6 +98,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     decision_function = OnPartitions()
     score_samples = OnPartitions()
     transform = OnPartitions()
+    score = OnPartitions(lazily=False)
 
     _parameter_constraints = {
         **Pipeline._parameter_constraints,

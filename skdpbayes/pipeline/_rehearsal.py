@@ -129,7 +129,7 @@ def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
         given = named.get("fit") or named.get("fit_transform") or {}
         found = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
         fitted.append((name, found.fitted))
-    return found._replace(fitted=found.fitted and Pipeline(fitted))
+    return found._replace(fitted=None if found.fitted is None else Pipeline(fitted))
 
 
 def _rehearse_branches(step, X, y, fixed, path):

@@ -122,6 +122,8 @@ def test_a_pipeline_of_columns_has_the_draws_that_the_table_has_in_memory(people
         lazy = getattr(there, method)(table[COLUMNS])
         assert isinstance(lazy, da.Array)
         np.testing.assert_array_equal(lazy.compute(), getattr(here, method)(people[COLUMNS]))
+    score = here.score(people[COLUMNS], people["votes"])
+    assert there.score(table[COLUMNS], table["votes"]) == score
     with pytest.raises(TypeError, match="takes nothing but rows"):
         there.predict_proba(table[COLUMNS], check_input=False)
 
