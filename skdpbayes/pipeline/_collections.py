@@ -8,7 +8,7 @@ branches, which fit these on their columns of the collection.
 """
 
 import copy
-from functools import partial
+from functools import partial, wraps
 
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer
@@ -177,6 +177,7 @@ class OnPartitions:
         # Raises an AttributeError if the last step has no such method.
         method = getattr(super(self.owner, pipeline), self.name)
 
+        @wraps(method)  # With its signature, too.
         def either(X, *args, **params):
             if not is_collection(X):
                 return method(X, *args, **params)
@@ -192,7 +193,6 @@ class OnPartitions:
 
             return map_blocks(partial(_through, pipeline, self.name), X)
 
-        either.__name__, either.__doc__ = self.name, method.__doc__
         return either
 
 
