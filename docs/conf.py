@@ -54,7 +54,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"^(vote|two_modes)\.py$",
+    "ignore_pattern": r"^(vote|two_modes|large_table)\.py$",
     "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_", "__repr__"),
@@ -105,6 +105,10 @@ try:
     import pandas
 except ImportError:
     pandas = None
+try:
+    import dask.dataframe, dask
+except ImportError:
+    dask = None
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from .._inputs import plain
 from .._silence import silently
+from .._typing import MatrixLike
 from .collections import is_collection
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -44,3 +45,32 @@ def by_blocks(method: _Method) -> _Method:
         return map_blocks(partial(method, self), X)
 
     return cast(_Method, either)
+
+
+class OutputByBlocks:
+    """Mixin of transformers, before scikit-learn's: ``set_output`` is obeyed where the partitions are.
+
+    scikit-learn puts what methods return into a data frame, and would bring all rows of a collection
+    here.
+    """
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        if "transform" in vars(cls):
+            setattr(cls, "transform", by_blocks(vars(cls)["transform"]))  # noqa: B010
+
+    def fit_transform(self, X: MatrixLike, y: Any = None, **params: Any) -> MatrixLike:
+        """Fit, and transform the same rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y, **params
+            As for `fit`.
+
+        Returns
+        -------
+        X : ndarray, data frame or collection
+            What ``transform`` makes of the rows.
+        """
+        return self.fit(X, y, **params).transform(X)  # type: ignore[attr-defined]

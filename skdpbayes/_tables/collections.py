@@ -35,6 +35,6 @@ def example_of(X):
     """Return a made-up row with a collection's columns and types; other tables as they are."""
     if not is_collection(X):
         return X
-    if hasattr(X, "columns"):
+    if hasattr(X, "_meta_nonempty"):
         return X._meta_nonempty.iloc[:1]
     return np.zeros((1, *X.shape[1:]), dtype=X.dtype)

@@ -6,8 +6,9 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, OneToOneFeatureMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils._indexing import _get_column_indices
 
 from ..metrics import PrivateScorer
@@ -18,7 +19,7 @@ from ..preprocessing import (
     FormulaEncoder,
     RowNormClipper,
 )
-from ._leaks import children, is_free, is_private
+from ._leaks import children, is_free, is_known_ufunc, is_private
 
 # Longer lists are categories or weights.
 _LONGEST = 1000
@@ -57,8 +58,16 @@ def spending_steps(step, n_columns, header=None, path=""):
         return found, None if n_columns is None else 2 * n_columns
     if n_columns is not None and (encoded := _n_indicators(step, n_columns)):
         return found, encoded
-    keeps = isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
-    return found, n_columns if keeps else None
+    return found, n_columns if _keeps_columns(step) else None
+
+
+def _keeps_columns(step):
+    """Tell whether a step has as many columns before as behind it."""
+    if type(step) is FunctionTransformer:
+        return step.func is None or is_known_ufunc(step.func)
+    if type(step) is SimpleImputer:
+        return step.keep_empty_features and not step.add_indicator
+    return isinstance(step, OneToOneFeatureMixin | BoundedScaler | RowNormClipper | DPImputer)
 
 
 def _n_indicators(step, n_columns):

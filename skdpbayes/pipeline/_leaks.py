@@ -73,6 +73,21 @@ def leaks(step, is_sparse=False):
     return [text for path, text in _leaks(step, is_sparse, "") if path not in (fixed or ())]
 
 
+def refuse_learning(pipeline):
+    """Raise a TypeError if a step of a private pipeline learns from rows that are not in this process."""
+    steps, fixed = pipeline.get_params(), pipeline.learns_nothing or ()
+    found = [
+        text
+        for path, text in _leaks(pipeline, False, "")
+        if path not in fixed and children(steps.get(path)) is None and path
+    ]
+    if found:
+        raise TypeError(
+            f"{' '.join(found)} X is a Dask collection, and only private steps read those: pass X.compute() "
+            "if it fits. Nothing was read."
+        )
+
+
 def paths_without_budget(step, path=""):
     """Return the names of all steps that have no budget, those of inner steps joined by ``__``."""
     found = []

@@ -25,7 +25,14 @@ from ..privacy.release import keep_spent
 from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
-from ._leaks import leaks, paths_without_budget, refuse_selections_by_rows, refuse_tools
+from ._collections import OnPartitions, fit_steps
+from ._leaks import (
+    leaks,
+    paths_without_budget,
+    refuse_learning,
+    refuse_selections_by_rows,
+    refuse_tools,
+)
 from ._names import tell_names
 from ._plan import PipelinePlan, plan_pipeline, settings_for_persons
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
@@ -85,6 +92,14 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     spent_epsilon_, spent_delta_ : float
         The cost as numbers.
     """
+
+    predict = OnPartitions()
+    predict_proba = OnPartitions()
+    predict_log_proba = OnPartitions()
+    decision_function = OnPartitions()
+    score_samples = OnPartitions()
+    transform = OnPartitions()
+    score = OnPartitions(lazily=False)
 
     _parameter_constraints = {
         **Pipeline._parameter_constraints,
@@ -204,10 +219,12 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         self._report_leaks(issparse(X))
         if is_collection(X):
             refuse_groups(groups)
+            refuse_learning(self)
         persons = check_groups(groups, self.max_rows_per_group, n_rows)
         n_samples = n_rows if persons is None else int(persons.max()) + 1
         header = header_of(X)
-        refuse_selections_by_rows(self, X, header)
+        if not is_collection(X):  # Whose header is all that selects.
+            refuse_selections_by_rows(self, X, header)
         plan = plan_pipeline(self, n_samples, n_columns, header)
         for text in plan.warnings:
             warnings.warn(text, UserWarning, stacklevel=2)
@@ -302,7 +319,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         reservations = reserve(plan, self)
         try:
             with vouchers(self._paid_steps(plan)), silently():
-                super().fit(X, y, **params)
+                if is_collection(X):
+                    fit_steps(self, X, y, params)
+                else:
+                    super().fit(X, y, **params)
         except BaseException as error:
             reservations.close("failed")
             error.add_note(

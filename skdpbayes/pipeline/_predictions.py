@@ -12,7 +12,9 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._tables.collections import is_collection
 from .._typing import MatrixLike, RandomStateLike
+from ._collections import transformed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +38,7 @@ class PredictionsMixin:
     def _of_last(self, name, X, *args, **params):
         check_is_fitted(self)
         for _, _, step in self._iter(with_final=False):
-            X = step.transform(X)
+            X = transformed(step, X) if is_collection(X) else step.transform(X)
         return getattr(self._final_estimator, name)(X, *args, **params)
 
     @available_if(_last_has("prediction_interval"))

@@ -15,15 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from .._inputs import same_kind, unquoted
-from .._tables.blockwise import in_memory
-from .._tables.collections import is_collection
-from .._tables.validation import validate_table, without_cells
-from ..privacy.vouchers import UnplannedReleaseError, without_releases
+from .._inputs import unquoted
+from .._tables.collections import example_of, is_collection
+from .._tables.read import read_table
+from .._tables.validation import validate_table
+from ..privacy.vouchers import without_releases
+from ._collections import copied, fit_branches, refusal, refuse_models, transformed
 from ._leaks import children, is_private, leaks
 
 
@@ -40,12 +42,15 @@ class Rehearsal(NamedTuple):
         The labels that the last step would have.
     part : table or None
         Those columns of the output that are known, if others are not.
+    fitted : estimator, str or None
+        The copy of the step that made the output.
     """
 
     output: Any = None
     n_columns: int | None = None
     classes: np.ndarray | None = None
     part: Any = None
+    fitted: Any = None
 
 
 def rehearse(step, X, y=None, params=None, fixed=()):
@@ -90,7 +95,7 @@ def labels_of(estimator, y):
 def _rehearse(step, X, y, params, fixed, path):
     """Return the `Rehearsal` of a step; ``X`` is None if nothing is known about its columns."""
     if step is None or isinstance(step, str):
-        return Rehearsal(output=X)
+        return Rehearsal(output=X, fitted=step)
     if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
         if isinstance(step, Pipeline):
             return _rehearse_pipeline(step, X, y, params, fixed, path)
@@ -108,13 +113,16 @@ def _rehearse(step, X, y, params, fixed, path):
         return Rehearsal(n_columns=_width(X))
     # A step that was fitted elsewhere may hold more than its parameters.
     own = copy.deepcopy(step) if name in fixed else clone(step)
-    return Rehearsal(output=_transformed(own, X, y, params))
+    if is_collection(X):
+        own.fit(example_of(X))
+        return Rehearsal(output=transformed(own, X), fitted=own)
+    return Rehearsal(output=_transformed(own, X, y, params), fitted=own)
 
 
 def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
     pipeline._validate_steps()
     routed = pipeline._check_method_params(method="fit", props=params)
-    found = Rehearsal(output=X)
+    found, fitted = Rehearsal(output=X), []
     for name, step in pipeline.steps:
         X = found.output
         if found.part is not None:
@@ -122,11 +130,14 @@ def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
         named = {} if step is None or isinstance(step, str) else routed[name]
         given = named.get("fit") or named.get("fit_transform") or {}
         found = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
-    return found
+        fitted.append((name, found.fitted))
+    return found._replace(fitted=None if found.fitted is None else Pipeline(fitted))
 
 
 def _rehearse_branches(step, X, y, fixed, path):
     """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
+    if is_collection(X):
+        return _rehearse_partitions(step, X, y, fixed, path)
     branches = clone(step)
     known: list[bool] = []
     errors: list[Exception] = []
@@ -136,19 +147,33 @@ def _rehearse_branches(step, X, y, fixed, path):
         if one is not None and not isinstance(one, str)
     }
     for name, one in stand_ins.items():
-        if not hasattr(one, "transform"):
-            raise TypeError(
-                f"{name} in {type(step).__name__} is a {type(one.step).__name__}, which has no transform: "
-                "put it at the end of the pipeline."
-            )
+        refuse_models(step, name, one.step)
     # Without other processes, in which nothing would be noted.
     branches.set_params(n_jobs=None, verbose=False, **stand_ins)
 
     def told(error):
-        return error if any(error is one for one in errors) else _refusal(branches, error)
+        return error if any(error is one for one in errors) else refusal(branches, error)
 
     output = unquoted(branches.fit_transform, X, y, told=told)
     return Rehearsal(output=output) if all(known) else Rehearsal(part=output)
+
+
+def _rehearse_partitions(step, X, y, fixed, path):
+    """Rehearse a ColumnTransformer or FeatureUnion on a collection."""
+    branches, known = clone(step), []
+
+    def made_up(name, one, part):
+        found = _rehearse(one, part, y, {}, fixed, f"{path}{name}__")
+        known.append(found.fitted is not None)
+        return FunctionTransformer(_no_columns) if found.fitted is None else found.fitted
+
+    fit_branches(branches, X, made_up)
+    output = transformed(branches, X)
+    return Rehearsal(output=output, fitted=branches) if all(known) else Rehearsal(part=output)
+
+
+def _no_columns(X):
+    return np.zeros((_num_samples(X), 0))
 
 
 def _refuse_cells(step, X):
@@ -161,7 +186,16 @@ def _refuse_cells(step, X):
     )
     if reads_numbers and children(step) is None and _width(X):
         finite = not takes.input_tags.allow_nan
+        if is_collection(X):
+            with read_table(_Cells(), X, accept_sparse=True, ensure_all_finite=finite):
+                return
         validate_table(clone(step), X, reset=True, accept_sparse=True, ensure_all_finite=finite)
+
+
+class _Cells(BaseEstimator):
+    """Stands for a step whose cells are read where they are."""
+
+    _reads_collections = True
 
 
 def _rehearse_private(step, X, y, params):
@@ -171,7 +205,9 @@ def _rehearse_private(step, X, y, params):
     own = clone(step)
     _check_arguments(own, X, y, params)
     if hasattr(own, "transform"):
-        return Rehearsal(output=own.transform(X) if own._rehearse(X, y, **params) else None)
+        if not own._rehearse(X, y, **params):
+            return Rehearsal()
+        return Rehearsal(output=own.transform(X), fitted=own)
     return Rehearsal(n_columns=_width(X), classes=own._rehearse(X, y, **params))
 
 
@@ -187,38 +223,31 @@ def _rehearse_rows(step, y, params):
     """Return the labels of an estimator that gets rows of unknown columns."""
     if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
         return None
-    (y,) = in_memory(y)
-    return clone(step)._rehearse(np.zeros((_num_samples(y), 1)), y, planned=False, **params)
+    if is_collection(y):
+        from .._tables.dask.blocks import map_blocks
+
+        X = map_blocks(_made_up_column, y)  # Labels stay where they are.
+    else:
+        X = _made_up_column(y)
+    return clone(step)._rehearse(X, y, planned=False, **params)
+
+
+def _made_up_column(y):
+    return np.zeros((_num_samples(y), 1))
 
 
 def _transformed(step, X, y, params):
     """Return what a step that learns nothing makes of rows."""
-    return unquoted(_fit_transform, step, X, y, params, told=partial(_refusal, step))
+    return unquoted(_fit_transform, step, X, y, params, told=partial(refusal, step))
 
 
 def _fit_transform(step, X, y, params):
     if not type(step).__module__.startswith("skdpbayes."):
         # The step may work in place, and the fit itself is to find the rows as they are.
-        X = _copied(X)
+        X = copied(X)
     if hasattr(step, "fit_transform"):
         return step.fit_transform(X, y, **params)
     return step.fit(X, y, **params).transform(X)
-
-
-def _copied(X):
-    return X.copy() if hasattr(X, "copy") and not isinstance(X, list) else copy.deepcopy(X)
-
-
-def _refusal(step, error):
-    if isinstance(error, UnplannedReleaseError):
-        return error
-    if type(step).__module__.startswith("skdpbayes."):
-        return same_kind(error, str(error))
-    return without_cells(
-        error,
-        f"{type(step).__name__} refuses the rows that reach it. Its message is not shown, because it may "
-        "quote them: fit the step on made-up rows of the same columns and types.",
-    )
 
 
 def _needs_labels(step):

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import Interval
 from .._inputs import plain
-from .._tables.blockwise import by_blocks
+from .._tables.blockwise import OutputByBlocks, by_blocks
 from .._tables.collections import example_of
 from .._tables.validation import validate_table
 from .._typing import MatrixLike
@@ -31,7 +31,7 @@ Bound: TypeAlias = ArrayLike | Mapping[Any, float]
 _SHORTEST_SINGLE = 1e-30
 
 
-class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class RowNormClipper(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Shorten long rows to a given norm; this spends no budget.
 
     Shorter rows are left unchanged. The estimators of the package clip rows themselves; use this transformer
@@ -85,7 +85,6 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._validate(example_of(X), reset=True)
         return self
 
-    @by_blocks
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Shorten the rows that are longer than ``norm``.
 
@@ -108,7 +107,7 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return hasattr(self, "n_features_in_")
 
 
-class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale columns with bounds that are known beforehand; this spends no budget.
 
     Values outside the bounds are clipped to them; missing values (NaN) are passed through. Derive the bounds
@@ -253,7 +252,6 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             setattr(self, name, np.broadcast_to(value, X.shape[1]).copy())
         return self
 
-    @by_blocks
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Clip to the bounds and scale.
 

@@ -19,12 +19,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._inputs import plain
-from .._tables.blockwise import by_blocks
+from .._tables.blockwise import OutputByBlocks
 from .._typing import MatrixLike
 from ._formula_parts import Factor, Levels, checked_bounds, checked_levels, factor_of
 
 
-class FormulaEncoder(TransformerMixin, BaseEstimator):
+class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
     """Make columns by a formula with declared levels and bounds; this spends no budget.
 
     Requires the extra ``formulas``. The formula is read by formulaic, and its parts by this class, which
@@ -181,7 +181,6 @@ class FormulaEncoder(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(read)
         return self
 
-    @by_blocks
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Make the columns of the formula.
 

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
-from .._tables.blockwise import by_blocks
+from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
@@ -22,7 +22,7 @@ from ._plan import CONSTRAINTS, PrivateTransformerMixin
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
-class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
+class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     """Fill in missing values (NaN) of columns of numbers.
 
     After a `DPQuantileScaler` or a `BoundedScaler`, which pass NaN through, the constant 0 is the middle of
@@ -175,7 +175,6 @@ class DPImputer(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     def _validate(self, X, reset):
         return validate_table(self, X, reset=reset, **_KINDS)
 
-    @by_blocks
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Fill in missing values.
 

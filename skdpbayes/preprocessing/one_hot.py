@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._checks import Interval
 from .._mechanisms.frequent import draw_frequent, plan_threshold
-from .._tables.blockwise import by_blocks
+from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
 from .._tables.validation import validate_objects, without_cells
 from .._typing import MatrixLike, RandomStateLike, Relation
@@ -34,7 +34,7 @@ _NO_CATEGORY = (
 )
 
 
-class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
+class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
     """Encode categories as indicators; the frequent categories are found privately.
 
     Each column becomes one indicator for each of its categories, and a last one for infrequent or unknown
@@ -221,7 +221,6 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
             ]
         return self
 
-    @by_blocks
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Encode categories.
 

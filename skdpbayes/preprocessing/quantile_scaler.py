@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import is_number
 from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
-from .._tables.blockwise import by_blocks
+from .._tables.blockwise import OutputByBlocks, by_blocks
 from .._tables.collections import example_of
 from .._tables.read import read_table
 from .._tables.validation import validate_table
@@ -34,7 +34,7 @@ _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
 class DPQuantileScaler(
-    PrivateTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    OutputByBlocks, PrivateTransformerMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
     """Scale columns to [-1, 1] by bounds that are learnt privately.
 
@@ -230,9 +230,9 @@ class DPQuantileScaler(
 
     def _scaler(self):
         check_is_fitted(self)
-        return BoundedScaler(self.lower_, self.upper_)
+        # Its output is an array, whatever scikit-learn is configured to: the frame around it has the index.
+        return BoundedScaler(self.lower_, self.upper_).set_output(transform="default")
 
-    @by_blocks
     def transform(self, X: MatrixLike) -> MatrixLike:
         """Clip to the bounds and scale to [-1, 1].
 

@@ -3,38 +3,69 @@
 import dask
 import dask.array as da
 import numpy as np
+from sklearn import config_context, get_config
 
 from ..._silence import silently
 from ..collections import example_of
 from .read import blocks_of, in_whole_rows
+from .shards import Failed
+
+# What scikit-learn's configuration says about the form of tables, in this process and not on workers.
+_FORMS = ("transform_output",)
 
 
 def map_blocks(function, X):
-    """Apply a function to each partition, and return a Dask array with the same partitions.
+    """Apply a function to each partition, and return a collection with the same partitions.
+
+    A task that reads rows never fails, because Dask logs the arguments of tasks that do: the next one, which
+    is given the error alone, raises it.
 
     Parameters
     ----------
     function : callable
-        Maps a table to an array with one entry, or one row, for each row of the table.
-    X : dask.array.Array or dask.dataframe.DataFrame
+        Maps a table to one with an entry, or a row, for each row of the table.
+    X : dask.array.Array, dask.dataframe.DataFrame or dask.dataframe.Series
+
+    Returns
+    -------
+    mapped : dask.array.Array, or dask.dataframe.DataFrame if the function returns data frames
     """
     X = in_whole_rows(X)
     like = function(example_of(X))
-    one = dask.delayed(_on_block, pure=True)
+    attempt, unless_failed = (dask.delayed(one, pure=True) for one in (_attempt, _unless_failed))
+    forms = {name: get_config()[name] for name in _FORMS}
     function, none = dask.delayed(function), like[:0]
+    mapped = [unless_failed(attempt(function, block, none, forms)) for block in blocks_of(X)]
+    if hasattr(like, "columns"):
+        import dask.dataframe as dd
+
+        return dd.from_delayed(mapped, meta=none, verify_meta=False)
     sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
     return da.concatenate(
         [
-            da.from_delayed(one(function, block, none), (size, *like.shape[1:]), meta=none)
-            for size, block in zip(sizes, blocks_of(X), strict=True)
+            da.from_delayed(block, (size, *like.shape[1:]), meta=none)
+            for size, block in zip(sizes, mapped, strict=True)
         ],
         allow_unknown_chunksizes=True,
     )
 
 
-def _on_block(function, block, none):
-    with silently():
-        return function(block) if block.shape[0] else none
+def _attempt(function, block, none, forms):
+    """Return what a function makes of a partition, or its error, which must quote no row."""
+    if isinstance(block, Failed):
+        return block
+    try:
+        with silently(), config_context(**forms):
+            return function(block) if block.shape[0] else none
+    except Exception as error:
+        return Failed(error.with_traceback(None))  # Frames hold rows.
+
+
+def _unless_failed(result):
+    """Return a result, or raise the error that it is instead."""
+    if isinstance(result, Failed):
+        raise result.error
+    return result
 
 
 def computed(columns):

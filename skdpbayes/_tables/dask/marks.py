@@ -6,6 +6,7 @@ The key is drawn for each fit: marks say nothing about rows, not even that two t
 """
 
 import hmac
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +45,14 @@ def _arrays_of(part):
 
 
 def _bytes_of(array):
-    if array.dtype.kind in "OT":  # Labels, whose bytes are addresses.
-        return repr(array.tolist()).encode()
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if array.dtype.kind not in "OT":
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    # Labels and categories, whose own bytes are addresses: their different values, and which is where.
+    values, numbers = array.ravel().tolist(), dict[Any, int]()
+    try:
+        places = [numbers.setdefault(value, len(numbers)) for value in values]
+        if all(value == value for value in numbers):
+            return np.array(places).tobytes() + repr(list(numbers)).encode()
+    except TypeError:  # Some cannot be compared.
+        pass
+    return repr(values).encode()
