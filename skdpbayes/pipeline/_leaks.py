@@ -69,6 +69,11 @@ def leaks(step, is_sparse=False):
     return [text for path, text in _leaks(step, is_sparse, "") if path not in (fixed or ())]
 
 
+def leaks_by_path(step):
+    """Return {name of the step: message} of the same, whatever is named in ``learns_nothing``."""
+    return dict(reversed(_leaks(step, False, "")))
+
+
 def paths_without_budget(step, path=""):
     """Return the names of all steps that have no budget, those of inner steps joined by ``__``."""
     found = []

@@ -6,7 +6,7 @@ the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= 
 
 import inspect
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -22,8 +22,9 @@ from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.root_finding import smallest_within
+from ._account import account_of_plan, described
 from ._columns import refuse_hidden, spending_steps
-from ._leaks import is_free
+from ._leaks import is_free, leaks
 from ._norms import longest_row, norm_warnings
 
 _FINAL_SHARE = 0.8
@@ -56,6 +57,10 @@ class PipelinePlan(PlannedRelease):
         What to know before running it.
     persons : Persons or None, default=None
         The persons that ``cost`` protects, if not rows.
+    described : tuple of Step, default=()
+        What is known of all steps beforehand, for reports.
+    leaks : tuple of str, default=()
+        What ``cost`` does not cover, because steps may learn without noise.
     """
 
     budget: Budget
@@ -65,6 +70,8 @@ class PipelinePlan(PlannedRelease):
     costs: dict[str, PrivacyCost]
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
+    described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def asked(self) -> Budget:
@@ -74,6 +81,14 @@ class PipelinePlan(PlannedRelease):
     def changed(self, **fields: Any) -> Self:
         """Return a plan with other fields; the caller vouches for their cost."""
         return replace(self, **fields)
+
+    @property
+    def proof(self) -> str:
+        """The proposition by which costs of steps add up."""
+        return "Proposition 52"
+
+    def _privacy_account(self):
+        return account_of_plan(self)
 
     def _title(self):
         return "Pipeline plan"
@@ -121,11 +136,13 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
     told = _norm_warnings(pipeline, final, width, n_columns, header)
-    plan = partial(_split, pipeline.shares, found, n_samples, told)
+    make = partial(_split, pipeline.shares, found, n_samples, told)
     if pipeline.max_rows_per_group is None:
-        return plan(budget)
-    _check_sizes_are_private(budget.neighboring_relation, pipeline.max_rows_per_group)
-    return plan_for_persons(plan, budget, pipeline.max_rows_per_group)
+        plan = make(budget)
+    else:
+        _check_sizes_are_private(budget.neighboring_relation, pipeline.max_rows_per_group)
+        plan = plan_for_persons(make, budget, pipeline.max_rows_per_group)
+    return plan.changed(described=described(pipeline, n_samples), leaks=tuple(leaks(pipeline)))
 
 
 def _check_own_budgets(found):
