@@ -17,6 +17,14 @@ from ..pipeline._leaks import leaks
 from ..privacy.facts import About, Fact, as_json
 from ..privacy.report import of_estimator, with_seeds
 
+# What reports call a parameter.
+_FACTS = {
+    "data_norm": "longest row",
+    "target_bounds": "range of responses",
+    "max_count": "largest count",
+    "clip_norm": "longest gradient of a row",
+}
+
 
 def _best_has(name):
     def check(search):
@@ -70,13 +78,13 @@ class BestEstimatorMixin:
         return account._replace(steps=steps, warnings=warnings)
 
     def _about(self):
-        chosen = tuple(
-            Fact(f"chosen: {name}", as_json(value), "learnt")
-            for name, value in sorted(getattr(self, "best_params_", {}).items())
-        )
-        last = getattr(last_step(self.best_estimator_), "_about", About)() if chosen else About()
-        names = {fact.what for fact in chosen}
-        return About((*chosen, *(fact for fact in last.facts if fact.what not in names)))
+        if not hasattr(self, "best_params_"):
+            return About()
+        chosen = {name.rpartition("__")[2]: value for name, value in self.best_params_.items()}
+        facts = [Fact(f"chosen {name}", as_json(value), "learnt") for name, value in chosen.items()]
+        last = getattr(last_step(self.best_estimator_), "_about", About)()
+        of_choices = {_FACTS[name] for name in chosen if name in _FACTS}
+        return About((*facts, *(one for one in last.facts if one.what not in of_choices)))
 
     @property
     def classes_(self) -> np.ndarray:

@@ -88,16 +88,20 @@ def account_of_ordinary(pipeline: Any) -> Account:
     ValueError
         If its steps protect different things.
     """
-    found = [one for one in leaves(pipeline) if is_private(one.step) or hasattr(one.step, "plan_")]
+    try:
+        check_is_fitted(pipeline)
+        found = [one for one in leaves(pipeline) if is_private(one.step)]
+        fitted = all(hasattr(one.step, "plan_") for one in found)
+    except NotFittedError:
+        fitted = False
+    if not fitted:
+        raise NotFittedError(
+            "a step of this pipeline is not fitted: fit the pipeline, or report the plan of its last step."
+        )
     if not found:
         raise TypeError(
             "no step of the pipeline is private, and there is nothing to report: a report needs a fitted "
             "estimator of skdpbayes, or a pipeline that holds one."
-        )
-    check_is_fitted(pipeline)
-    if not all(hasattr(one.step, "plan_") for one in found):
-        raise NotFittedError(
-            "a step of this pipeline is not fitted: fit the pipeline, or report the plan of its last step."
         )
     plans = {one.path: one.step.plan_ for one in found}
     costs = {path: plan.cost for path, plan in plans.items()}
@@ -120,6 +124,7 @@ def account_of_ordinary(pipeline: Any) -> Account:
         unprotected=_unprotected([one.step for one in found]),
         warnings=tuple(leaks(pipeline)),
         rows=rows,
+        proof="Proposition 2",
     )
     return with_seeds(account, pipeline)
 
@@ -210,7 +215,8 @@ def leaves(step: Any, path: str = "", names: Any = None) -> Iterator[_Leaf]:
     """Yield the steps of a fitted pipeline that hold no others, in their order."""
     if step is None or isinstance(step, str) or _is_identity(step):
         return
-    if children(step) is None:
+    # A private pipeline inside another has a budget of its own, and may protect persons.
+    if children(step) is None or (path and is_private(step)):
         yield _Leaf(path.removesuffix("__"), step, names)
     elif isinstance(step, Pipeline):
         for name, one in step.steps:

@@ -87,6 +87,8 @@ class Account(NamedTuple):
         How many rows of a person are used at most, if persons are protected.
     seeds : bool or None, default=None
         Whether the noise came from a known seed; None if that is not known.
+    proof : str, default=""
+        The propositions by which the costs add up.
     """
 
     of: str
@@ -100,6 +102,7 @@ class Account(NamedTuple):
     rows: int | None = None
     max_rows: int | None = None
     seeds: bool | None = None
+    proof: str = ""
 
 
 def account_of(obj: Any) -> Account:
@@ -184,6 +187,7 @@ def of_plan(plan: Any, of: str = "plan") -> Account:
         steps=(step,),
         rows=getattr(plan, "n_samples", None),
         max_rows=None if persons is None else persons.max_rows,
+        proof=proof_of(plan),
     )
 
 
@@ -261,6 +265,7 @@ def _of_ledger(ledger):
         name="PrivacyLedger",
         steps=tuple(_charge(row, ledger.budget.delta) for row in records),
         seeds=True if seeded else None,
+        proof="Propositions 2 and 35",
     )
 
 

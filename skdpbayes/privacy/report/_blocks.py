@@ -316,7 +316,7 @@ def _technical(report, fingerprint):
         ("addition of costs", deployment["accounting"]["composition"]),
         ("Gaussian part, mu", number(cost["mu"])),
         ("as zero-concentrated DP, rho", number(cost["zcdp_rho"])),
-        ("theorems", "; ".join(_proofs(report["steps"])) or "see the documentation's theory"),
+        ("theorems", "; ".join(_proofs(report)) or "see the documentation's theory"),
         ("versions", ", ".join(f"{name} {one}" for name, one in details["versions"].items())),
     ]
     if "audit" in details:
@@ -328,5 +328,7 @@ def _technical(report, fingerprint):
     )
 
 
-def _proofs(steps):
-    return dict.fromkeys(step["proof"] for step in steps if step["proof"])
+def _proofs(report):
+    proofs = [step["proof"] for step in report["steps"]]
+    proofs += [report["summary"]["spent"]["proof"], "Proposition 1 for the conversion of mu"]
+    return dict.fromkeys(filter(None, proofs))

@@ -18,7 +18,7 @@ from ._deployment import UNITS, UNPROTECTED, mechanisms
 
 # What somebody may have believed before.
 _GUESSES = (0.01, 0.1, 0.5)
-_STAGES = {"plan": "planned", "ledger": "charged"}
+_STAGES = {"plan": "planned", "ledger": "everything charged so far"}
 
 
 class Charged(NamedTuple):
@@ -104,6 +104,7 @@ def summary_of(account, charged, warnings):
                 for p in (_GUESSES if math.isfinite(epsilon) else ())
             ],
             "mechanisms": mechanisms(account.cost),
+            "proof": account.proof,
         },
         "ceiling": {"epsilon": finite(budget.epsilon), "delta": delta},
         "ledger": None if charged is None else charged.as_json(),
