@@ -83,6 +83,11 @@ class PipelinePlan(PlannedRelease):
         return replace(self, **fields)
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """What it is called in reports and ledgers."""
+        return "pipeline"
+
+    @property
     def proof(self) -> str:
         """The proposition by which costs of steps add up."""
         return "Proposition 52"

@@ -106,8 +106,8 @@ def privacy_report(
     ('Approximate DP', 'bounded')
     >>> round(report["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"], 4)
     1.0
-    >>> print(report.to_markdown().splitlines()[0])
-    # Privacy report: noise_aware, planned
+    >>> print(report.to_markdown(title="A survey").splitlines()[0])
+    # Privacy report: A survey
     """
     account = account_of(obj)
     if not (ledger is None or isinstance(ledger, PrivacyLedger)):

@@ -23,7 +23,7 @@ _VERDICTS = {
     "if_signed": (
         "good",
         "The guarantee holds under the assumptions below",
-        "It follows from a proof and from what was run. What no program can know is left to be signed.",
+        "It follows from a proof and from what the program does. What no program can know is to be signed.",
     ),
 }
 
@@ -197,14 +197,12 @@ def _spent(summary):
     else:
         factor = spent["odds_factor"]
         times = "more than 10^300" if factor is None else number(factor, 3)
-        unit = summary["protected"]["unit"]
-        what = spent["guess"].replace("row", unit).replace(" it ", f" a {unit} ")
         rare = ""
         if spent["delta"] > 0:
             rare = f", except in rare cases, which delta = {number(spent['delta'])} controls"
         yield Paragraph(
-            f"Whoever guesses {what} can become more certain by the release, but only so far: the odds of "
-            f"the guess change by a factor of at most {times}{rare}."
+            f"Whoever guesses {spent['guess']} can become more certain by the release, but only so far: "
+            f"the odds of the guess change by a factor of at most {times}{rare}."
         )
         yield Table(
             ("somebody who was this sure before", "can be at most this sure afterwards"),
@@ -255,7 +253,9 @@ def _steps(report):
         yield Paragraph("Nothing was released yet.")
         return
     yield Table(
-        ("release" if of == "ledger" else "step", "paid for", "share", "epsilon", "reads"),
+        ("release", "paid for", "share", "epsilon", "")
+        if of == "ledger"
+        else ("step", "paid for", "share", "epsilon", "reads"),
         tuple(step_rows(steps)),
         numbers=(2, 3),
         bar=2,

@@ -54,7 +54,7 @@ def step_rows(steps):
 
 def _place(step):
     """Return the name of a step in its pipeline, if its class does not say it."""
-    plain = step["name"].lower() in ("", step["kind"].lower())
+    plain = step["name"].lower() in step["kind"].lower()
     return "" if plain else f"called {_cut(step['name'])}"
 
 

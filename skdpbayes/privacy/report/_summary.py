@@ -18,6 +18,12 @@ from ._deployment import UNITS, UNPROTECTED, mechanisms
 
 # What somebody may have believed before.
 _GUESSES = (0.01, 0.1, 0.5)
+_GUESSED = {
+    "replace_one": "what a row says",
+    "add_or_remove_one": "whether a row is in the table",
+    "replace_one_person": "what a person's rows say",
+    "add_or_remove_one_person": "whether a person is in the table",
+}
 _STAGES = {"plan": "planned", "ledger": "everything charged so far"}
 
 
@@ -96,9 +102,7 @@ def summary_of(account, charged, warnings):
             "epsilon": finite(epsilon),
             "delta": delta,
             "odds_factor": _factor(epsilon),
-            "guess": "what the row says"
-            if relation.startswith("replace")
-            else "whether it is there",
+            "guess": _GUESSED[relation],
             "beliefs": [
                 {"before": p, "at_most_after": _belief(p, epsilon)}
                 for p in (_GUESSES if math.isfinite(epsilon) else ())
