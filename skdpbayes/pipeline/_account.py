@@ -138,7 +138,7 @@ def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
     """Return what is known of the steps of a pipeline before a fit."""
     found = []
     for path, step, _ in _unfitted(pipeline, ""):
-        own = clone(step) if is_private(step) else step
+        own = clone(step) if hasattr(step, "_about") else step  # Without what an earlier fit left.
         one = _step(pipeline, _Leaf(path, own), None, rows, {})
         found.append(one if is_private(step) else one._replace(columns=None))
     return tuple(found)

@@ -205,6 +205,20 @@ def test_a_table_of_many_columns_has_a_page_that_can_be_read():
     assert scaler.fit(table)._about().facts[2].value == [0.0, 3.0]
 
 
+class Bare:
+    """What brings an account without steps."""
+
+    def _privacy_account(self):
+        cost = PrivacyCost("replace_one", mu=0.1)
+        return Account("own", cost, Budget(1.0, 1e-6), ({"estimator": "scaler"},))
+
+
+def test_an_account_without_steps_has_a_page():
+    report = privacy_report(Bare())
+    assert [step["name"] for step in report["steps"]] == ["scaler"]
+    assert "NO LIMIT" not in report.to_html() and "scaler" in report.to_markdown()
+
+
 def test_json_has_no_number_that_json_has_not():
     cost = PrivacyCost("replace_one", mu=np.inf)
     report = privacy_report(cost_only(cost))

@@ -341,6 +341,28 @@ def test_seeds_in_a_ledger_are_told():
     assert [step["share"] for step in report["steps"]] == pytest.approx([0.2, 0.8])
 
 
+def test_a_delta_that_protects_nobody_is_a_warning():
+    report = privacy_report(DPBayesianLogisticRegression(delta=0.01).privacy_plan(N, 2))
+    assert "publishing one row at random" in report["details"]["warnings"][0]
+    assert report["summary"]["verdict"] == "weakened"
+
+
+@pytest.mark.parametrize("scaler", [BoundedScaler(1, 0), DPQuantileScaler(bounds=(1, 2, 3))])
+def test_what_a_report_cannot_describe_is_refused_by_the_fit_itself(scaler):
+    model = make_private_pipeline(scaler, DPBayesianLogisticRegression(classes=[0, 1]))
+    with pytest.raises(ValueError, match="bounds must be|lower must be below"):
+        model.fit(X, y)
+
+
+def test_a_plan_describes_parameters_and_not_an_earlier_fit():
+    scaler = BoundedScaler(0, 100)
+    model = make_private_pipeline(scaler, DPBayesianLogisticRegression(classes=[0, 1])).fit(X, y)
+    scaler.set_params(upper=200)
+    told = privacy_report(model.privacy_plan(N, 2))["steps"][0]["bounds"][0]
+    assert told["value"] == [0.0, 200.0]
+    assert privacy_report(model)["steps"][0]["bounds"][0]["value"] == [0.0, 100.0]
+
+
 def test_every_private_sampler_names_its_propositions():
     for name, kind in samplers_by_name().items():
         if name not in ("auto", "gibbs"):

@@ -8,6 +8,7 @@ registry of deployments, and ``report["details"]`` numbers and versions.
 from importlib.metadata import version
 from typing import Any
 
+from ..budget import too_large_delta
 from ..ledger import PrivacyLedger
 from ._account import (
     Account,
@@ -145,6 +146,10 @@ def _details(account, charged):
             **cost_fields(account.cost),
         },
         "releases": list(account.releases),
-        "warnings": [*account.warnings, *(charged.warnings if charged else ())],
+        "warnings": [
+            *account.warnings,
+            *too_large_delta(account.budget, account.rows or 0),
+            *(charged.warnings if charged else ()),
+        ],
         "versions": {name: version(name) for name in _LIBRARIES},
     }

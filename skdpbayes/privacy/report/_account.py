@@ -222,7 +222,12 @@ def proof_of(plan: Any) -> str:
 
 def step_of(step: Any, cost: PrivacyCost | None, name: str = "", **fields: Any) -> Step:
     """Return what is known of a step, from what it says of itself."""
-    about = step._about() if hasattr(step, "_about") else About()
+    try:
+        about = step._about() if hasattr(step, "_about") else About()
+    except (
+        Exception
+    ):  # A parameter may be wrong. A fit says so; what it is called in a report is not worth one.
+        about = About()
     if not about.proof and cost is not None and hasattr(step, "plan_"):
         about = about._replace(proof=proof_of(step.plan_))
     names = getattr(step, "feature_names_in_", None)

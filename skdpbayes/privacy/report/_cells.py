@@ -38,13 +38,14 @@ def step_rows(steps):
     """Yield a row for each step."""
     for place, step in enumerate(steps[:MOST_ROWS], 1):
         charged = step["role"] == "charged"
-        limited = step["epsilon"] is not None or not charged
+        known = step["delta"] is not None
+        limited = step["epsilon"] is not None or not (charged and known)
         lines = [named(place, step), step["does"], _place(step), step["note"]]
         yield (
             "\n".join(filter(None, lines)),
             _ROLES[step["role"]] if limited else "NO LIMIT",
             share_text(step["share"]) if charged else "",
-            number(step["epsilon"]) if charged else "",
+            number(step["epsilon"]) if charged and known else "",
             _reads(step),
         )
     if len(steps) > MOST_ROWS:
