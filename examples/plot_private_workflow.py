@@ -14,7 +14,6 @@ numbers nor the categories? The answers of some 20,000 people to the General Soc
 # With private rows, do not look at them first. A glance at ``describe()`` before bounds are typed
 # in makes these bounds private numbers that were published without noise.
 
-import json
 import os
 import tempfile
 
@@ -141,11 +140,26 @@ plt.show()
 # %%
 # The report
 # ----------
-# For people who were not there: what was protected, how much, by what mechanism, and what is not.
-# It is ready for JSON.
+# For people who were not there: what was protected and against whom, what every step did and paid,
+# who said its bounds, what is left, and what the guarantee rests on. ``report.to_html()`` is a page
+# to print and sign; ``report.to_json()`` is the record behind it.
 
-report = privacy_report(model)
-print(json.dumps(report["deployment"]["privacy_loss"], indent=2))
+report = privacy_report(model, ledger=ledger)
+with open(os.path.join(folder.name, "report.html"), "w", encoding="utf-8") as file:
+    file.write(report.to_html(title="Wages"))
+pd.DataFrame(report["steps"])[["kind", "role", "share", "epsilon"]].round(3)
+
+# %%
+# Bounds and categories were learnt and paid for, declared, or are defaults.
+
+bounds = [bound for step in report["steps"] for bound in step["bounds"]]
+pd.DataFrame(bounds)[["what", "column", "value", "source"]]
+
+# %%
+# The report tells of the seeds that make this page repeatable: nothing is protected from those who
+# know them.
+
+print(report["summary"]["verdict"], report["details"]["warnings"], sep="; ")
 
 # %%
 # Limits

@@ -9,7 +9,7 @@ from .exceptions import LedgerFileError
 _COMMANDS = {
     "plan": (plan, "show what a fit would do and cost, without any data"),
     "ledger": (ledger, "create and show files that keep one budget for many fits"),
-    "report": (report, "print a privacy report of a ledger or an estimator, as JSON"),
+    "report": (report, "report what was protected, as JSON, Markdown or a page to sign"),
     "warm-up": (warm_up, "compile code ahead of time, so that the first fits need not wait"),
 }
 

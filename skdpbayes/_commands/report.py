@@ -1,17 +1,49 @@
-"""``report``: what was protected, how strongly and by what, as JSON."""
+"""``report``: what was protected, how strongly and by what, as JSON, Markdown or a page to sign."""
 
-import json
 import os
+from pathlib import Path
 
 import joblib
 
 from ..exceptions import LedgerFileError
-from ..privacy import PrivacyLedger, privacy_report
+from ..privacy import PrivacyLedger, PrivacyReport, privacy_report
+from ..privacy.report import SCHEMA
+
+# What the beginning of a report in each form has. Nothing else is overwritten.
+_MARKS = {
+    "html": b'<meta name="generator" content="skdpbayes">',
+    "markdown": b"# Privacy report",
+    "json": f'"schema": "{SCHEMA}"'.encode(),
+}
+_STDOUT = "-"
 
 
 def add_arguments(parser):
     """Add this command's arguments."""
-    parser.add_argument("file", metavar="FILE", help="a ledger's file, or a pickled estimator")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a ledger's file, a saved report (JSON), or a pickled estimator",
+    )
+    forms = parser.add_mutually_exclusive_group()
+    for form, what in (
+        ("html", "as a page to print and sign"),
+        ("markdown", "as Markdown"),
+        ("json", "as JSON, which is the default"),
+    ):
+        forms.add_argument(
+            f"--{form}",
+            nargs="?",
+            const=_STDOUT,
+            metavar="OUT",
+            help=f"{what}, into the file OUT, or to standard output",
+        )
+    parser.add_argument("--title", help="what the page is about, such as the name of a survey")
+    parser.add_argument(
+        "--ledger",
+        metavar="LEDGER",
+        help="with a pickled estimator: the file of the ledger that it was charged to",
+    )
     parser.add_argument(
         "--trust-pickle",
         action="store_true",
@@ -21,9 +53,63 @@ def add_arguments(parser):
 
 
 def run(options):
-    """Return the report."""
-    subject = (_unpickled if options.trust_pickle else _ledger)(options.file)
-    return json.dumps(privacy_report(subject), indent=2, allow_nan=False)
+    """Return the report, or what file it was written to."""
+    form = next((one for one in _MARKS if getattr(options, one) is not None), "json")
+    out = getattr(options, form)
+    if out not in (None, _STDOUT):
+        _check_out(out, form, options)
+    text = _written(_report(options), form, options.title)
+    if out in (None, _STDOUT):
+        return text
+    Path(out).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    return f"report written to {out}"
+
+
+def _report(options):
+    if options.trust_pickle:
+        ledger = None if options.ledger is None else PrivacyLedger.open(options.ledger)
+        return privacy_report(_unpickled(options.file), ledger=ledger)
+    if options.ledger is not None:
+        raise ValueError(
+            "--ledger is for estimators, with --trust-pickle: leave it out, or give the ledger as FILE."
+        )
+    return _saved(options.file) or privacy_report(_ledger(options.file))
+
+
+def _written(report, form, title):
+    if form == "json":
+        if title is not None:
+            raise ValueError("--title is for pages: add --html or --markdown.")
+        return report.to_json()
+    return (report.to_html if form == "html" else report.to_markdown)(title).rstrip("\n")
+
+
+def _check_out(out, form, options):
+    """Raise a ValueError if a file would be overwritten that is no report of this form."""
+    if not os.path.exists(out):
+        return
+    given = [one for one in (options.file, options.ledger) if one and os.path.exists(one)]
+    same = any(os.path.samefile(out, one) for one in given)
+    if not same and os.path.isfile(out):
+        with open(out, "rb") as file:
+            if _MARKS[form] in file.read(512):
+                return
+    raise ValueError(f"{out} exists and is no report in this form: choose another file.")
+
+
+def _saved(path):
+    """Return the report that a file of JSON holds, or None if it does not begin like one."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        text = file.read(1)
+        if text != b"{":
+            return None
+        text += file.read()
+    try:
+        return PrivacyReport.from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def _ledger(path):

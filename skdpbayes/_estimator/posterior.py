@@ -23,6 +23,7 @@ from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
+from ..privacy.facts import About
 from ..privacy.floating_point import covered_records
 from ..privacy.persons import plan_for_persons
 from ..privacy.release import keep_spent
@@ -31,6 +32,7 @@ from ..samplers import Plan, resolve_sampler
 from ..samplers._protocol import AUTO, carry_out, given
 from ..targets._clipping import checked_norm
 from .diagnostics import to_arviz
+from .facts import facts_of
 from .norm import plan_with_bounds
 
 POSTERIOR_CONSTRAINTS = {
@@ -82,6 +84,9 @@ class PrivatePosteriorMixin(VoucherHolder):
         if any(name.startswith("sampler__") for name in params):
             params["sampler"] = resolve_sampler(params.get("sampler", self.sampler))
         return super().set_params(**params)
+
+    def _about(self):
+        return About(facts_of(self))
 
     @property
     def _released_sides(self) -> tuple[str, ...]:

@@ -37,6 +37,11 @@ class ScorePlan(PlannedRelease):
     n_samples: int | None
 
     @property
+    def proof(self) -> str:
+        """The proposition by which its cost is known."""
+        return "Proposition 41" if self.name == "ROC AUC" else "Proposition 40"
+
+    @property
     def replaces(self) -> bool:
         """Whether neighbouring tables have the same number of rows."""
         return self.budget.neighboring_relation in ("replace_one", "replace_one_person")

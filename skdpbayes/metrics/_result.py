@@ -7,6 +7,7 @@ import numpy as np
 
 from .._checks import check_level
 from ..privacy.cost import PrivacyCost
+from ..privacy.report import of_plan
 from ._plan import ScorePlan
 
 
@@ -25,6 +26,13 @@ class _Released:
     def _release(self, plan, interval_at):
         self.plan, self._interval_at = plan, interval_at
         return self
+
+    def _privacy_account(self):
+        if self.plan is None:
+            raise TypeError(
+                "only a score itself has a report, not values computed from it: keep the score."
+            )
+        return of_plan(self.plan, "score")
 
     @property
     def privacy_cost(self) -> PrivacyCost:

@@ -4,12 +4,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._typing import MatrixLike
 from ..metrics import PrivateScorer
 from ..metrics._exposure import last_step, respond
+from ..pipeline._account import free_steps
+from ..pipeline._leaks import leaks
+from ..privacy.facts import About, Fact, as_json
+from ..privacy.report import of_estimator, with_seeds
+
+# What reports call a parameter.
+_FACTS = {
+    "data_norm": "longest row",
+    "target_bounds": "range of responses",
+    "max_count": "largest count",
+    "clip_norm": "longest gradient of a row",
+}
 
 
 def _best_has(name):
@@ -46,6 +60,31 @@ class BestEstimatorMixin:
 
     best_estimator_: Any
     scorer_: PrivateScorer
+
+    def _privacy_account(self):
+        if not hasattr(self, "plan_"):
+            raise NotFittedError(
+                "this search is not fitted: fit it, or report its plan, "
+                "privacy_report(search.privacy_plan(n_samples))."
+            )
+        account = of_estimator(self, "search")
+        best = self.best_estimator_
+        if not account.seeds:
+            account = with_seeds(account, best)
+        if not isinstance(best, Pipeline):
+            return account
+        warnings = (*account.warnings, *leaks(best))
+        steps = (*free_steps(best, self.plan_.n_samples), *account.steps)
+        return account._replace(steps=steps, warnings=warnings)
+
+    def _about(self):
+        if not hasattr(self, "best_params_"):
+            return About()
+        chosen = {name.rpartition("__")[2]: value for name, value in self.best_params_.items()}
+        facts = [Fact(f"chosen {name}", as_json(value), "learnt") for name, value in chosen.items()]
+        last = getattr(last_step(self.best_estimator_), "_about", About)()
+        of_choices = {_FACTS[name] for name in chosen if name in _FACTS}
+        return About((*facts, *(one for one in last.facts if one.what not in of_choices)))
 
     @property
     def classes_(self) -> np.ndarray:

@@ -95,6 +95,21 @@ class SelectionPlan(PlannedRelease):
             f"{self.budget.epsilon:g}. Fix the parameters and fit once, with the whole budget.",
         )
 
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What it is called in reports and ledgers."""
+        return "random search"
+
+    @property
+    def proof(self) -> str:
+        """The propositions by which its cost is known."""
+        return "Propositions 42 and 43"
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, of which those to score on are a part."""
+        return self.n_train + self.n_test
+
     def _title(self):
         return "Selection plan"
 

@@ -88,6 +88,11 @@ def refuse_learning(pipeline):
         )
 
 
+def leaks_by_path(step):
+    """Return {name of the step: message} of the same, whatever is named in ``learns_nothing``."""
+    return dict(reversed(_leaks(step, False, "")))
+
+
 def paths_without_budget(step, path=""):
     """Return the names of all steps that have no budget, those of inner steps joined by ``__``."""
     found = []

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, _name_estimators
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
@@ -25,6 +26,7 @@ from ..privacy.release import keep_spent
 from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
+from ._account import account_of_private
 from ._collections import OnPartitions, fit_steps
 from ._leaks import (
     leaks,
@@ -161,6 +163,14 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
 
+    def _privacy_account(self):
+        if not hasattr(self, "plan_"):
+            raise NotFittedError(
+                "this pipeline is not fitted: fit it, or report its plan, "
+                "privacy_report(pipeline.privacy_plan(n_samples, n_features))."
+            )
+        return account_of_private(self)
+
     def _check_parameters(self):
         self._validate_params()
         if not all(isinstance(step, tuple | list) and len(step) == 2 for step in self.steps):
@@ -216,7 +226,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         """
         self._check_parameters()
         n_rows, n_columns = table_shape(X)
-        self._report_leaks(issparse(X))
+        found = self._report_leaks(issparse(X))
         if is_collection(X):
             refuse_groups(groups)
             refuse_learning(self)
@@ -225,7 +235,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         header = header_of(X)
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
-        plan = plan_pipeline(self, n_samples, n_columns, header)
+        plan = plan_pipeline(self, n_samples, n_columns, header).changed(leaks=tuple(found))
         for text in plan.warnings:
             warnings.warn(text, UserWarning, stacklevel=2)
         if persons is not None and params:
@@ -342,6 +352,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
                 PrivacyLeakWarning,
                 stacklevel=3,
             )
+        return found
 
     def _paid_steps(self, plan):
         """Return the private steps of a plan, each with what is charged for it."""

@@ -6,7 +6,7 @@ the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= 
 
 import inspect
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -22,8 +22,9 @@ from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.root_finding import smallest_within
+from ._account import account_of_plan, described
 from ._columns import refuse_hidden, spending_steps
-from ._leaks import is_free
+from ._leaks import is_free, leaks
 from ._norms import longest_row, norm_warnings
 
 _FINAL_SHARE = 0.8
@@ -58,6 +59,10 @@ class PipelinePlan(PlannedRelease):
         The persons that ``cost`` protects, if not rows.
     failure_is_of_persons : bool, default=False
         Whether the failure of the cost of rows is that of persons with several rows.
+    described : tuple of Step, default=()
+        What is known of all steps beforehand, for reports.
+    leaks : tuple of str, default=()
+        What ``cost`` does not cover, because steps may learn without noise.
     """
 
     budget: Budget
@@ -68,6 +73,8 @@ class PipelinePlan(PlannedRelease):
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
     failure_is_of_persons: bool = False
+    described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def asked(self) -> Budget:
@@ -77,6 +84,19 @@ class PipelinePlan(PlannedRelease):
     def changed(self, **fields: Any) -> Self:
         """Return a plan with other fields; the caller vouches for their cost."""
         return replace(self, **fields)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What it is called in reports and ledgers."""
+        return "pipeline"
+
+    @property
+    def proof(self) -> str:
+        """The proposition by which costs of steps add up."""
+        return "Proposition 52"
+
+    def _privacy_account(self):
+        return account_of_plan(self)
 
     def _title(self):
         return "Pipeline plan"
@@ -128,16 +148,19 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
     told = _norm_warnings(pipeline, final, width, n_columns, header)
-    if limit is None:
-        return _split(pipeline.shares, found, n_samples, told, budget)
-    of_rows = chain_of_rows(relation, limit)[0]
-    found = [
-        (path, clone(step).set_params(**settings_for_persons(step, of_rows, n_samples, limit)), n)
-        for path, step, n in found
-    ]
-    return plan_for_persons(
-        partial(_split, pipeline.shares, found, n_samples, told), budget, int(limit)
-    )
+    if limit is not None:
+        of_rows = chain_of_rows(relation, limit)[0]
+        found = [
+            (
+                path,
+                clone(step).set_params(**settings_for_persons(step, of_rows, n_samples, limit)),
+                n,
+            )
+            for path, step, n in found
+        ]
+    make = partial(_split, pipeline.shares, found, n_samples, told)
+    plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
+    return plan.changed(described=described(pipeline, n_samples), leaks=tuple(leaks(pipeline)))
 
 
 def settings_for_persons(step, relation, n_samples, max_rows):

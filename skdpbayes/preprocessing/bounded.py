@@ -23,6 +23,7 @@ from .._tables.blockwise import OutputByBlocks, by_blocks
 from .._tables.collections import example_of
 from .._tables.validation import validate_table
 from .._typing import MatrixLike
+from ..privacy.facts import About, Fact, as_json, of_columns
 from ..targets._clipping import NORMS, clip_rows, scale_rows
 
 # One number for all columns, one for each, or a mapping or Series by column names.
@@ -105,6 +106,10 @@ class RowNormClipper(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Bas
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "n_features_in_")
+
+    def _about(self):
+        source = "default" if self.norm == 1 else "declared"
+        return About((Fact("longest row", as_json(self.norm), source),))
 
 
 class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -190,6 +195,16 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
                 f"lower must be below upper in every column, and is not in column {place}."
             )
         return lower, upper
+
+    def _about(self):
+        names = getattr(self, "feature_names_in_", None)
+        if hasattr(self, "lower_"):
+            lower, upper = self.lower_, self.upper_
+        else:
+            names = next((_labels(b) for b in (self.lower, self.upper) if _is_named(b)), names)
+            lower, upper = np.broadcast_arrays(*map(np.atleast_1d, self._bounds(names)))
+        ranges = np.column_stack([lower, upper])
+        return About(of_columns("range", ranges, "declared", names))
 
     def _scale_and_min(self, lower, upper):
         if len(self.feature_range) != 2 or not self.feature_range[0] < self.feature_range[1]:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._inputs import plain
 from .._tables.blockwise import OutputByBlocks
 from .._typing import MatrixLike
+from ..privacy.facts import About, Fact, as_json
 from ._formula_parts import Factor, Levels, checked_bounds, checked_levels, factor_of
 
 
@@ -110,6 +111,18 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
     def n_columns(self) -> int:
         """Number of columns that come out."""
         return len(self._names())
+
+    def _about(self):
+        facts = [Fact("formula", str(self.formula), "declared")]
+        facts += [
+            Fact("range", as_json(one), "declared", str(name))
+            for name, one in _items(self.bounds, "bounds")
+        ]
+        facts += [
+            Fact("categories", as_json(list(one)), "declared", str(name))
+            for name, one in _items(self.levels, "levels")
+        ]
+        return About(tuple(facts))
 
     def _terms(self):
         """Return the terms, each a tuple of factors, without the constant."""

@@ -16,6 +16,7 @@ from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.facts import About, Fact, as_json, of_columns
 from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 
@@ -124,6 +125,15 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
             draws_cost(level, n_features, budget.neighboring_relation),
             details={"log_odds_range": level},
         )
+
+    def _about(self):
+        if self.strategy == "constant":
+            source = "default" if self.fill_value == 0 else "declared"
+            return About((Fact("value for missing ones", as_json(self.fill_value), source),))
+        names = getattr(self, "feature_names_in_", None)
+        found = getattr(self, "statistics_", None)
+        facts = of_columns("value for missing ones", found, "learnt", names)
+        return About(facts, "Proposition 50")
 
     def _read(self, X):
         self._validate_params()

@@ -22,6 +22,7 @@ from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
 from .._tables.validation import validate_objects, without_cells
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.facts import About, Fact, as_json
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
 
@@ -32,6 +33,11 @@ _NO_CATEGORY = (
     "X holds categories that are neither text nor numbers: every argument must be a string or a number. Turn "
     "dates into text."
 )
+
+
+def _in_words(category):
+    """Return a category for a report."""
+    return "missing" if category == _MISSING else as_json(category)
 
 
 class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
@@ -171,6 +177,26 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
             details={"noise_scale": scale, "threshold": threshold},
             warnings=warnings,
         )
+
+    def _about(self):
+        names = getattr(self, "feature_names_in_", None)
+        found = getattr(self, "categories_", None)
+        if found is None:
+            public = () if isinstance(self.categories, str) else ("declared",)
+            facts = tuple(Fact("categories", None, source) for source in (*public, "learnt"))
+            return About(facts, "Proposition 51")
+        names = [f"column {place}" for place in range(len(found))] if names is None else names
+        lists = self._public_lists(names, len(found))
+        facts = tuple(
+            Fact(
+                "categories",
+                [_in_words(value) for value in one],
+                "learnt" if public is None else "declared",
+                str(name),
+            )
+            for name, one, public in zip(names, found, lists, strict=True)
+        )
+        return About(facts, "Proposition 51" if None in lists else "")
 
     def _read(self, X):
         self._validate_params()

@@ -20,6 +20,7 @@ from .._tables.collections import example_of
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.facts import About, of_columns
 from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
@@ -179,6 +180,19 @@ class DPQuantileScaler(
             raise ValueError("bounds must be (low, high).")
         checked = BoundedScaler(*self.bounds).fit(X)
         return list(zip(checked.lower_, checked.upper_, strict=True))
+
+    def _about(self):
+        names, found = getattr(self, "feature_names_in_", None), None
+        if hasattr(self, "lower_"):
+            found = np.column_stack([self.lower_, self.upper_])
+        facts = of_columns("range", found, "learnt", names)
+        if self.bounds is not None:
+            facts = BoundedScaler(*self.bounds)._about().facts + facts
+            facts = tuple(
+                one._replace(what="range to look in") if one.source == "declared" else one
+                for one in facts
+            )
+        return About(facts, "Proposition 50")
 
     def _read(self, X):
         self._validate_params()

@@ -7,7 +7,7 @@ from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_stat
 from .ledger import PrivacyLedger
 from .parallel import in_parallel
 from .profiles import PureMechanism, SelectedRun
-from .report import privacy_report
+from .report import PrivacyReport, privacy_report
 
 __all__ = [
     "AcceptBits",
@@ -15,6 +15,7 @@ __all__ = [
     "PoissonGaussian",
     "PrivacyCost",
     "PrivacyLedger",
+    "PrivacyReport",
     "PublishedEvent",
     "PureMechanism",
     "SampledGaussian",

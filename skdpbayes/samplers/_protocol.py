@@ -106,6 +106,8 @@ class Sampler(BaseEstimator):
         Whether it takes coordinates in which the posterior is round, so that no chain needs fewer steps.
     needs_delta : bool
         Whether it needs a delta above 0.
+    proof : str
+        What its cost rests on, for reports: propositions of the documentation's theory, or a paper of yours.
     """
 
     name = "sampler"
@@ -118,6 +120,7 @@ class Sampler(BaseEstimator):
     is_calibrated = False
     is_whitened = False
     needs_delta = True
+    proof = ""
     _parameter_constraints: dict = {}
 
     def __setattr__(self, name, value):

@@ -63,6 +63,7 @@ class ClippedResiduals(Sampler):
     """
 
     name = "clipped_residuals"
+    proof = "Propositions 73 to 77"
     targets = frozenset({"linear", "normal"})
     families = (Normal, Poisson)
     mechanism = "statistics"

@@ -64,6 +64,7 @@ class SGFS(TemperedSampler):
     """
 
     name = "sgfs"
+    proof = "Propositions 15, 16 and 33"
     targets = frozenset({"linear"})
     is_whitened = True
     _parameter_constraints = {

@@ -67,6 +67,7 @@ class OPS(LangevinSampler):
     """
 
     name = "ops"
+    proof = "Propositions 8 to 12, and 18"
     targets = frozenset({"linear"})
     release = "last_iterate"
     _parameter_constraints = {name: CONSTRAINTS[name] for name in _STEPS}
@@ -171,6 +172,7 @@ class SGLD(PathSampler):
     """
 
     name = "sgld"
+    proof = "Proposition 3, on Poisson batches 7; of a last iterate, Propositions 8 to 12, and 18"
     _parameter_constraints = {"release": [_RELEASE], **_PATH}
 
     release: str = "all_iterates"
@@ -209,6 +211,7 @@ class SGHMC(PathSampler):
     """
 
     name = "sghmc"
+    proof = "Proposition 13; on Poisson batches, Proposition 7"
     is_overdamped = False
     _parameter_constraints = {"friction": CONSTRAINTS["friction"], **_PATH}
 

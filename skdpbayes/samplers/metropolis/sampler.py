@@ -188,6 +188,7 @@ class DPMH(RandomWalk):
     """
 
     name = "dp_mh"
+    proof = "Propositions 19, 22 and 24"
     _parameter_constraints = _WALK
 
 
@@ -230,6 +231,7 @@ class DPFastMH(RandomWalk):
     """
 
     name = "dp_fast_mh"
+    proof = "Propositions 21, 22 and 24"
     on_batches = True
     _parameter_constraints = {**_WALK, **_BATCHES}
 
@@ -270,6 +272,7 @@ class PenaltyMH(RandomWalk):
     """
 
     name = "penalty"
+    proof = "Propositions 2 and 24"
     is_noisy = True
     _parameter_constraints = {**_WALK, **_NOISE}
 
@@ -310,6 +313,7 @@ class DPFastMHGaussian(DPFastMH):
     """
 
     name = "dp_fast_mh_gaussian"
+    proof = "Propositions 24 and 25"
     is_noisy = True
     _parameter_constraints = {**_WALK, **_BATCHES, **_NOISE}
 

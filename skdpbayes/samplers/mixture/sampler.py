@@ -42,6 +42,12 @@ class MixtureSampler(Sampler):
         """That of the sampler."""
         return self.sampler.name
 
+    @property
+    def proof(self) -> str:  # type: ignore[override]
+        """Of the rounds, or the sampler's."""
+        own = self.sampler
+        return "Propositions 27, 36 and 38" if own.has_rounds_of_mixtures else own.proof
+
     def plan(
         self,
         model: Any,

@@ -36,6 +36,11 @@ class NetworkSampler(Sampler):
         """Name of the path's sampler."""
         return self.path.name
 
+    @property
+    def proof(self) -> str:  # type: ignore[override]
+        """That of the path, and of its calibration."""
+        return f"{self.path.proof}; with Propositions 31 and 34 for networks"
+
     def plan(
         self,
         bounds: Any,

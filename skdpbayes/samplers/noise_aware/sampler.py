@@ -83,6 +83,7 @@ class NoiseAware(Sampler):
     """
 
     name = "noise_aware"
+    proof = "Propositions 32, 37, 70 and 71"
     targets = frozenset({"linear", "mixture"})
     families = (Logistic, Softmax)
     mechanism = "statistics"

@@ -72,6 +72,7 @@ class BayesByBackprop(TemperedSampler):
     """
 
     name = "bbb"
+    proof = "Proposition 30"
     targets = frozenset({"linear", "network"})
     _parameter_constraints = {
         **{name: CONSTRAINTS[name] for name in ("temperature", "n_steps", "batch_size")},

@@ -1,0 +1,259 @@
+"""What a report says of the steps of a pipeline: those that spend, and those that are known to be free.
+
+cost = cost of step 1 + ... + cost of step k
+
+Fitted steps tell what they used; a plan tells what is known of them beforehand.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
+
+from ..privacy.budget import Budget
+from ..privacy.cost import composed
+from ..privacy.facts import Fact, as_json
+from ..privacy.persons import chain_of_rows, cost_for_persons
+from ..privacy.report import (
+    Account,
+    Step,
+    asked_for,
+    cost_fields,
+    finite,
+    of_plan,
+    register,
+    release_of,
+    step_of,
+    takes_labels_from_rows,
+    with_seeds,
+)
+from ._leaks import children, is_private, leaks, leaks_by_path
+from ._names import fitted_branches, names_behind
+
+
+class _Leaf(NamedTuple):
+    """A step that holds no others: its name in the pipeline, and the names of its columns, if known."""
+
+    path: str
+    step: Any
+    names: Any = None
+
+
+def account_of_private(pipeline: Any) -> Account:
+    """Return the account of a fitted `PrivatePipeline`."""
+    plan = pipeline.plan_
+    steps = _described(pipeline, costs_of_steps(plan), plan.n_samples)
+    known = [one.step for one in leaves(pipeline)]
+    account = of_plan(plan, "pipeline")._replace(
+        name=type(pipeline).__name__,
+        steps=tuple(steps),
+        releases=tuple(_release(step, plan.delta) for step in steps if step.role == "charged"),
+        unprotected=_unprotected(known),
+        warnings=plan.leaks or tuple(leaks(pipeline)),
+    )
+    return with_seeds(account, pipeline)
+
+
+def account_of_plan(plan: Any) -> Account:
+    """Return the account of the plan of a pipeline."""
+    costs = costs_of_steps(plan)
+    known = {step.name: step for step in plan.described}
+    steps = []
+    for name in dict.fromkeys([*known, *costs]):
+        step = known.get(name) or Step(name, "", "charged", rows=plan.n_samples)
+        if (cost := costs.get(name)) is not None:
+            step = step._replace(cost=cost, role="free" if cost.is_zero else "charged")
+        steps.append(step)
+    return of_plan(plan)._replace(
+        name="PrivatePipeline",
+        steps=tuple(steps),
+        releases=tuple(_release(step, plan.delta) for step in steps if step.role == "charged"),
+        warnings=plan.leaks,
+    )
+
+
+def account_of_ordinary(pipeline: Any) -> Account:
+    """Return the account of a fitted pipeline of scikit-learn: its private steps have budgets of their own.
+
+    Raises
+    ------
+    NotFittedError
+    TypeError
+        If no step is private.
+    ValueError
+        If its steps protect different things.
+    """
+    try:
+        check_is_fitted(pipeline)
+        found = [one for one in leaves(pipeline) if is_private(one.step)]
+        fitted = all(hasattr(one.step, "plan_") for one in found)
+    except NotFittedError:
+        fitted = False
+    if not fitted:
+        raise NotFittedError(
+            "a step of this pipeline is not fitted: fit the pipeline, or report the plan of its last step."
+        )
+    if not found:
+        raise TypeError(
+            "no step of the pipeline is private, and there is nothing to report: a report needs a fitted "
+            "estimator of skdpbayes, or a pipeline that holds one."
+        )
+    plans = {one.path: one.step.plan_ for one in found}
+    costs = {path: plan.cost for path, plan in plans.items()}
+    last = list(plans.values())[-1]
+    asked = asked_for(last)
+    if len([cost for cost in costs.values() if not cost.is_zero]) > 1:
+        # Each step had a ceiling, and the whole had none.
+        asked = Budget(float("inf"), asked.delta, asked.neighboring_relation)
+    rows = getattr(plans[found[0].path], "n_samples", None)
+    account = of_plan(last, "pipeline")._replace(
+        cost=composed(tuple(costs.values())),
+        budget=asked,
+        name=type(pipeline).__name__,
+        steps=tuple(_described(pipeline, costs, rows)),
+        releases=tuple(
+            {"estimator": type(one.step).__name__, **release_of(one.step.plan_)}
+            for one in found
+            if not one.step.plan_.cost.is_zero
+        ),
+        unprotected=_unprotected([one.step for one in found]),
+        warnings=tuple(leaks(pipeline)),
+        rows=rows,
+        proof="Proposition 2",
+    )
+    return with_seeds(account, pipeline)
+
+
+def free_steps(pipeline: Any, rows: int | None) -> tuple[Step, ...]:
+    """Return the steps of a fitted pipeline before its last, none of which spends."""
+    return tuple(_described(pipeline, {}, rows)[:-1])
+
+
+def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
+    """Return what is known of the steps of a pipeline before a fit."""
+    found = []
+    for path, step, _ in _unfitted(pipeline, ""):
+        own = clone(step) if hasattr(step, "_about") else step  # Without what an earlier fit left.
+        one = _step(pipeline, _Leaf(path, own), None, rows, {})
+        found.append(one if is_private(step) else one._replace(columns=None))
+    return tuple(found)
+
+
+def costs_of_steps(plan: Any) -> dict[str, Any]:
+    """Return the cost of each step for what the plan protects: rows, or persons."""
+    if plan.persons is None:
+        return dict(plan.costs)
+    relation = plan.asked.neighboring_relation.removesuffix("_person")
+    _, count = chain_of_rows(relation, plan.persons.max_rows)
+    return {path: cost_for_persons(cost, relation, count) for path, cost in plan.costs.items()}
+
+
+def _release(step, delta):
+    return {
+        "estimator": step.kind,
+        "step": step.name,
+        "epsilon": finite(step.cost.epsilon(delta)),
+        "cost": cost_fields(step.cost),
+    }
+
+
+def _unprotected(steps):
+    if any(map(takes_labels_from_rows, steps)):
+        return ("The set of labels, which was taken from the data (classes=None)",)
+    return ()
+
+
+def _described(pipeline, costs, rows):
+    told = dict(leaks_by_path(pipeline))
+    return [_step(pipeline, one, costs.get(one.path), rows, told) for one in leaves(pipeline)]
+
+
+def _step(pipeline, leaf, cost, rows, told):
+    path, step, names = leaf
+    fields = {"rows": rows}
+    if getattr(step, "feature_names_in_", None) is None and names is not None:
+        count = getattr(step, "n_features_in_", len(names))
+        fields["columns"] = tuple(map(str, names)) if count == len(names) else count
+    if not is_private(step):
+        fields["role"], fields["note"] = _role(pipeline, path, step, told)
+    found = step_of(step, cost, path, **fields)
+    return (
+        found
+        if found.about.facts
+        else found._replace(about=found.about._replace(facts=_facts(step)))
+    )
+
+
+def _role(pipeline, path, step, told):
+    if path in (getattr(pipeline, "learns_nothing", None) or ()):
+        return "vouched", ""
+    text = told.get(path) or next(iter(leaks(step)), "")
+    return ("unproven", text) if text else ("free", "")
+
+
+def _facts(step):
+    """Return the public lists of an encoder of scikit-learn, and the constant of an imputer."""
+    found = []
+    lists = getattr(step, "categories", None)
+    if isinstance(lists, list | tuple):
+        names = getattr(step, "feature_names_in_", range(len(lists)))
+        found += [
+            Fact("categories", as_json(list(one)), "declared", str(name))
+            for name, one in zip(names, lists, strict=False)
+        ]
+    if getattr(step, "strategy", None) == "constant" and hasattr(step, "fill_value"):
+        found.append(Fact("value for missing ones", as_json(step.fill_value), "declared"))
+    return tuple(found)
+
+
+def leaves(step: Any, path: str = "", names: Any = None) -> Iterator[_Leaf]:
+    """Yield the steps of a fitted pipeline that hold no others, in their order."""
+    if step is None or isinstance(step, str) or _is_identity(step):
+        return
+    # A private pipeline inside another has a budget of its own, and may protect persons.
+    if children(step) is None or (path and is_private(step)):
+        yield _Leaf(path.removesuffix("__"), step, names)
+    elif isinstance(step, Pipeline):
+        for name, one in step.steps:
+            yield from leaves(one, f"{path}{name}__", names)
+            names = names_behind(one, names)
+    elif isinstance(step, ColumnTransformer):
+        yield from _leaves_of_columns(step, path)
+    elif isinstance(step, FeatureUnion):
+        for name, one in step.transformer_list:
+            yield from leaves(one, f"{path}{name}__", names)
+
+
+def _leaves_of_columns(step, path):
+    check_is_fitted(step)
+    own = getattr(step, "feature_names_in_", None)
+    seen = set()
+    for name, one, places in fitted_branches(step):
+        seen.add(name)
+        names = [f"column {j}" for j in places] if own is None else [own[j] for j in places]
+        yield from leaves(one, f"{path}{name}__", names)
+    for name, one, _ in step.transformers_:  # Branches of which no column comes out.
+        if name not in seen:
+            yield from leaves(one, f"{path}{name}__")
+
+
+def _unfitted(step, path):
+    if step is None or isinstance(step, str) or _is_identity(step):
+        return
+    held = children(step)
+    if held is None:
+        yield _Leaf(path.removesuffix("__"), step)
+    for name, one in held or ():
+        yield from _unfitted(one, f"{path}{name}__")
+
+
+def _is_identity(step):
+    return type(step) is FunctionTransformer and step.func is None and step.inverse_func is None
+
+
+register(Pipeline, account_of_ordinary)

@@ -1,0 +1,330 @@
+"""What a report is made of: the account of an estimator, a plan, a ledger or a score.
+
+    total = cost of all steps together,      share of a step = mu_i^2 / sum of mu_j^2,
+
+where ``mu_i`` is that of the Gaussian release with the step's epsilon at the report's delta.
+"""
+
+import inspect
+import json
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sklearn.exceptions import NotFittedError
+
+from ...random import has_seeds
+from ..budget import Budget
+from ..cost import PrivacyCost
+from ..facts import About
+from ..gaussian import TooSmallBudget, gaussian_mu
+from ..ledger import _SEEDS_ALLOWED, PrivacyLedger
+from ..ledger_file import cost_to_text
+
+_OWN = ("skdpbayes.", "sklearn.")
+
+
+class Step(NamedTuple):
+    """A step of what was released, or one that costs nothing.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        Its class, or the name of what was charged.
+    role : {"charged", "free", "vouched", "unproven"}
+        Whether it is paid for, is known to learn nothing, learns nothing in the user's word, or may learn
+        without noise.
+    epsilon : float or None
+        Of the step alone, at the report's delta.
+    cost : PrivacyCost or None
+    about : About
+    does : str
+        In a sentence.
+    columns : tuple of str, int or None
+        The columns that it reads, or how many.
+    rows : int or None
+    note : str
+        A warning, or when it was charged and how it ended.
+    """
+
+    name: str
+    kind: str
+    role: str
+    epsilon: float | None = None
+    cost: PrivacyCost | None = None
+    about: About = About()
+    does: str = ""
+    columns: Any = None
+    rows: int | None = None
+    note: str = ""
+
+
+class Account(NamedTuple):
+    """What a report is made of. An object that is not known here has a method ``_privacy_account`` for one.
+
+    Attributes
+    ----------
+    of : str
+        What the report is of, such as "estimator".
+    cost : PrivacyCost
+        Of everything together.
+    budget : Budget
+        The ceiling, and the delta and the relation of the report.
+    releases : tuple of dict
+        What was released, or will be, JSON-ready.
+    unprotected : tuple of str, default=()
+        Quantities that are not protected, beside sizes and names of columns.
+    warnings : tuple of str, default=()
+        What weakens the guarantee.
+    name : str, default=""
+        Its class.
+    steps : tuple of Step, default=()
+        None stands for one for each release.
+    rows : int or None, default=None
+        The number of rows that is public.
+    max_rows : int or None, default=None
+        How many rows of a person are used at most, if persons are protected.
+    seeds : bool or None, default=None
+        Whether the noise came from a known seed; None if that is not known.
+    proof : str, default=""
+        The propositions by which the costs add up.
+    """
+
+    of: str
+    cost: PrivacyCost
+    budget: Budget
+    releases: tuple = ()
+    unprotected: tuple = ()
+    warnings: tuple = ()
+    name: str = ""
+    steps: tuple = ()
+    rows: int | None = None
+    max_rows: int | None = None
+    seeds: bool | None = None
+    proof: str = ""
+
+
+def account_of(obj: Any) -> Account:
+    """Return the account of an object, or raise an error that says what has none."""
+    if hasattr(obj, "_privacy_account"):
+        return obj._privacy_account()
+    for kind, make in _KINDS.items():
+        if isinstance(obj, kind):
+            return make(obj)
+    if isinstance(obj, PrivacyLedger):
+        return _of_ledger(obj)
+    if hasattr(obj, "plan_"):
+        return of_estimator(obj)
+    if hasattr(obj, "cost") and hasattr(obj, "budget"):
+        return of_plan(obj)
+    if hasattr(obj, "privacy_plan"):
+        raise NotFittedError(
+            f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
+            "privacy_report(estimator.privacy_plan(n_samples, n_features))."
+        )
+    raise TypeError(
+        "a report needs a fitted estimator, a plan or a ledger, a pipeline or a score, not an object of "
+        f"type {type(obj).__name__}."
+    )
+
+
+# Classes of other packages, and what makes their accounts.
+_KINDS: dict[type, Any] = {}
+
+
+def register(kind: type, make: Any) -> None:
+    """Let objects of another package's class have reports."""
+    _KINDS[kind] = make
+
+
+def of_estimator(estimator: Any, of: str = "estimator") -> Account:
+    """Return the account of a fitted estimator with one plan."""
+    plan = estimator.plan_
+    unprotected: tuple[str, ...] = ()
+    if takes_labels_from_rows(estimator):
+        unprotected = ("The set of labels, which was taken from the data (classes=None)",)
+    release = {"estimator": type(estimator).__name__, **release_of(plan)}
+    step = step_of(estimator, plan.cost, rows=getattr(plan, "n_samples", None))
+    account = of_plan(plan, of)._replace(
+        releases=(release,),
+        unprotected=unprotected,
+        name=type(estimator).__name__,
+        steps=(step,),
+    )
+    return with_seeds(account, estimator)
+
+
+def with_seeds(account: Account, estimator: Any) -> Account:
+    """Return an account that says whether an estimator, or one inside it, has a seed."""
+    if not has_seeds(estimator):
+        return account._replace(seeds=False)
+    warning = (
+        "random_state was given: anyone who knows it can subtract the noise, and nothing is protected "
+        "from them."
+    )
+    return account._replace(seeds=True, warnings=(warning, *account.warnings))
+
+
+def of_plan(plan: Any, of: str = "plan") -> Account:
+    """Return the account of a plan."""
+    asked, name = asked_for(plan), getattr(plan, "name", type(plan).__name__)
+    persons = getattr(plan, "persons", None)
+    step = Step(
+        str(name),
+        type(plan).__name__,
+        "charged",
+        cost=plan.cost,
+        about=About(proof=proof_of(plan)),
+        rows=getattr(plan, "n_samples", None),
+    )
+    return Account(
+        of,
+        plan.cost,
+        asked,
+        (release_of(plan),),
+        name=str(name),
+        steps=(step,),
+        rows=getattr(plan, "n_samples", None),
+        max_rows=None if persons is None else persons.max_rows,
+        proof=proof_of(plan),
+    )
+
+
+def asked_for(plan: Any) -> Budget:
+    """Return a plan's budget; that for persons, if it protects them."""
+    return getattr(plan, "asked", plan.budget)
+
+
+def release_of(plan: Any) -> dict[str, Any]:
+    """Return what a plan releases, JSON-ready."""
+    text: dict[str, str] = plan.summary() if hasattr(plan, "summary") else {}
+    if not text and hasattr(plan, "_lines"):
+        text = dict(plan._lines())
+    return {
+        "sampler": getattr(plan, "name", type(plan).__name__),
+        "epsilon": finite(plan.cost.epsilon(plan.budget.delta)),
+        "cost": cost_fields(plan.cost),
+        "plan": dict(text),
+    }
+
+
+def proof_of(plan: Any) -> str:
+    """Return the propositions by which a plan's cost is known, as far as it says."""
+    sampler = getattr(plan, "sampler", None)
+    parts = [getattr(plan, "proof", "") or getattr(sampler, "proof", "")]
+    if getattr(plan, "norm", None) is not None:
+        parts.append("Propositions 50 and 62 for learnt bounds")
+    if getattr(plan, "persons", None) is not None:
+        parts.append("Propositions 60 and 72 for persons")
+    return "; ".join(filter(None, parts))
+
+
+def step_of(step: Any, cost: PrivacyCost | None, name: str = "", **fields: Any) -> Step:
+    """Return what is known of a step, from what it says of itself."""
+    try:
+        about = step._about() if hasattr(step, "_about") else About()
+    except (
+        Exception
+    ):  # A parameter may be wrong. A fit says so; what it is called in a report is not worth one.
+        about = About()
+    if not about.proof and cost is not None and hasattr(step, "plan_"):
+        about = about._replace(proof=proof_of(step.plan_))
+    names = getattr(step, "feature_names_in_", None)
+    columns = getattr(step, "n_features_in_", None) if names is None else tuple(map(str, names))
+    kind = type(step)
+    does = ""
+    if kind.__module__.startswith(_OWN):
+        does = (inspect.getdoc(kind) or "").partition("\n")[0]
+    known = {
+        "role": "free" if cost is None or cost.is_zero else "charged",
+        "cost": cost,
+        "about": about,
+        "does": does,
+        "columns": columns,
+    }
+    return Step(name or kind.__name__, kind.__name__, **{**known, **fields})
+
+
+def takes_labels_from_rows(estimator: Any) -> bool:
+    """Tell whether a fitted estimator read the set of labels off the rows."""
+    return hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None
+
+
+def _of_ledger(ledger):
+    records = ledger.records()
+    releases = tuple(_plain({**row, "cost": cost_fields(row["cost"])}) for row in records)
+    seeded = any((row["label"] or "").endswith(_SEEDS_ALLOWED) for row in records)
+    warnings: tuple[str, ...] = ()
+    if seeded:
+        warnings = (
+            "some charges were made with seeds allowed: anyone who knows a seed can subtract the noise, and "
+            "the total is no guarantee against them.",
+        )
+    return Account(
+        "ledger",
+        ledger.spent,
+        ledger.budget,
+        releases,
+        warnings=warnings,
+        name="PrivacyLedger",
+        steps=tuple(_charge(row, ledger.budget.delta) for row in records),
+        seeds=True if seeded else None,
+        proof="Propositions 2 and 35",
+    )
+
+
+def _charge(row, delta):
+    name = row["label"] or row["estimator"] or row["sampler"] or "a charge"
+    kind = " by ".join(filter(None, [row["estimator"], row["sampler"]])) or "cost"
+    when = " ".join(filter(None, [row["status"], row["time"]]))
+    epsilon = row["epsilon"]
+    if epsilon is None:
+        epsilon = row["cost"].epsilon(delta)
+    return Step(name, kind, "charged", epsilon=epsilon, cost=row["cost"], note=when)
+
+
+def shares(account: Account) -> list[float | None]:
+    """Return the share of each step in the loss, None where a part of it is not finite."""
+    delta = account.budget.delta
+    parts = [_squared_mu(epsilon_of(step, delta), delta) for step in account.steps]
+    if not all(map(math.isfinite, parts)):
+        return [None if part else 0.0 for part in parts]
+    total = math.fsum(parts)
+    return [part / total if total else 0.0 for part in parts]
+
+
+@lru_cache(maxsize=1024)  # Charges of a ledger are often alike.
+def _squared_mu(epsilon, delta):
+    """Return what adds up: the squared ``mu``, or epsilon if delta is 0."""
+    if epsilon == 0 or delta == 0 or math.isinf(epsilon):
+        return epsilon
+    try:
+        return gaussian_mu(epsilon, delta) ** 2
+    except TooSmallBudget:
+        return 0.0
+
+
+def epsilon_of(step: Step, delta: float) -> float:
+    """Return the epsilon of a step alone."""
+    if step.epsilon is not None:
+        return step.epsilon
+    return 0.0 if step.cost is None or step.cost.is_zero else step.cost.epsilon(delta)
+
+
+def cost_fields(cost: PrivacyCost) -> dict[str, Any]:
+    """Return all numbers of a cost, JSON-ready."""
+    return _plain(json.loads(cost_to_text(cost)))
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def finite(number: float) -> float | None:
+    """Return a number, or None if it is not finite."""
+    return float(number) if math.isfinite(number) else None

@@ -1,0 +1,147 @@
+"""What a guarantee rests on beside the theorems, for somebody to sign, and against whom it is one.
+
+An assumption is "to_sign" if no program can know it, "checked" if this one did, and "failed" if it does not
+hold as far as the program can see.
+"""
+
+from ..loss_distributions import PERSON_RELATIONS
+
+
+def trusted(account):
+    """Return against whom the guarantee is, and against whom it is not."""
+    persons = account.budget.neighboring_relation in PERSON_RELATIONS
+    against = [
+        "Anyone who sees everything that was released: the model, its draws and predictions, and all bounds "
+        "and categories that were learnt.",
+        "Also if they know the program, its options, and every other "
+        f"{'person' if persons else 'row'} of the table.",
+        "Now and later, whatever else they learn from other places, and whatever they compute.",
+    ]
+    not_against = [
+        "Whoever holds the table or runs the program: they see the rows.",
+        "Intruders on the machine of the fit, and measurements of its time and memory.",
+        "Conclusions about people in general. What holds for a whole population can be learnt whether or not "
+        "somebody's data are in the table, and applies to them, too.",
+        "Anything else that is released about the same people and is not part of this report.",
+    ]
+    if not persons:
+        not_against.append(
+            "Guesses that rest on several rows of one person: each row is protected by itself."
+        )
+    return {"against": against, "not_against": not_against}
+
+
+def assumptions(account, charged, persons_have_rows):
+    """Return the assumptions, a list of {"id", "statement", "status"}."""
+    found = [
+        *_of_rows(account, persons_have_rows),
+        *_of_steps(account),
+        *_of_randomness(account),
+        *_of_books(account, charged),
+        _one(
+            "rows_are_not_chosen_by_rows",
+            "Rows were not selected, repeated, weighted or changed by what other rows hold before they "
+            "reached the program.",
+        ),
+        _one(
+            "nobody_looked",
+            "Nobody chose columns, options or bounds after looking at these rows, or at anything computed "
+            "from them without noise.",
+        ),
+        _one(
+            "access",
+            "Whoever could see the table or the running program was allowed to.",
+        ),
+    ]
+    return found
+
+
+def _one(name, statement, status="to_sign"):
+    return {"id": name, "statement": statement, "status": status}
+
+
+def _of_rows(account, persons_have_rows):
+    if account.budget.neighboring_relation in PERSON_RELATIONS:
+        several = f", of which at most {account.max_rows:,} are used" if persons_have_rows else ""
+        statement = f"The groups that were given say which rows belong to one person{several}."
+        return [_one("groups_are_persons", statement)]
+    return [
+        _one(
+            "a_row_is_a_person",
+            "Each person has one row. (If not, a person with k rows is protected less, roughly as if epsilon "
+            "were k times as large.)",
+        )
+    ]
+
+
+def _of_steps(account):
+    sources = {fact.source for step in account.steps for fact in step.about.facts}
+    if account.of == "ledger" or not account.steps or "declared" in sources:
+        yield _one(
+            "declared_is_public",
+            "What is marked as declared (bounds, categories, labels, sizes) follows from what the columns "
+            "mean, and was not taken from these rows.",
+        )
+    if "labels" in sources:
+        yield _one(
+            "labels_are_public",
+            "The set of labels was read off the table without noise; it is public knowledge that each of "
+            "them occurs.",
+        )
+    for step in account.steps:
+        if step.role == "vouched":
+            yield _one(
+                "vouched_steps",
+                f"The step {step.name} ({step.kind}) has learnt nothing from these rows, and transforms each "
+                "row by itself.",
+            )
+        if step.role == "unproven":
+            yield _one(
+                "unproven_steps",
+                f"The step {step.name} ({step.kind}) may have learnt from the rows without noise, which the "
+                "numbers of this report do not cover.",
+                "failed",
+            )
+    if account.budget.neighboring_relation.startswith("add"):
+        yield _one(
+            "public_size",
+            "The size that was declared is not computed from the table.",
+        )
+
+
+def _of_randomness(account):
+    statement = (
+        "The noise was drawn from the operating system's randomness, and from no known seed."
+    )
+    if account.of == "plan":
+        statement = (
+            "The noise will be drawn from the operating system's randomness, without a seed."
+        )
+    status = {None: "to_sign", False: "checked", True: "failed"}[account.seeds]
+    return [_one("no_seed", statement, status)]
+
+
+def _of_books(account, charged):
+    if charged is None:
+        yield _one(
+            "all_releases",
+            "This is everything that was ever released about these people; or their other releases are "
+            "added to it elsewhere.",
+        )
+    else:
+        yield _one(
+            "all_releases",
+            "Everything that was ever released about these people is in the ledger, and no older copy of the "
+            "ledger was put in its place.",
+        )
+    if charged is not None and charged.has_it is not None:
+        yield _one(
+            "charged",
+            "The ledger has a charge of this cost.",
+            "checked" if charged.has_it else "failed",
+        )
+    if account.of == "ledger" and len(account.releases) > 1 and not account.cost.is_gaussian:
+        yield _one(
+            "plans_were_fixed",
+            "No release was planned by looking at earlier ones. (Some costs add up only then.)",
+        )

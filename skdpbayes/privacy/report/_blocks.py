@@ -1,0 +1,334 @@
+"""A report as headings, paragraphs and tables, in the order in which it is read.
+
+record -> blocks -> Markdown, or a page
+
+Blocks hold plain text; what writes them escapes it. Long lists are cut here, and are whole in the JSON.
+"""
+
+from typing import Any, NamedTuple
+
+from ._cells import bound_rows, number, step_rows
+
+_VERDICTS = {
+    "none": (
+        "bad",
+        "No guarantee",
+        "No finite epsilon holds. What was released may reveal rows of the table.",
+    ),
+    "weakened": (
+        "warn",
+        "The guarantee is weakened",
+        "It does not cover what is listed under warnings. Read them before anything is published.",
+    ),
+    "if_signed": (
+        "good",
+        "The guarantee holds under the assumptions below",
+        "It follows from a proof and from what the program does. What no program can know is to be signed.",
+    ),
+}
+
+
+class Title(NamedTuple):
+    """The head of a report."""
+
+    text: str
+    under: str
+
+
+class Heading(NamedTuple):
+    """The head of a section."""
+
+    text: str
+
+
+class Paragraph(NamedTuple):
+    """Text."""
+
+    text: str
+
+
+class Tiles(NamedTuple):
+    """Numbers that are read first: (label, value, note)."""
+
+    cells: tuple[tuple[str, str, str], ...]
+
+
+class Callout(NamedTuple):
+    """A text that is not to be missed: "good", "warn" or "bad"."""
+
+    kind: str
+    text: str
+    note: str
+
+
+class Bullets(NamedTuple):
+    """A list."""
+
+    items: tuple[str, ...]
+
+
+class Pair(NamedTuple):
+    """Two lists beside each other, each (title, items)."""
+
+    left: tuple[str, tuple[str, ...]]
+    right: tuple[str, tuple[str, ...]]
+
+
+class Table(NamedTuple):
+    """Rows of text; ``numbers`` are the columns of numbers, ``bar`` that of shares."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...] = ()
+    bar: int | None = None
+    kind: str = ""
+
+
+class Checklist(NamedTuple):
+    """Statements, each "to_sign", "checked" or "failed"."""
+
+    items: tuple[tuple[str, str], ...]
+
+
+class Blanks(NamedTuple):
+    """Lines to be filled in by hand."""
+
+    labels: tuple[str, ...]
+
+
+def blocks_of(report: dict[str, Any], title: str | None, fingerprint: str) -> list[Any]:
+    """Return the blocks of a record."""
+    summary = report["summary"]
+    name = f"{summary['name']}, {summary['stage']}"
+    return [
+        Title(f"Privacy report: {title or name}", name if title else ""),
+        Callout(*_VERDICTS[summary["verdict"]]),
+        _tiles(summary),
+        *_warnings(report["details"]),
+        *_protected(summary),
+        *_adversaries(summary),
+        *_spent(summary),
+        *_steps(report),
+        *_bounds(report),
+        *_assumptions(report),
+        *_technical(report, fingerprint),
+    ]
+
+
+def _tiles(summary):
+    spent, ceiling, ledger = summary["spent"], summary["ceiling"], summary["ledger"]
+    asked = "no ceiling" if ceiling["epsilon"] is None else f"of at most {ceiling['epsilon']:.4g}"
+    left = ("Left", "not kept", "no ledger was given")
+    if ledger is not None:
+        budget = ledger["budget_epsilon"]
+        left = (
+            "Left in the ledger",
+            "no limit" if ledger["left_epsilon"] is None else number(ledger["left_epsilon"]),
+            "no ceiling was set" if budget is None else f"of {budget:.4g}, for one more release",
+        )
+    planned = summary["stage"] == "planned"
+    return Tiles(
+        (
+            ("Protected", f"one {summary['protected']['unit']}", "each by itself"),
+            (
+                "Epsilon to be spent" if planned else "Epsilon spent",
+                number(spent["epsilon"]),
+                asked,
+            ),
+            ("Delta", number(spent["delta"]), _rare(spent["delta"])),
+            left,
+        )
+    )
+
+
+def _rare(delta):
+    if delta <= 0:
+        return "no exception at all"
+    return f"rare cases, 1 in {1 / delta:,.0f}" if delta > 1e-12 else "rare cases"
+
+
+def _warnings(details):
+    if details["warnings"]:
+        yield Heading("Warnings")
+        yield Bullets(tuple(map(_sentence, details["warnings"])))
+
+
+def _sentence(text):
+    text = str(text)
+    return text[:1].upper() + text[1:]
+
+
+def _protected(summary):
+    protected = summary["protected"]
+    yield Heading("What is protected")
+    if protected["unit"] == "person":
+        limit = protected["max_rows_per_person"]
+        rows = "" if limit is None else f" At most {limit:,} rows of each person are used."
+        yield Paragraph(f"Each person, with all rows that are theirs.{rows}")
+    else:
+        yield Paragraph(
+            "Each row of the table. A person is protected as well as a row if they have one row."
+        )
+    yield Paragraph(
+        f"In technical terms: {protected['statement'][:1].lower()}{protected['statement'][1:]}"
+    )
+    if (rows := protected["rows"]) is not None:
+        yield Paragraph(f"Number of rows: {rows['number']:,} ({rows['how']}).")
+    unprotected = ". ".join(protected["not_protected"])
+    yield Paragraph(
+        f"Not protected, because taken to be public: {unprotected[:1].lower()}{unprotected[1:]}."
+    )
+
+
+def _adversaries(summary):
+    told = summary["adversaries"]
+    yield Heading("Against whom")
+    yield Pair(
+        ("It protects against", tuple(told["against"])),
+        ("It does not protect against", tuple(told["not_against"])),
+    )
+
+
+def _spent(summary):
+    spent, ledger = summary["spent"], summary["ledger"]
+    yield Heading("What it means, and what is left")
+    if spent["epsilon"] is None:
+        yield Paragraph("Nothing is claimed: there is no limit on what the release tells of a row.")
+    else:
+        factor = spent["odds_factor"]
+        times = "more than 10^300" if factor is None else number(factor, 3)
+        rare = ""
+        if spent["delta"] > 0:
+            rare = f", except in rare cases, which delta = {number(spent['delta'])} controls"
+        yield Paragraph(
+            f"Whoever guesses {spent['guess']} can become more certain by the release, but only so far: "
+            f"the odds of the guess change by a factor of at most {times}{rare}."
+        )
+        yield Table(
+            ("somebody who was this sure before", "can be at most this sure afterwards"),
+            tuple(
+                (_percent(one["before"]), _percent(one["at_most_after"]))
+                for one in spent["beliefs"]
+            ),
+            numbers=(0, 1),
+            kind="narrow",
+        )
+    yield Paragraph(_left(ledger))
+
+
+def _left(ledger):
+    if ledger is None:
+        return (
+            "No ledger was given with this report. Each further release about the same people adds to what "
+            "is spent, and nobody keeps count here."
+        )
+    limit = "without a ceiling"
+    if ledger["budget_epsilon"] is not None:
+        limit = f"of a budget of {ledger['budget_epsilon']:.4g}"
+    left = ""
+    if ledger["left_epsilon"] == 0:
+        left = " Nothing is left."
+    elif ledger["left_epsilon"] is not None:
+        left = f" One more release may have epsilon = {number(ledger['left_epsilon'])}."
+    spent = (
+        "no finite epsilon" if ledger["spent_epsilon"] is None else number(ledger["spent_epsilon"])
+    )
+    plural = "" if ledger["releases"] == 1 else "s"
+    return (
+        f"The ledger has {ledger['releases']:,} release{plural}, which cost {spent} together, {limit}, at "
+        f"delta = {number(ledger['delta'])}.{left}"
+    )
+
+
+def _percent(value):
+    if value > 0.9999:
+        return "more than 99.99 %"
+    return f"{number(100 * value, 3)} %"
+
+
+def _steps(report):
+    steps, of = report["steps"], report["summary"]["of"]
+    yield Heading("Every release in the ledger" if of == "ledger" else "Every step")
+    if not steps:
+        yield Paragraph("Nothing was released yet.")
+        return
+    yield Table(
+        ("release", "paid for", "share", "epsilon", "")
+        if of == "ledger"
+        else ("step", "paid for", "share", "epsilon", "reads"),
+        tuple(step_rows(steps)),
+        numbers=(2, 3),
+        bar=2,
+        kind="steps",
+    )
+    if of != "ledger":
+        yield Paragraph(_legend({step["role"] for step in steps}))
+    if len(steps) > 1:
+        yield Paragraph(
+            "Shares are those of the loss, and add up to 100 %. The epsilons of single steps add up to more "
+            "than the total, because together they reveal less than one by one."
+        )
+
+
+def _legend(roles):
+    told = ["Steps that are paid for add noise, which the numbers above account for."]
+    if "free" in roles:
+        told.append("Free steps learn nothing from the rows, or use public numbers only.")
+    if "vouched" in roles:
+        told.append("Of free steps that are vouched for, the user said so.")
+    if "unproven" in roles:
+        told.append("A step that is not covered may have learnt from the rows without noise.")
+    return " ".join(told)
+
+
+def _bounds(report):
+    rows = tuple(bound_rows(report["steps"]))
+    if not rows:
+        return
+    yield Heading("Bounds and lists, and who said so")
+    yield Table(("step", "what", "value", "who said so"), rows, kind="bounds")
+
+
+def _assumptions(report):
+    yield Heading("Assumptions to sign")
+    yield Paragraph(
+        "The numbers above are proven if these statements are true. Those with a tick were checked by the "
+        "program; the others only people can know."
+    )
+    yield Checklist(tuple((one["statement"], one["status"]) for one in report["assumptions"]))
+    yield Blanks(
+        (
+            "Table, and purpose of the release",
+            "Responsible for the table (name, date, signature)",
+            "Ran the program (name, date, signature)",
+            "Data protection officer (name, date, signature)",
+        )
+    )
+
+
+def _technical(report, fingerprint):
+    details, deployment = report["details"], report["deployment"]
+    yield Heading("For the technical reader")
+    cost = details["cost"]
+    facts = [
+        ("neighbouring tables", f"{details['neighboring_relation']} ({details['neighbors']})"),
+        ("mechanisms", deployment["implementation"]["mechanisms"]),
+        ("addition of costs", deployment["accounting"]["composition"]),
+        ("Gaussian part, mu", number(cost["mu"])),
+        ("as zero-concentrated DP, rho", number(cost["zcdp_rho"])),
+        ("theorems", "; ".join(_proofs(report)) or "see the documentation's theory"),
+        ("versions", ", ".join(f"{name} {one}" for name, one in details["versions"].items())),
+    ]
+    if "audit" in details:
+        facts.append(("audit", str(details["audit"])))
+    yield Table(("", ""), tuple((name, str(text)) for name, text in facts), kind="pairs")
+    yield Paragraph(
+        "Propositions are those of the theory in skdpbayes' documentation, with proofs. This page was made "
+        f"of the JSON record with the SHA-256 {fingerprint}. The record is public, like all that is in it."
+    )
+
+
+def _proofs(report):
+    proofs = [step["proof"] for step in report["steps"]]
+    proofs += [report["summary"]["spent"]["proof"], "Proposition 1 for the conversion of mu"]
+    return dict.fromkeys(filter(None, proofs))
