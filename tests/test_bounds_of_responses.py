@@ -143,13 +143,18 @@ def test_a_search_says_what_to_do_about_persons(model, is_inside):
     (X, y, _), model = counts(400), clone(model)
     estimator = make_pipeline(BoundedScaler(-1, 1), model) if is_inside else model
     prefix = f"{type(model).__name__.lower()}__" if is_inside else ""
-    wanted = r"max_rows_per_group=3 protects persons.*sample\(1\)"
+    wanted = r"max_rows_per_group=3 protects persons.*pass fit\(X, y, groups"
     search = DPRandomizedSearchCV(estimator, {f"{prefix}data_norm": [1.0]}, random_state=0)
     assert re.search(wanted, refused("77", search.fit, X, y))
-    assert re.search(wanted, refused("77", search.privacy_plan, 400))
     estimator.set_params(**{f"{prefix}max_rows_per_group": None})
+    told = refused("77", search.fit, X, y, groups=np.arange(400))
+    assert re.search("choose how many rows of a person", told)
     search.set_params(param_distributions={f"{prefix}max_rows_per_group": [3]})
     assert re.search(wanted, refused("77", search.fit, X, y))
+    search.set_params(param_distributions={f"{prefix}max_rows_per_group": [3, None]})
+    search.set_params(mean_candidates=50.0, delta=1e-5)
+    told = refused("77", search.fit, X, y, groups=np.arange(400))
+    assert re.search("None for some candidates", told)
 
 
 def test_candidates_are_not_scored_by_bounds_of_their_own(rng):

@@ -53,12 +53,16 @@ def refuse_rates(estimator):
         )
 
 
-def fit_params(estimator, exposure):
-    """Return the arguments by which an estimator, or a pipeline's last step, is fitted with exposures."""
-    if exposure is None:
-        return {}
-    prefix = ""
+def fit_params(estimator, exposure=None, groups=None):
+    """Return the arguments by which an estimator, or a pipeline's last step, is fitted with exposures.
+
+    Persons are told to what chooses their rows: a private pipeline itself, or the last step.
+    """
+    found, prefix = {}, ""
     while hasattr(estimator, "steps"):
+        if groups is not None and hasattr(estimator, "max_rows_per_group"):
+            found[f"{prefix}groups"], groups = groups, None
         name, estimator = estimator.steps[-1]
         prefix += f"{name}__"
-    return {f"{prefix}exposure": exposure}
+    own = {f"{prefix}exposure": exposure, f"{prefix}groups": groups}
+    return found | {name: one for name, one in own.items() if one is not None}

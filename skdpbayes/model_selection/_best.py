@@ -84,7 +84,12 @@ class BestEstimatorMixin:
     score_samples = _delegated("score_samples", "Log densities")
 
     def score(
-        self, X: MatrixLike, y: ArrayLike | None = None, *, exposure: ArrayLike | None = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> float:
         """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
 
@@ -94,10 +99,12 @@ class BestEstimatorMixin:
         y : array-like of shape (n_samples,), default=None
         exposure : array-like of shape (n_samples,), default=None
             Of the rows; required if the search was given exposures.
+        groups : array-like of shape (n_samples,), default=None
+            The person each row belongs to, for a score that protects persons.
 
         Returns
         -------
         score : float
         """
         check_is_fitted(self)
-        return self.scorer_(self.best_estimator_, X, y, exposure=exposure)
+        return self.scorer_(self.best_estimator_, X, y, exposure=exposure, groups=groups)

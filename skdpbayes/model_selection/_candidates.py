@@ -5,6 +5,7 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from .._tables.persons import number_persons
 from ..metrics._exposure import fit_params
 from ..pipeline._leaks import is_private
 from ..pipeline._rehearsal import labels_of, rehearse
@@ -39,7 +40,7 @@ def draw_candidate(search, plan, generator):
         raise ValueError(
             "the estimator and the search differ in neighboring_relation: give both the same."
         )
-    refuse_persons(candidate)
+    _check_limit(candidate, f"{prefix}max_rows_per_group", plan.protects_persons)
     changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.delta}
     for name in values:
         # Progress would reveal the number of runs.
@@ -50,23 +51,42 @@ def draw_candidate(search, plan, generator):
     return params, candidate.set_params(**changes)
 
 
-def refuse_persons(estimator):
-    """Raise a ValueError if an estimator protects persons with several rows: a search splits single rows.
+def limits_of(search):
+    """Return the numbers of rows per person that a search's estimator or its distributions name."""
+    name = f"{private_prefix(search.estimator)}max_rows_per_group"
+    given = search.param_distributions
+    drawn = (one[name] for one in ([given] if isinstance(given, dict) else given) if name in one)
+    listed = [limit for one in drawn for limit in (one if isinstance(one, list | tuple) else [one])]
+    own = search.estimator.get_params().get(name)
+    return [limit for limit in (own, *listed) if limit is not None]
 
-    Rows of one person would be fitted on and scored, and scores protect a row.
-    """
-    values = estimator.get_params()
-    limits = [name for name in values if name.endswith("max_rows_per_group")]
-    if given := [f"{name}={values[name]}" for name in limits if values[name] is not None]:
+
+def persons_of(search, groups, n_rows):
+    """Return the person of each row, or None if rows are protected."""
+    limits = limits_of(search)
+    if groups is None and limits:
         raise ValueError(
-            f"{given[0]} protects persons, and a search protects single rows: it would fit on some rows of a "
-            "person and score others. Keep one row of each person beforehand, e.g. with "
-            "table.groupby(person).sample(1), so that rows are persons, and leave max_rows_per_group=None; "
-            "or fix the parameters, and fit without a search, with groups."
+            f"max_rows_per_group={limits[0]} protects persons, and the search needs to know the person of "
+            "each row: pass fit(X, y, groups=...); or leave max_rows_per_group=None."
+        )
+    if groups is not None and not limits:
+        raise ValueError(
+            "groups were given, but max_rows_per_group of the estimator is None: choose how many rows of a "
+            "person may count in a fit, a public number; or leave out groups to protect rows."
+        )
+    return None if groups is None else number_persons(groups, n_rows)
+
+
+def _check_limit(candidate, name, protects_persons):
+    """Raise a ValueError if a candidate protects rows, where the others protect persons."""
+    if protects_persons and candidate.get_params().get(name) is None:
+        raise ValueError(
+            f"{name} is None for some candidates, which would protect rows, and a number for others, which "
+            "protect persons: give numbers only, or leave it None everywhere."
         )
 
 
-def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None):
+def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=None):
     """Raise what a fit or a score of a candidate would raise, or a ValueError if the plan does not cover it.
 
     Parameters
@@ -80,11 +100,13 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None):
         The rows to fit on and the rows to score on.
     exposure : array-like or None, default=None
         Of the whole table.
+    groups : ndarray or None, default=None
+        The person of each of its rows.
     """
     final = spending_step(candidate)
     if exposure is not None:
         scorer._check_exposed(candidate)
-    expected = rehearse(candidate, X, y, fit_params(candidate, exposure))
+    expected = rehearse(candidate, X, y, fit_params(candidate, exposure, groups))
     n_columns, classes = expected.n_columns, expected.classes
     train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
     if classes is not None:

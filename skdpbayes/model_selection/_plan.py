@@ -40,7 +40,7 @@ class SelectionPlan(PlannedRelease):
     score_epsilon : float
         What each score may spend, with delta 0.
     n_train, n_test : int
-        Numbers of rows to fit on and to score; expected numbers if the number of rows is private.
+        Numbers of rows, or of persons, to fit on and to score; expected ones if their number is private.
     """
 
     budget: Budget
@@ -52,6 +52,11 @@ class SelectionPlan(PlannedRelease):
     score_epsilon: float
     n_train: int
     n_test: int
+
+    @property
+    def protects_persons(self) -> bool:
+        """Whether persons are protected, who may have several rows."""
+        return self.budget.neighboring_relation.endswith("_person")
 
     @property
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
@@ -92,10 +97,11 @@ class SelectionPlan(PlannedRelease):
         law = {0.0: "logarithmic", 1.0: "geometric", math.inf: "Poisson"}.get(
             self.shape, f"truncated negative binomial, shape {self.shape:g}"
         )
+        what = "persons" if self.protects_persons else "rows"
         lines = {
             "candidates": f"{self.mean_candidates:g} on average ({law}); the number is not revealed",
-            "a fit gets": f"epsilon = {self.fit_epsilon:.4g}, {self.n_train:,} rows",
-            "a score gets": f"epsilon = {self.score_epsilon:.4g}, {self.n_test:,} other rows",
+            "a fit gets": f"epsilon = {self.fit_epsilon:.4g}, {self.n_train:,} {what}",
+            "a score gets": f"epsilon = {self.score_epsilon:.4g}, {self.n_test:,} other {what}",
             "a score is off by": f"{self.score_error:.2g} of its range, {self.score_noise:.2g} of it noise",
             "pays if": "the best candidate beats your first choice by more than that, and by more than a fit "
             f"loses with epsilon = {self.fit_epsilon:.3g} instead of {self.budget.epsilon:g}",

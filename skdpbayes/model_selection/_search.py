@@ -6,12 +6,13 @@ private selection", ICML 2024).
                                        fit on one part of the rows, score on the other with noise
     release the run with the best score, and nothing else
 
-The split of the rows, the number of runs and the candidates do not depend on the contents of the rows.
+The split of the rows, the number of runs and the candidates do not depend on the contents of the rows. Where
+persons are protected, they are split, each with all their rows.
 """
 
 import warnings
 from itertools import chain
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.utils.validation import _num_samples
 from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
 from .._inputs import plain, unless_harmless, unquoted
 from .._mechanisms.number_of_runs import draw_number
+from .._tables.persons import count_persons
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
@@ -40,8 +42,8 @@ from ._best import BestEstimatorMixin
 from ._candidates import (
     check_candidate,
     draw_candidate,
-    private_prefix,
-    refuse_persons,
+    limits_of,
+    persons_of,
     refuse_unless_covered,
 )
 from ._plan import SelectionPlan, plan_selection
@@ -81,6 +83,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Must be that of the estimator, too. Under "add_or_remove_one" each row is assigned to one of the parts
         independently, ``delta`` is required, and the estimator's ``public_size`` is for the part to fit on.
+        With ``max_rows_per_group`` of the estimator, and ``fit(X, y, groups=...)``, the same between persons.
     random_state : None, int, RandomState instance or Generator, default=None
         None uses cryptographic randomness. A known or repeated seed voids the guarantee, and also fixes
         the random states of candidates.
@@ -191,7 +194,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         Parameters
         ----------
         n_samples : int
-            Number of rows, which must be public.
+            Number of rows, which must be public; of persons, if the estimator has ``max_rows_per_group``.
 
         Returns
         -------
@@ -214,8 +217,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         """
         self._validate_params()
         check_sizes(n_samples=n_samples)
-        private_prefix(self.estimator)
-        refuse_persons(self.estimator)
+        protects_persons = bool(limits_of(self))
         if self.delta is None and self.neighboring_relation == "add_or_remove_one":
             raise ValueError(
                 "neighboring_relation='add_or_remove_one' keeps the number of rows private, and the default "
@@ -228,7 +230,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 "choose another test_size."
             )
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
-        budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
+        relation = self.neighboring_relation + ("_person" if protects_persons else "")
+        budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
         return plan_selection(
             budget, float(self.mean_candidates), float(self.shape), n_samples - n_test, n_test
         )
@@ -239,6 +242,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         y: ArrayLike | None = None,
         *,
         exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Draw candidates, fit and score them, and keep the best.
 
@@ -251,6 +255,9 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             How long, or how many, each row was exposed, for estimators of rates such as
             `DPBayesianPoissonRegressor`. It is split as the rows are: candidates are fitted with it, and
             their expected counts are scored. Positive, and as private as the rows.
+        groups : array-like of shape (n_samples,), default=None
+            The person each row belongs to; required with ``max_rows_per_group`` of the estimator. A person
+            with all their rows is either fitted on or scored, and scores count each person once.
 
         Returns
         -------
@@ -269,10 +276,13 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         """
         told = unless_harmless("X must be a table and y a column, with one label for each row.")
         given = plain(X, "X"), plain(y, "y"), plain(exposure, "exposure")
-        table = X, y, exposure = unquoted(indexable, *given, told=told)
+        X, y, exposure = unquoted(indexable, *given, told=told)
         table_shape(X)
+        self._validate_params()
+        persons = persons_of(self, groups, _num_samples(X))
+        n_samples = _num_samples(X) if persons is None else count_persons(persons)
         replaces = self.neighboring_relation == "replace_one"
-        plan = self.privacy_plan(_num_samples(X) if replaces else self._expected_size())
+        plan = self.privacy_plan(n_samples if replaces else self._expected_size())
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)  # Proposition 43.
@@ -282,14 +292,15 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         seeded = self._has_seeds() or any(has_seeds(candidate) for _, candidate in candidates)
         if self.random_state is None and seeded:
             announce_seed()
-        parts = self._parts(_num_samples(X), plan, generator)
+        parts = self._parts(n_samples, plan, generator, persons)
         with warnings.catch_warnings(action="ignore"), to_last_step():
             for _, candidate in candidates:
-                check_candidate(candidate, plan, self._scorer(), X, y, parts, exposure)
+                check_candidate(candidate, plan, self._scorer(), X, y, parts, exposure, persons)
         for text in plan.warnings:
             warnings.warn(text, PrivacyWarning, stacklevel=2)
         reservations = reserve(plan, self)
         try:
+            table = X, y, exposure, persons
             best = self._best_of(candidates, scorer, table, parts, plan, generator)
         except BaseException:
             reservations.close("failed")
@@ -339,7 +350,9 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 "neighboring_relation='add_or_remove_one' keeps the number of rows private: set the "
                 "estimator's public_size, to a number that does not come from the data."
             )
-        return round(max(filter(None, sizes)) / (1.0 - self.test_size))
+        # Persons may have fewer rows than that, and be more.
+        most_rows = max((one for one in limits_of(self) if isinstance(one, Integral)), default=1)
+        return round(max(filter(None, sizes)) / most_rows / (1.0 - self.test_size))
 
     def _private_scorer(self, plan, generator):
         options = {"epsilon": plan.score_epsilon, "delta": None}
@@ -359,29 +372,32 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             raise ValueError("scoring and the search differ in neighboring_relation: change one.")
         return self.scoring
 
-    def _parts(self, n_samples, plan, generator):
-        """Return the rows to fit on and the rows to score on."""
-        if plan.budget.neighboring_relation == "replace_one":
-            order = generator.permutation(n_samples)  # Proposition 43.
-            return np.sort(order[: plan.n_train]), np.sort(order[plan.n_train :])
-        tests = generator.random(n_samples) < self.test_size  # Proposition 43.
+    def _parts(self, n_samples, plan, generator, persons):
+        """Return the rows to fit on and the rows to score on, of ``n_samples`` rows or persons."""
+        if self.neighboring_relation == "replace_one":
+            tests = np.zeros(n_samples, dtype=bool)
+            tests[generator.permutation(n_samples)[plan.n_train :]] = True  # Proposition 43.
+        else:
+            tests = generator.random(n_samples) < self.test_size  # Proposition 43.
+        tests = tests if persons is None else tests[persons]
         return np.flatnonzero(~tests), np.flatnonzero(tests)
 
     def _run(self, candidate, scorer, train, test, plan):
         """Fit and score one candidate, and return its score, or -inf if it fails.
 
-        ``train`` and ``test`` are (rows, labels, exposures).
+        ``train`` and ``test`` are (rows, labels, exposures, persons).
         """
         fit, score = plan.costs_of_run
-        exposed = {} if test[2] is None else {"exposure": test[2]}
+        told = {"exposure": test[2], "groups": test[3]}
+        told = {name: one for name, one in told.items() if one is not None}
         with (
             vouchers([(spending_step(candidate), fit), (scorer, score)]),
             warnings.catch_warnings(action="ignore"),
             to_last_step(),
         ):
             try:
-                candidate.fit(*train[:2], **fit_params(candidate, train[2]))
-                score = float(scorer(candidate, *test[:2], **exposed))
+                candidate.fit(*train[:2], **fit_params(candidate, *train[2:]))
+                score = float(scorer(candidate, *test[:2], **told))
             except Exception:
                 return -np.inf
         refuse_unless_covered(fit_cost(candidate), plan, spending_step(candidate))

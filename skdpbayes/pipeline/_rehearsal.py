@@ -82,7 +82,9 @@ def labels_of(estimator, y):
     """Return the labels that the last step of a fit would find in ``y``, or None without labels."""
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[-1][1]
-    return _rehearse_rows(estimator, y, {})
+    # Whose rows they are does not matter to labels.
+    has_persons = getattr(estimator, "max_rows_per_group", None) is not None
+    return _rehearse_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
 
 
 def _rehearse(step, X, y, params, fixed, path):
