@@ -4,7 +4,7 @@
 
 (stability-based histograms, Korolova et al., 2009). Only values that occur are counted. A value of a single
 record is kept with probability ``f``, which delta pays for; the counts of all others are a Gaussian
-mechanism.
+mechanism. Where persons have up to ``k`` records, ``threshold = k + sigma z``, for values of one person only.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..privacy.floating_point import lattice_spacing, on_lattice
 from ..privacy.gaussian import gaussian_mu
 from .door import Passage, through_door
 
-# Share of delta for values of a single record.
+# Share of delta for values of a single record, or of a single person.
 _FAILURE_SHARE = 0.5
 
 
@@ -40,7 +40,7 @@ class Threshold(NamedTuple):
     cost: PrivacyCost
 
 
-def plan_threshold(budget, n_histograms):
+def plan_threshold(budget, n_histograms, max_records=1):
     """Return the threshold for histograms, in each of which a record counts once, within a budget.
 
     Parameters
@@ -48,6 +48,9 @@ def plan_threshold(budget, n_histograms):
     budget : Budget
         With a delta above 0, if it is private.
     n_histograms : int
+    max_records : int, default=1
+        How many records of a person there may be. If more than one, the cost is for records, but for its
+        ``failure``, which is for persons who come, go or are replaced.
 
     Returns
     -------
@@ -55,11 +58,13 @@ def plan_threshold(budget, n_histograms):
     """
     moved = math.sqrt(budget.records_moved * n_histograms)
     share = _FAILURE_SHARE * budget.delta
-    # Proposition 51: f / (1 - f) for each value that only a single record of one table has.
-    failure = share / (share + budget.records_moved * n_histograms) if share else 0.0
+    # Proposition 51: f / (1 - f) for each value that only a single record of one table has, and
+    # Proposition 53 for each that only one person has.
+    moves = budget.records_moved if max_records == 1 else 2 * max_records
+    failure = share / (share + moves * n_histograms) if share else 0.0
     mu = gaussian_mu(budget.epsilon, budget.delta - share)
     scale = moved / mu if budget.is_private else 0.0
-    threshold = 1.0 + scale * (norm.isf(failure) + 1e-6) if budget.is_private else 1.0
+    threshold = max_records + scale * (norm.isf(failure) + 1e-6) if budget.is_private else 1.0
     return Threshold(
         scale, threshold, PrivacyCost(budget.neighboring_relation, mu=mu, failure=share)
     )

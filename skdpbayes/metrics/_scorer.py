@@ -86,7 +86,7 @@ class PrivateScorer:
         self.response_method = response_method
         self.greater_is_better = greater_is_better
         self.options = options
-        self._requests: dict[str, bool | str | None] = {"exposure": None, "groups": None}
+        self._requests: dict[str, Any] = {"exposure": None, "groups": None}
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Return what the scorer requests of scikit-learn's metadata routing: ``exposure`` and ``groups``."""
@@ -96,7 +96,7 @@ class PrivateScorer:
         return request
 
     def set_score_request(
-        self, *, exposure: bool | str | None = UNCHANGED, groups: bool | str | None = UNCHANGED
+        self, *, exposure: bool | str | None = UNCHANGED, groups: bool | None = UNCHANGED
     ) -> Self:
         """Set whether tools with metadata routing pass ``exposure`` and ``groups`` to the scorer.
 
@@ -105,14 +105,24 @@ class PrivateScorer:
         exposure : bool, str or None
             Whether it is passed, or the name under which the tool is given it. None, as before any call,
             refuses it.
-        groups : bool, str or None
-            The same for the person of each row. If they are passed, all scores protect persons, and a call
-            without them is an error.
+        groups : bool or None
+            Whether the person of each row is passed, under this name, as it is to the folds. If it is, all
+            scores protect persons, and a call without groups is an error.
 
         Returns
         -------
         self : PrivateScorer
+
+        Raises
+        ------
+        TypeError
+            If ``groups`` is another name: folds, fits and scores need the same persons.
         """
+        if isinstance(groups, str) and groups != UNCHANGED:
+            raise TypeError(
+                f"groups={groups!r} is another name, and scores would be of other persons than folds: pass "
+                "True or False."
+            )
         for name, alias in (("exposure", exposure), ("groups", groups)):
             if alias != UNCHANGED:
                 self._requests[name] = alias
@@ -121,7 +131,7 @@ class PrivateScorer:
     @property
     def _protects_persons(self):
         """Whether every call is about persons, as tools pass them."""
-        return isinstance(self._requests["groups"], str) or self._requests["groups"] is True
+        return self._requests["groups"] is True
 
     @property
     def neighboring_relation(self) -> str:

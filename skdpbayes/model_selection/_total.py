@@ -3,14 +3,21 @@
     record in fold j:  sum over candidates of (sum over i != j of fit_i + score_j),  then the refit
 
 The training parts of the folds overlap: a record is in all of them except one, where it is scored. Which one
-depends only on the record's position, so the cost is that of the worst fold, not the sum over folds.
+depends only on the record's position, so the cost is that of the worst fold, not the sum over folds. The same
+holds for persons who are dealt out to folds, each with all their rows.
 """
 
 from functools import reduce
 from typing import Any
 
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, ShuffleSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    RandomizedSearchCV,
+    ShuffleSplit,
+)
 from sklearn.pipeline import Pipeline
 
 from ..metrics import PrivateScorer
@@ -53,7 +60,8 @@ def total_privacy_cost(
     ValueError
         If there is no guarantee: for scores without noise, folds that depend on the rows (such as stratified
         ones; pass ``cv=KFold(5, shuffle=True)``), ``add_or_remove_one`` (where an additional row moves others
-        to different folds), fits that protect persons (scores protect rows), steps of unknown cost, or
+        to different folds), fits that protect persons together with scores that do not, or with folds that
+        may part a person's rows (pass ``cv=GroupKFold(5, shuffle=True)``), steps of unknown cost, or
         ensembles that learn from rows themselves, or select, repeat or weight them by other rows, such as
         ``BaggingClassifier``, where a row may occur as often as there are rows.
 
@@ -98,19 +106,18 @@ def _of_cross_validation(results, cv, scoring):
             "total_privacy_cost(cross_validate(..., return_estimator=True), cv=cv, scoring=scorer)."
         )
     fits = [fit_cost(estimator) for estimator in results["estimator"]]
-    _refuse_persons(fits[0])
     score = _score_cost(scoring)
+    dealt_out = _is_dealt_out(cv, results["estimator"][0], _are_persons(fits[0], score, cv))
     trained = any(key.startswith("train_") for key in results)
-    return _over_folds([fits], score, _is_dealt_out(cv, results["estimator"][0]), trained)
+    return _over_folds([fits], score, dealt_out, trained)
 
 
 def _of_search(search):
     best, n_splits = search.best_estimator_, search.n_splits_
-    refit = fit_cost(best)
-    _refuse_persons(refit)
-    dealt_out = _is_dealt_out(search.cv, best)
+    refit, score = fit_cost(best), _score_cost(search.scorer_)
+    dealt_out = _is_dealt_out(search.cv, best, _are_persons(refit, score, search.cv))
     final = final_step(best)
-    n_samples, n_classes = final.plan_.n_samples, len(getattr(final, "classes_", ())) or None
+    n_samples, n_classes = _size_of(best), len(getattr(final, "classes_", ())) or None
     shape = (best if is_private(best) else final).n_features_in_, n_classes
     # Only the plans of fits know whether weights were passed.
     weighted = getattr(getattr(final.plan_, "bounds", None), "max_weight", None) is not None
@@ -119,23 +126,41 @@ def _of_search(search):
         candidate = clone(search.estimator).set_params(**clone(params, safe=False))
         sizes = _train_sizes(search.cv, n_samples, n_splits)
         fits.append([planned_cost(candidate, size, *shape, weighted) for size in sizes])
-    return (
-        _over_folds(fits, _score_cost(search.scorer_), dealt_out, search.return_train_score) + refit
-    )
+    return _over_folds(fits, score, dealt_out, search.return_train_score) + refit
 
 
-def _refuse_persons(cost):
-    if cost.neighboring_relation in PERSON_RELATIONS:
+def _size_of(estimator):
+    """Return the number of rows, or of persons, that a fitted estimator or pipeline has planned for."""
+    plan = (estimator if is_private(estimator) else final_step(estimator)).plan_
+    persons = getattr(plan, "persons", None)
+    return plan.n_samples if persons is None else plan.n_samples // persons.max_rows
+
+
+def _are_persons(fit, score, cv):
+    """Tell whether fits, scores and folds all are of persons; raise a ValueError if only some are."""
+    relations = fit.neighboring_relation, score.neighboring_relation
+    if not set(relations) & set(PERSON_RELATIONS):
+        return False
+    if relations[0] != relations[1]:
         raise ValueError(
-            "there is no total for persons: scores protect rows, and the number of a person's rows that are "
-            "scored is not bounded. Keep one row of each person beforehand, e.g. with "
-            "table.groupby(groups).sample(1), so that rows are persons, and leave max_rows_per_group=None."
+            f"there is no total of fits under {relations[0]!r} and scores under {relations[1]!r}: for "
+            "persons, fit with max_rows_per_group, let tools route the persons of rows to fits and scores, "
+            "estimator.set_fit_request(groups=True) and scorer.set_score_request(groups=True), and pass "
+            "cv=GroupKFold(5, shuffle=True). Or keep one row of each person beforehand, so that rows are "
+            "persons, and leave max_rows_per_group=None."
         )
+    # By a known seed, a fold would be a function of the order of all labels.
+    if not (type(cv) is GroupKFold and cv.shuffle and cv.random_state is None):
+        raise ValueError(
+            "there is no total for these folds: all rows of a person must be in one, which is drawn whatever "
+            "others there are. Pass cv=GroupKFold(5, shuffle=True), without a random_state."
+        )
+    return True
 
 
 def _over_folds(fits, score, dealt_out, train_scores):
     """Compose fits, given as a list of fits on the folds for each candidate, with their scores."""
-    if score.neighboring_relation != "replace_one":
+    if score.neighboring_relation not in ("replace_one", "replace_one_person"):
         raise ValueError(
             "folds depend on row numbers: under 'add_or_remove_one' an additional row moves others to "
             "different folds, so there is no total. Use neighboring_relation='replace_one'."
@@ -149,14 +174,17 @@ def _over_folds(fits, score, dealt_out, train_scores):
         *(
             _sum(score if i == test else folds[i] for folds in fits for i in places)
             for test in places
-        )
+        ),
+        one_part_per_person=True,
     )
 
 
-def _is_dealt_out(cv, estimator):
+def _is_dealt_out(cv, estimator, persons):
     """Tell whether rows are divided into folds once, or splits are drawn one by one."""
     if type(cv) is ShuffleSplit:
         return False
+    if persons:
+        return True
     if type(cv) is KFold or ((cv is None or isinstance(cv, int)) and not is_classifier(estimator)):
         return True
     raise ValueError(

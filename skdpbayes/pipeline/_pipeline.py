@@ -27,7 +27,7 @@ from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._leaks import leaks, paths_without_budget, refuse_selections_by_rows, refuse_tools
 from ._names import tell_names
-from ._plan import PipelinePlan, plan_pipeline
+from ._plan import PipelinePlan, plan_pipeline, settings_for_persons
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
 
@@ -70,8 +70,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         are joined by ``__``.
     max_rows_per_group : int, default=None
         With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
-        each person, chosen at random and the same in all steps. The costs that steps report themselves are
-        then for rows.
+        each person, chosen at random and the same in all steps. Steps are then planned and fitted for what a
+        person's rows may do: with more than one, the number of rows is private, and steps are fitted under
+        "add_or_remove_one". The costs that steps report themselves are for rows.
     memory, verbose
         As for scikit-learn's Pipeline.
 
@@ -277,9 +278,14 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         """Give all spending steps their parts, and then their own parameters: a fit changes none."""
         steps = self.get_params()
         given = [(steps[path], part) for path, part in plan.steps.items()]
-        own = [(step, {"epsilon": step.epsilon, "delta": step.delta}) for step, _ in given]
+        own = []
         for step, (epsilon, delta) in given:
-            step.set_params(epsilon=epsilon, delta=delta)
+            settings = {"epsilon": epsilon, "delta": delta}
+            if plan.persons is not None:
+                of_rows = plan.budget.neighboring_relation, plan.n_samples, plan.persons.max_rows
+                settings |= settings_for_persons(step, *of_rows)
+            own.append((step, {name: getattr(step, name) for name in settings}))
+            step.set_params(**settings)
         try:
             yield
         finally:

@@ -56,6 +56,8 @@ class PipelinePlan(PlannedRelease):
         What to know before running it.
     persons : Persons or None, default=None
         The persons that ``cost`` protects, if not rows.
+    failure_is_of_persons : bool, default=False
+        Whether the failure of the cost of rows is that of persons with several rows.
     """
 
     budget: Budget
@@ -65,6 +67,7 @@ class PipelinePlan(PlannedRelease):
     costs: dict[str, PrivacyCost]
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
+    failure_is_of_persons: bool = False
 
     @property
     def asked(self) -> Budget:
@@ -117,15 +120,51 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     _check_limits(pipeline, found)
     _check_own_budgets(found)
     _, final, width = found[-1]
+    limit = pipeline.max_rows_per_group
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
+    relation = final.neighboring_relation
+    if limit is not None and chain_of_rows(relation, limit)[0] != relation:
+        n_samples *= int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
     told = _norm_warnings(pipeline, final, width, n_columns, header)
-    plan = partial(_split, pipeline.shares, found, n_samples, told)
-    if pipeline.max_rows_per_group is None:
-        return plan(budget)
-    _check_sizes_are_private(budget.neighboring_relation, pipeline.max_rows_per_group)
-    return plan_for_persons(plan, budget, pipeline.max_rows_per_group)
+    if limit is None:
+        return _split(pipeline.shares, found, n_samples, told, budget)
+    of_rows = chain_of_rows(relation, limit)[0]
+    found = [
+        (path, clone(step).set_params(**settings_for_persons(step, of_rows, n_samples, limit)), n)
+        for path, step, n in found
+    ]
+    return plan_for_persons(
+        partial(_split, pipeline.shares, found, n_samples, told), budget, int(limit)
+    )
+
+
+def settings_for_persons(step, relation, n_samples, max_rows):
+    """Return the parameters that a private step has where persons have several rows.
+
+    Parameters
+    ----------
+    step : private step
+    relation : {"replace_one", "add_or_remove_one"}
+        Of rows, that of `chain_of_rows`.
+    n_samples : int
+        The largest number of rows, if it is not declared.
+    max_rows : int
+
+    Returns
+    -------
+    settings : dict
+    """
+    if max_rows == 1:
+        return {}
+    settings = {}
+    if step.neighboring_relation != relation:
+        planned_size(n_samples, step.neighboring_relation, step.public_size)
+        settings = {"neighboring_relation": relation, "public_size": int(n_samples)}
+    if "rows_per_person" in step.get_params(deep=False):
+        settings["rows_per_person"] = max(int(max_rows), int(step.rows_per_person))
+    return settings
 
 
 def _check_own_budgets(found):
@@ -160,14 +199,6 @@ def _check_limits(pipeline, found):
         )
 
 
-def _check_sizes_are_private(relation, limit):
-    if chain_of_rows(relation, limit)[0] != relation:
-        raise ValueError(
-            f"with max_rows_per_group={limit} the number of rows is private: give all private steps "
-            "neighboring_relation='add_or_remove_one' and a public_size, or use max_rows_per_group=1."
-        )
-
-
 def _split(shares, found, n_samples, told, budget):
     """Return the plan that splits a budget over private steps."""
     *early, (last, final, width) = found
@@ -184,6 +215,7 @@ def _split(shares, found, n_samples, told, budget):
         costs[path] = _cost(step, epsilon, delta, n_samples, columns)
     spent = sum(costs.values(), PrivacyCost(budget.neighboring_relation))
     steps[last], costs[last] = _remainder(final, budget, spent, n_samples, width)
+    failing = [step for path, step, _ in found if path in costs and costs[path].failure > 0]
     return PipelinePlan(
         budget=budget,
         cost=spent + costs[last],
@@ -191,6 +223,7 @@ def _split(shares, found, n_samples, told, budget):
         steps=steps,
         costs=costs,
         warnings=told,
+        failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),
     )
 
 

@@ -6,7 +6,7 @@ How frequent ones are found is said in `skdpbayes._mechanisms.frequent`.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from numbers import Complex, Real
+from numbers import Complex, Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from .._checks import Interval
 from .._mechanisms.frequent import draw_frequent, plan_threshold
 from .._tables.blockwise import by_blocks
 from .._tables.read import read_table
@@ -56,6 +57,10 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         Whether the number of rows is public or private.
     public_size : int, default=None
         Under "add_or_remove_one", the public number of rows that plans use.
+    rows_per_person : int, default=1
+        How many rows of the table may be one person's, a public number. With more than one, categories that
+        only one person has stay hidden, whatever the number of that person's rows up to this one. A private
+        pipeline with ``max_rows_per_group`` sets it in a fit. The cost that the encoder reports is for rows.
     random_state : None, int, RandomState instance or Generator, default=None
         None uses cryptographic randomness; a known or repeated seed voids the guarantee.
 
@@ -93,6 +98,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         **CONSTRAINTS,
         "categories": [StrOptions({"private"}), list, tuple, dict],
         "sparse_output": ["boolean"],
+        "rows_per_person": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -104,6 +110,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         sparse_output: bool = False,
         neighboring_relation: Relation = "replace_one",
         public_size: int | None = None,
+        rows_per_person: int = 1,
         random_state: RandomStateLike = None,
     ):
         self.epsilon = epsilon
@@ -112,6 +119,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         self.sparse_output = sparse_output
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
+        self.rows_per_person = rows_per_person
         self.random_state = random_state
 
     def __sklearn_tags__(self):
@@ -147,7 +155,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
                 "delta=0: categories cannot be found privately without a delta. Set one, e.g. delta=None, "
                 "or give public lists of categories."
             )
-        scale, threshold, cost = plan_threshold(budget, n_private)
+        scale, threshold, cost = plan_threshold(budget, n_private, int(self.rows_per_person))
         warnings: tuple[str, ...] = ()
         if threshold > 0.2 * n_samples:
             warnings = (
@@ -181,7 +189,7 @@ class DPOneHotEncoder(PrivateTransformerMixin, TransformerMixin, BaseEstimator):
         """Return the frequent categories of a column: numbers, text, missing."""
         counts = sorted(table.count(_count, column).items(), key=_place)
         details = self.plan_.details
-        # Proposition 51.
+        # Propositions 51 and 53.
         return draw_frequent(counts, details["noise_scale"], details["threshold"], generator)
 
     def fit(self, X: MatrixLike, y: Any = None) -> Self:

@@ -66,7 +66,7 @@ def chain_of_rows(neighboring_relation, max_rows):
     return neighboring_relation, max_rows
 
 
-def cost_for_persons(cost, neighboring_relation, steps, mu=None):
+def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_persons=False):
     """Return what a release costs for persons.
 
     Parameters
@@ -79,6 +79,8 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None):
         Of `chain_of_rows`.
     mu : float or None, default=None
         Of all Gaussian releases; None is ``steps`` times a row's.
+    failure_is_of_persons : bool, default=False
+        Whether ``failure`` is that of persons already, as by `plan_threshold` with ``max_records``.
 
     Returns
     -------
@@ -102,10 +104,10 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None):
             "batches draw rows, not persons, and do not protect people with several rows: with "
             "max_rows_per_group, read the full table (sampler__batch_size=None)."
         )
-    if steps > 1 and (cost.selected or cost.failure > 0):
+    if steps > 1 and (cost.selected or (cost.failure > 0 and not failure_is_of_persons)):
         raise ValueError(
-            "the cost of DPOneHotEncoder and of private searches is not known for persons with several rows: "
-            "take max_rows_per_group=1, or OneHotEncoder(categories=[...]) with public categories."
+            "the cost of private searches, and of what may fail with a delta of its own, is not known for "
+            "persons with several rows: take max_rows_per_group=1, or another sampler."
         )
     return PrivacyCost(
         f"{neighboring_relation}_person",
@@ -125,7 +127,8 @@ def plan_for_persons(make_plan, budget, max_rows):
     ----------
     make_plan : callable
         Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``; and with
-        ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``.
+        ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``, and
+        with ``failure_is_of_persons``, if its cost may fail.
     budget : Budget
         Of persons, with the relation of the same name between rows.
     max_rows : int
@@ -146,7 +149,8 @@ def plan_for_persons(make_plan, budget, max_rows):
     def attempt(share):
         plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
         mu = max_rows * _mu_of_replacing(plan) if steps == 2 * max_rows else None
-        return plan, cost_for_persons(plan.cost, budget.neighboring_relation, steps, mu)
+        hidden = getattr(plan, "failure_is_of_persons", False)
+        return plan, cost_for_persons(plan.cost, budget.neighboring_relation, steps, mu, hidden)
 
     with suppress(TooSmallBudget):
         plan, cost = attempt(1.0)

@@ -326,24 +326,56 @@ def test_groups_part_folds_and_are_routed_to_fits_and_searches(table):
     assert len(ledger.records()) == 3 * 3 + 1
 
 
-def test_no_total_is_claimed_for_persons_and_what_to_do_is_said(table):
+def test_no_total_is_claimed_where_folds_or_scores_are_of_rows(table):
     X, y, groups = table
     scorer = make_private_scorer("accuracy", epsilon=0.5, random_state=0)
+    scorer = scorer.set_score_request(groups=False)
     fast = logistic(1, classes=[0, 1], delta=1e-5, sampler="sghmc", n_steps=20, n_draws=2)
-    folds = GroupKFold(2, shuffle=True, random_state=0)
     search = GridSearchCV(fast, {"epsilon": [1.0]}, scoring=scorer, cv=KFold(2))
     with sklearn.config_context(enable_metadata_routing=True):
         fast.set_fit_request(groups=True)
         search.fit(X, y, groups=groups)
+        with pytest.raises(ValueError, match=r"set_score_request\(groups=True\)"):
+            total_privacy_cost(search)
+        scorer.set_score_request(groups=True)
+        for folds in (KFold(2), GroupKFold(2), GroupKFold(2, shuffle=True, random_state=0)):
+            search.set_params(cv=folds).fit(X, y, groups=groups)
+            with pytest.raises(ValueError, match="must be in one, which is drawn"):
+                total_privacy_cost(search)
+    alone = np.unique(groups, return_index=True)[1]
+    scorer.set_score_request(groups=None)
+    search.set_params(estimator__max_rows_per_group=None, cv=KFold(2)).fit(X[alone], y[alone])
+    assert 1.4 < total_privacy_cost(search).epsilon(1e-5) < 2.5
+    search.set_params(cv=GroupKFold(2, shuffle=True))
+    with pytest.raises(ValueError, match="no total for these folds"):
+        total_privacy_cost(search)
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_the_total_of_persons_is_that_of_a_person_in_the_worst_fold(table, in_pipeline):
+    """Of two folds of 200 persons a person is scored in one and fitted on in the other, and in the end."""
+    X, y, groups = table
+    scorer = make_private_scorer("accuracy", epsilon=0.5, random_state=0)
+    scorer = scorer.set_score_request(groups=True)
+    fast = logistic(2, classes=[0, 1], delta=1e-5, sampler="sghmc", n_steps=20, n_draws=2)
+    if in_pipeline:
+        fast.set_params(max_rows_per_group=None, delta=None)
+        fast = make_private_pipeline(fast, max_rows_per_group=2, delta=1e-5)
+    folds = GroupKFold(2, shuffle=True)
+    with sklearn.config_context(enable_metadata_routing=True):
+        fast.set_fit_request(groups=True)
+        search = GridSearchCV(fast, {"epsilon": [0.5, 1.0]}, scoring=scorer, cv=folds)
+        search.fit(X, y, groups=groups)
         options = {"params": {"groups": groups}, "return_estimator": True}
         found = cross_validate(fast, X, y, cv=folds, scoring=scorer, **options)
-    with pytest.raises(ValueError, match="one row of each person beforehand"):
-        total_privacy_cost(search)
-    with pytest.raises(ValueError, match="one row of each person beforehand"):
-        total_privacy_cost(found, cv=folds, scoring=scorer)
-    alone = np.unique(groups, return_index=True)[1]
-    search.set_params(estimator__max_rows_per_group=None).fit(X[alone], y[alone])
-    assert 1.4 < total_privacy_cost(search).epsilon(1e-5) < 2.5
+    half = [clone(fast).set_params(epsilon=e).privacy_plan(200, 2).cost for e in (0.5, 1.0)]
+    best = search.best_estimator_.privacy_cost_
+    exact = sum([*half, scorer.privacy_cost, scorer.privacy_cost], best)
+    total = total_privacy_cost(search)
+    assert total.neighboring_relation == "replace_one_person"
+    assert total.epsilon(1e-5) == pytest.approx(exact.epsilon(1e-5), rel=1e-6)
+    total = total_privacy_cost(found, cv=folds, scoring=scorer)
+    assert total == found["estimator"][0].privacy_cost_ + scorer.privacy_cost
 
 
 @pytest.fixture
@@ -409,20 +441,20 @@ def test_categories_of_persons_are_found_in_a_row_of_each(table, relation):
 
 def test_pipelines_refuse_what_they_cannot_account_for(table, steps):
     X, y, groups = table
-    scaler, last, sizes = steps
+    scaler, last, _ = steps
     with pytest.raises(ValueError, match="choose how many rows"):
         make_private_pipeline(scaler, last).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="pass fit"):
         make_private_pipeline(scaler, last, max_rows_per_group=2).fit(X, y)
     with pytest.raises(ValueError, match="set it in the pipeline"):
         make_private_pipeline(scaler, clone(last).set_params(max_rows_per_group=2)).fit(X, y)
+    walk = logistic(None, sampler="dp_mh", n_steps=20, classes=[0, 1], delta=None)
     with pytest.raises(ValueError, match="max_rows_per_group=1"):
-        make_private_pipeline(DPQuantileScaler(), logistic(None), max_rows_per_group=2).fit(
+        make_private_pipeline(DPQuantileScaler(), walk, max_rows_per_group=2).fit(
             X, y, groups=groups
         )
-    with pytest.raises(ValueError, match="public categories"):
-        make_private_pipeline(DPOneHotEncoder(**sizes), last, max_rows_per_group=2).fit(
-            X, y, groups=groups
-        )
+    with pytest.raises(ValueError, match="leave public_size=None"):
+        steps = DPQuantileScaler(public_size=900), logistic(None, classes=[0, 1])
+        make_private_pipeline(*steps, max_rows_per_group=2).fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="positive integer"):
         make_private_pipeline(scaler, last, max_rows_per_group=0.5).privacy_plan(100, 2)

@@ -107,11 +107,14 @@ def test_no_person_is_both_fitted_on_and_scored(relation, monkeypatch):
         assert 60 < len(held_out) < 140
 
 
-@pytest.mark.parametrize("index", range(0, 16, 4))
-def test_a_person_of_several_rows_moves_each_release_as_is_charged(index):
-    """Of each of several persons all rows become extreme, whether they are fitted on or scored."""
-    rows = np.flatnonzero(index == WHO)
-    estimator = logistic(int(rows.size), sampler="noise_aware")
+@pytest.mark.parametrize("person", [0, 8])
+def test_a_person_of_several_rows_moves_each_release_as_is_charged(person):
+    """All rows of a person become extreme, of one who is fitted on and of one who is scored.
+
+    Releases of fits are charged for rows, so that a fit takes one row of each.
+    """
+    rows = np.flatnonzero(person == WHO)
+    estimator = logistic(1)
     record = {"X": np.tile([1.5, 0.0], (rows.size, 1)), "y": 0}
     found = replay(
         search_of(estimator, mean_candidates=2.0), X, Y, record, index=rows, groups=WHO, seed=1
@@ -128,14 +131,16 @@ def test_rows_counted_in_full_are_found(monkeypatch):
         means, "means_of", lambda shares, persons: np.bincount(persons, weights=shares)
     )
     found = []
-    for person in range(0, 60, 5):
+    for person in range(0, 100, 4):
         rows = np.flatnonzero(person == WHO)
-        estimator = logistic(int(rows.size))
+        estimator = logistic(1)
         record = {"X": np.tile([1.5, 0.0], (rows.size, 1)), "y": 1 - Y[rows]}
         one = replay(
             search_of(estimator, mean_candidates=1.0), X, Y, record, index=rows, groups=WHO
         )
         found += [finding.kind for finding in one.violations]
+        if found:
+            break
     assert "sensitivity" in found
 
 

@@ -112,7 +112,7 @@ def test_gaussian_and_concentrated_costs_of_groups():
             {"selected": (SelectedRun((PrivacyCost("replace_one", mu=1.0),), 3.0),)},
             "private searches",
         ),
-        ({"failure": 1e-7}, "public categories"),
+        ({"failure": 1e-7}, "a delta of its own"),
     ],
 )
 def test_costs_without_a_theorem_are_refused(part, named):

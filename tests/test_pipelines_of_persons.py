@@ -1,0 +1,111 @@
+"""Private pipelines of persons with several rows: steps get the relation they need, strings stay hidden."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import make_pipeline
+
+from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._mechanisms.frequent import plan_threshold
+from skdpbayes._tables.collections import header_of
+from skdpbayes.pipeline import make_private_pipeline
+from skdpbayes.pipeline._plan import plan_pipeline
+from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
+from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
+from skdpbayes.privacy.persons import cost_for_persons
+
+PERSONS, K = 3000, 3
+rng = np.random.default_rng(0)
+WHO = np.append(np.repeat(0, 200), np.append(np.arange(1, PERSONS), rng.integers(1, PERSONS, 3000)))
+FRAME = pd.DataFrame({"age": rng.uniform(18, 90, WHO.size)})
+FRAME.loc[::7, "age"] = np.nan
+FRAME["region"] = np.where(rng.random(WHO.size) < 0.5, "east", "west").astype(object)
+FRAME.loc[WHO == 0, "region"] = "nowhere"
+Y = (FRAME["region"] == "east").astype(int).to_numpy()
+
+
+def pipeline(k=K, relation=None, **options):
+    sizes = {} if relation is None else {"neighboring_relation": relation, "public_size": 6000}
+    numbers = make_pipeline(DPQuantileScaler(**sizes), DPImputer())
+    columns = ColumnTransformer(
+        [("numbers", numbers, ["age"]), ("text", DPOneHotEncoder(**sizes), ["region"])]
+    )
+    model = DPBayesianLogisticRegression(classes=[0, 1], n_draws=20, **sizes)
+    options = {"epsilon": 20.0, "delta": 1e-5, "max_rows_per_group": k, **options}
+    return make_private_pipeline(columns, model, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_steps_get_the_relation_that_persons_need_and_keep_their_own_parameters():
+    """Without a word about relations or sizes; strings of one person with 200 rows are not learnt."""
+    pipe = pipeline()
+    before = {name: repr(value) for name, value in pipe.get_params().items()}
+    with PrivacyLedger(np.inf, 1e-5, "replace_one_person") as ledger:
+        pipe.fit(FRAME, Y, groups=WHO)
+    plan = pipe.plan_
+    assert ledger.spent == pipe.privacy_cost_ == plan.cost
+    assert plan.cost.neighboring_relation == "replace_one_person"
+    assert plan.persons.cost_of_rows.neighboring_relation == "add_or_remove_one"
+    assert plan.n_samples == K * PERSONS and pipe.spent_epsilon_ <= 20.0
+    encoder = pipe[0].named_transformers_["text"]
+    assert set(encoder.categories_[0]) == {"east", "west"}
+    assert encoder.plan_.details["threshold"] > K
+    assert encoder.privacy_cost_.neighboring_relation == "add_or_remove_one"
+    assert (encoder.neighboring_relation, encoder.rows_per_person) == ("add_or_remove_one", K)
+    after = {name: repr(value) for name, value in pipe.get_params().items()}
+    assert {name for name in before if before[name] != after[name]} <= {
+        "steps",
+        "columntransformer",
+    }
+    assert pipe[-1].plan_.bounds is not None and pipe[-1].public_size is None
+
+
+@pytest.mark.parametrize("relation", [None, "add_or_remove_one"])
+def test_a_plan_for_persons_costs_what_the_theorems_say(relation):
+    """Closed form: j times mu and ranges of rows, and the failure of lists as it is."""
+    plan = plan_pipeline(pipeline(relation=relation), PERSONS, 2, header_of(FRAME))
+    j = 2 * K if relation is None else K
+    of_rows, cost = plan.persons.cost_of_rows, plan.cost
+    assert cost.mu == pytest.approx(j * of_rows.mu)
+    assert cost.failure == of_rows.failure > 0
+    assert [b.log_odds_range for b in cost.bits] == [j * b.log_odds_range for b in of_rows.bits]
+    assert 19.0 < plan.epsilon <= 20.0
+    assert sum(plan.costs.values(), PrivacyCost("add_or_remove_one")) == of_rows
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 40])
+@pytest.mark.parametrize("n_columns", [1, 7])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_what_only_one_person_has_is_found_as_rarely_as_delta_pays_for(k, n_columns, relation):
+    """Closed form of Proposition 53: the worst persons have one category, or as many as they have rows."""
+    budget = Budget(0.5, 1e-6, relation)
+    scale, threshold, cost = plan_threshold(budget, n_columns, k)
+    most = 1 if k == 1 and relation == "add_or_remove_one" else 2
+    for count, n_categories in ((k, 1), (1, k)):
+        found = norm.sf((threshold - count) / scale)
+        assert most * n_categories * n_columns * found / (1.0 - found) <= cost.failure
+    found = norm.sf((threshold - k) / scale)
+    if relation == "add_or_remove_one" or k > 1:
+        used = (1 if k == 1 else 2) * k * n_columns * found / (1.0 - found)
+        assert used > 0.99 * cost.failure, "the noise is larger than it had to be"
+    assert cost.mu == pytest.approx(
+        np.sqrt((2 if relation == "replace_one" else 1) * n_columns) / scale
+    )
+
+
+def test_a_threshold_for_rows_is_not_taken_for_one_of_persons():
+    cost = plan_threshold(Budget(0.5, 1e-6, "add_or_remove_one"), 1)[2]
+    with pytest.raises(ValueError, match="not known for persons"):
+        cost_for_persons(cost, "add_or_remove_one", 2)
+    told = cost_for_persons(cost, "add_or_remove_one", 2, failure_is_of_persons=True)
+    assert (told.mu, told.failure) == (2 * cost.mu, cost.failure)
+
+
+def test_counts_of_a_person_move_by_no_more_than_is_charged():
+    """One who has k rows of one category, in the place of one with k of another."""
+    k, scale = 5, plan_threshold(Budget(0.5, 1e-6, "add_or_remove_one"), 1, 5)[0]
+    mu = plan_threshold(Budget(0.5, 1e-6, "add_or_remove_one"), 1, 5)[2].mu
+    moved = np.hypot(k, k) / scale
+    assert moved <= 2 * k * mu and k / scale == pytest.approx(k * mu)
