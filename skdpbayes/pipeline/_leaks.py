@@ -56,7 +56,11 @@ def is_private(step):
 
 
 def is_free(step):
-    """Tell whether a private step spends nothing, whatever its budget."""
+    """Tell whether a private step spends nothing, whatever its budget and its table."""
+    if isinstance(step, DPOneHotEncoder):
+        lists = step.categories  # A dict has the lists of some columns.
+        private = (isinstance(one, str) and one == "private" for one in lists)
+        return isinstance(lists, list | tuple) and not any(private)
     return isinstance(step, DPImputer) and step.strategy == "constant"
 
 

@@ -22,7 +22,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.model_selection import _search as module
 from skdpbayes.model_selection._total import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
+from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
@@ -160,13 +160,17 @@ def test_the_package_estimators_in_a_pipeline():
     assert fit.spent_epsilon_ <= search.plan_.fit_epsilon < search.spent_epsilon_ <= 2.0
 
 
+ENCODERS = [
+    OneHotEncoder(categories=[["north", "south"]], handle_unknown="ignore", sparse_output=False),
+    DPOneHotEncoder(categories=[["north", "south"]]),
+]
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relation):
+def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relation, encoder):
     frame = pd.DataFrame(X, columns=list("abc")).assign(region=np.where(y, "north", None))
     frame.loc[::5, "a"] = np.nan
-    encoder = OneHotEncoder(
-        categories=[["north", "south"]], handle_unknown="ignore", sparse_output=False
-    )
     columns = ColumnTransformer(
         [
             ("numbers", make_pipeline(BoundedScaler(-5.0, 5.0), DPImputer()), list("abc")),
@@ -184,6 +188,7 @@ def test_a_mixed_table_with_holes_is_searched_by_steps_that_spend_nothing(relati
 
 SPENDER = ColumnTransformer([("a", DPQuantileScaler(epsilon=50.0), [0, 1, 2])])
 MEDIANS = ColumnTransformer([("a", DPImputer("median", epsilon=50.0), [0, 1, 2])])
+LISTS = ColumnTransformer([("a", DPOneHotEncoder(categories=[[0], "private", [1]]), [0, 1, 2])])
 
 
 @pytest.mark.parametrize(
@@ -191,6 +196,7 @@ MEDIANS = ColumnTransformer([("a", DPImputer("median", epsilon=50.0), [0, 1, 2])
     [
         (SPENDER, "only the last step spends"),
         (MEDIANS, "only the last step spends"),
+        (LISTS, "only the last step spends"),
         (StandardScaler(), "StandardScaler"),
     ],
 )
