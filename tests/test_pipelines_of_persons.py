@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._mechanisms.frequent import plan_threshold
 from skdpbayes._tables.collections import header_of
+from skdpbayes.audit import replay
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.pipeline._plan import plan_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
@@ -109,3 +110,55 @@ def test_counts_of_a_person_move_by_no_more_than_is_charged():
     mu = plan_threshold(Budget(0.5, 1e-6, "add_or_remove_one"), 1, 5)[2].mu
     moved = np.hypot(k, k) / scale
     assert moved <= 2 * k * mu and k / scale == pytest.approx(k * mu)
+
+
+# What a person moves: of K rows, which a fit keeps all, in the place of K others.
+
+SMALL = np.repeat(np.arange(40), K)
+TEXT = pd.DataFrame({"a": rng.uniform(-1, 1, SMALL.size)})
+TEXT["word"] = np.where(np.arange(SMALL.size) % 2, "left", "right").astype(object)
+TEXT.loc[: K - 1] = [1.0, "left"]
+LABELS = np.append(np.ones(K, dtype=int), np.arange(SMALL.size - K) % 2)
+
+
+def logistic(**options):
+    return DPBayesianLogisticRegression(
+        2.0, data_norm=1.0, classes=[0, 1], n_draws=5, fit_intercept=False, **options
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_person_moves_a_fit_as_far_as_is_charged_for_persons(relation):
+    sizes = {} if relation == "replace_one" else {"public_size": SMALL.size}
+    model = logistic(max_rows_per_group=K, neighboring_relation=relation, **sizes)
+    record = None if sizes else {"X": [[-1.0]] * K, "y": 1}
+    found = replay(model, TEXT[["a"]].to_numpy(), LABELS, record, index=range(K), groups=SMALL)
+    assert not found.violations, str(found)
+    assert found.largest_share > 0.3
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_that_is_charged_for_fewer_rows_is_found(monkeypatch):
+    """Planted bug: a person's rows are charged as half as many."""
+    monkeypatch.setattr(
+        "skdpbayes.privacy.persons.chain_of_rows", lambda relation, k: ("add_or_remove_one", k)
+    )
+    model = logistic(max_rows_per_group=K)
+    record = {"X": [[-1.0]] * K, "y": 1}
+    found = replay(model, TEXT[["a"]].to_numpy(), LABELS, record, index=range(K), groups=SMALL)
+    assert "sensitivity" in {one.kind for one in found.violations}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("word", ["right", "only here"])
+def test_a_person_moves_a_pipeline_as_far_as_is_charged_for_persons(word):
+    columns = ColumnTransformer(
+        [("numbers", DPQuantileScaler(), ["a"]), ("text", DPOneHotEncoder(), ["word"])]
+    )
+    model = DPBayesianLogisticRegression(classes=[0, 1], n_draws=5)
+    pipe = make_private_pipeline(columns, model, epsilon=20.0, delta=1e-3, max_rows_per_group=K)
+    record = {"X": [[-9.0, word]] * K, "y": 0}
+    found = replay(pipe, TEXT, LABELS, record, index=range(K), groups=SMALL)
+    assert not found.violations, str(found)
+    assert found.n_releases > 3 and found.largest_share > 0.2

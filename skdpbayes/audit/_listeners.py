@@ -128,19 +128,21 @@ def _form(first, second):
     return None
 
 
-def moved(first, second):
+def moved(first, second, max_records=1):
     """Return by how much a record moved a release, in the units of its charge.
 
     Parameters
     ----------
     first, second : Passage
+    max_records : int, default=1
+        How many may be of the person who is another in the second table.
 
     Returns
     -------
     moved : float
         Of Gaussian noise the distance in deviations, of Laplace noise that in scales, of a choice the range
-        of log odds, of counts as of Gaussian noise; ``inf`` if a value of several records is in one table
-        only.
+        of log odds, of counts as of Gaussian noise; ``inf`` if a value of more records than that is in one
+        table only.
     """
     if first.kind == "choice":
         shift = first.statistic - second.statistic
@@ -150,7 +152,7 @@ def moved(first, second):
             (first.statistic.get(value, 0), second.statistic.get(value, 0))
             for value in {**first.statistic, **second.statistic}
         ]
-        if any(min(pair) == 0 and max(pair) > 1 for pair in counts):
+        if any(min(pair) == 0 and max(pair) > max_records for pair in counts):
             return math.inf
         square = sum((a - b) ** 2 for a, b in counts if min(a, b) > 0)
         return math.sqrt(square) / first.noise if first.noise else math.inf * bool(square)

@@ -21,6 +21,7 @@ from sklearn.base import clone
 from .._mechanisms.door import listening
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
+from ..privacy.persons import steps_to_person
 from ._compare import differences
 from ._costs import check_costs
 from ._fit import _adds, claimed_cost, parameters_named
@@ -116,7 +117,7 @@ def replay(
         "add_or_remove_one".
     index : int or sequence of int, default=0
         Which record; or which are the rows of a person who is protected, and whose rows in ``record`` are as
-        many.
+        many. Take persons with at most ``max_rows_per_group`` rows: where some are chosen, the choice differs.
     seed : int, default=0
         Of both runs.
     **fit_params : array-like of shape (n_samples,)
@@ -233,13 +234,19 @@ def _compared(first, second):
     passed_by = first.listener.passed_by
     end = passed_by[0][0] if passed_by else None
     noted = first.listener.noted[:end], second.listener.noted[:end]
-    shares, too_far = _of_sensitivities(*noted)
+    persons = getattr(getattr(first.released, "plan_", None), "persons", None)
+    steps = 1 if persons is None else steps_to_person(persons)
+    shares, too_far = _of_sensitivities(*noted, steps)
     findings += too_far
     findings += [Finding("not covered", f"{what}, and what follows") for _, what in passed_by]
     if errors == [None, None] and not passed_by:
         pairs = zip(*noted, strict=False)
-        movements = [(a.passage, moved(a.passage, b.passage)) for a, b in pairs if _alike(a, b)]
-        of_cost, is_all = check_costs(claimed_cost(first.released)[0], movements)
+        most = 1 if persons is None else persons.max_rows
+        movements = [
+            (a.passage, moved(a.passage, b.passage, most) / steps) for a, b in pairs if _alike(a, b)
+        ]
+        claimed = claimed_cost(first.released)[0] if persons is None else persons.cost_of_rows
+        of_cost, is_all = check_costs(claimed, movements)
         findings += [Finding(*one) for one in of_cost]
         if is_all and not second.listener.others:
             names = differences(first.released, second.released)
@@ -267,13 +274,16 @@ def _alike(a, b):
     )
 
 
-def _of_sensitivities(first, second):
-    """Return the shares of charges that a record used, and findings where they are more than 1."""
+def _of_sensitivities(first, second, steps):
+    """Return the shares of charges that a record used, and findings where they are more than 1.
+
+    Releases are charged for rows, of which a person who is protected moves them as far as ``steps``.
+    """
     shares, found, so_far = [], [], 0.0
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
         if not _alike(a, b) or a.passage.charged is None:
             continue
-        own, passage = moved(a.passage, b.passage), a.passage
+        own, passage = moved(a.passage, b.passage) / steps, a.passage
         if passage.is_joint:
             own = math.hypot(so_far, own) if passage.kind == "gaussian" else so_far + own
         so_far = own

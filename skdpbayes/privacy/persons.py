@@ -66,6 +66,12 @@ def chain_of_rows(neighboring_relation, max_rows):
     return neighboring_relation, max_rows
 
 
+def steps_to_person(persons):
+    """Return how many steps between rows lead to a table with another person, of a plan's `Persons`."""
+    relation = persons.budget.neighboring_relation.removesuffix("_person")
+    return chain_of_rows(relation, persons.max_rows)[1]
+
+
 def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_persons=False):
     """Return what a release costs for persons.
 
