@@ -117,7 +117,7 @@ def replay(
         "add_or_remove_one".
     index : int or sequence of int, default=0
         Which record; or which are the rows of a person who is protected, and whose rows in ``record`` are as
-        many. Take persons with at most ``max_rows_per_group`` rows: where some are chosen, the choice differs.
+        many. Take persons with at most ``max_rows_per_group`` rows: a choice among more would differ.
     seed : int, default=0
         Of both runs.
     **fit_params : array-like of shape (n_samples,)
