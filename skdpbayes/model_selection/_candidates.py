@@ -5,11 +5,16 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from .._checks import table_shape
+from .._tables.collections import header_of
 from .._tables.persons import number_persons
-from ..metrics._exposure import fit_params
-from ..pipeline._leaks import is_private
+from ..metrics._exposure import fit_params, last_step
+from ..pipeline._columns import refuse_hidden
+from ..pipeline._leaks import is_private, refuse_selections_by_rows
+from ..pipeline._plan import plan_pipeline
 from ..pipeline._rehearsal import labels_of, rehearse
-from ._total import planned_cost, spending_step
+from ..privacy.vouchers import covers
+from ._total import planned_cost, refuse_leaks, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
 # What an estimator learns by choices of its own, whose costs are not Gaussian, and what to pass instead.
@@ -29,19 +34,20 @@ def draw_candidate(search, plan, generator):
         raise ValueError(
             f"param_distributions must not contain {own}, which the search sets: leave them out."
         )
-    if prefix + "target_bounds" in params and "target_bounds" not in search._scorer().options:
+    bounds = any(name.rpartition("__")[-1] == "target_bounds" for name in params)
+    if bounds and "target_bounds" not in search._scorer().options:
         raise ValueError(
             "candidates would be scored within target_bounds of their own, of which the narrowest win: give "
             "scoring=make_private_scorer(..., target_bounds=(low, high)), or do not search target_bounds."
         )
     candidate = clone(search.estimator).set_params(**clone(params, safe=False))
     values = candidate.get_params()
-    if values[prefix + "neighboring_relation"] != search.neighboring_relation:
+    if last_step(candidate).neighboring_relation != search.neighboring_relation:
         raise ValueError(
             "the estimator and the search differ in neighboring_relation: give both the same."
         )
     _check_limit(candidate, f"{prefix}max_rows_per_group", plan.protects_persons)
-    changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.delta}
+    changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.fit_delta}
     for name in values:
         # Progress would reveal the number of runs.
         if name.endswith("verbose"):
@@ -103,25 +109,64 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
     groups : ndarray or None, default=None
         The person of each of its rows.
     """
-    final = spending_step(candidate)
+    final = spender(candidate)
     if exposure is not None:
         scorer._check_exposed(candidate)
-    expected = rehearse(candidate, X, y, fit_params(candidate, exposure, groups))
+    if is_private_pipeline(candidate):
+        expected = _rehearse_whole(candidate, plan, X, y, exposure, groups)
+    else:
+        expected = rehearse(candidate, X, y, fit_params(candidate, exposure, groups))
     n_columns, classes = expected.n_columns, expected.classes
     train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
     if classes is not None:
         classes = labels_of(candidate, train)
     scorer._check(candidate, classes, None if y is None else test)
-    if n_columns is not None:
+    if n_columns is not None and not is_private_pipeline(candidate):
         n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
         n_classes = n_classes if classes is None else len(classes)
         cost = planned_cost(final, plan.n_train, n_columns, n_classes)
         refuse_unless_covered(cost, plan, final)
 
 
+def _rehearse_whole(candidate, plan, X, y, exposure, groups):
+    """Rehearse a private pipeline and check that the plan covers its own, which does not depend on rows."""
+    params = fit_params(candidate, exposure)
+    if groups is not None and params:
+        raise ValueError(
+            f"{sorted(params)} cannot be used together with groups in a private pipeline: leave out one."
+        )
+    candidate._check_parameters()
+    header = header_of(X)
+    refuse_selections_by_rows(candidate, X, header)
+    own = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
+    refuse_unless_covered(own.cost, plan, candidate)
+    with candidate._parts_of_budget(own):
+        return rehearse(Pipeline(candidate.steps), X, y, params, candidate.learns_nothing or ())
+
+
+def is_private_pipeline(candidate):
+    """Tell whether a candidate is a private pipeline, which splits its budget itself."""
+    return isinstance(candidate, Pipeline) and is_private(candidate)
+
+
+def spender(candidate):
+    """Return what spends a candidate's part of the budget: a private pipeline, or the last step.
+
+    Raises
+    ------
+    ValueError
+        If a step may leak, or spends beside it.
+    """
+    if not is_private_pipeline(candidate):
+        return spending_step(candidate)
+    refuse_hidden(candidate)
+    refuse_leaks(candidate)
+    return candidate
+
+
 def refuse_unless_covered(cost, plan, final):
     """Raise a ValueError if the plan does not cover the cost of a fit, which does not depend on rows."""
-    if cost.is_gaussian and cost.mu <= plan.run_mu:
+    if covers(plan.fit_cost, cost):
         return
     for name, instead in _LEARNT.items():
         if isinstance(value := getattr(final, name, None), str):
@@ -139,13 +184,9 @@ def refuse_unless_covered(cost, plan, final):
 def private_prefix(estimator):
     """Return the prefix of the private step's parameters."""
     prefix, names = "", estimator.get_params()
+    if is_private_pipeline(estimator):
+        return ""
     if isinstance(estimator, Pipeline):
-        if is_private(estimator):
-            raise ValueError(
-                "the search sets the budget of the last step, but a private pipeline would overwrite it: use "
-                "scikit-learn's Pipeline in which only the last step spends. Of a formula, that is "
-                "Pipeline([('f', FormulaEncoder(formula)), ('m', model)]), with data_norm=encoder.norm."
-            )
         prefix = f"{estimator.steps[-1][0]}__"
     if not {prefix + name for name in _OWN} <= set(names):
         raise ValueError(

@@ -17,6 +17,8 @@ from ..privacy.release import PlannedRelease
 
 # With a larger error, scores say little about which candidate is better.
 _LARGE_ERROR = 0.05
+# Of the delta of a run, what a fit whose cost is not Gaussian may fail with.
+_FAILURE_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,10 @@ class SelectionPlan(PlannedRelease):
         Expected number of runs. The actual number is random, and never revealed.
     shape : float
         Shape of the distribution of that number.
-    run_mu : float
-        Each fit is ``run_mu``-GDP.
-    fit_epsilon : float
-        The same as an epsilon at the budget's delta: the ``epsilon`` of every candidate.
+    fit_cost : PrivacyCost
+        What each fit may cost: Gaussian, or, of private pipelines, anything with an epsilon and a delta.
+    fit_epsilon, fit_delta : float
+        The ``epsilon`` and the ``delta`` of every candidate.
     score_epsilon : float
         What each score may spend, with delta 0.
     n_train, n_test : int
@@ -47,8 +49,9 @@ class SelectionPlan(PlannedRelease):
     cost: PrivacyCost
     mean_candidates: float
     shape: float
-    run_mu: float
+    fit_cost: PrivacyCost
     fit_epsilon: float
+    fit_delta: float
     score_epsilon: float
     n_train: int
     n_test: int
@@ -62,10 +65,12 @@ class SelectionPlan(PlannedRelease):
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:
         """What a fit and a score may cost."""
         relation = self.budget.neighboring_relation
-        return (
-            PrivacyCost(relation, mu=self.run_mu),
-            PrivacyCost(relation, pure=(PureMechanism(self.score_epsilon),)),
-        )
+        return self.fit_cost, PrivacyCost(relation, pure=(PureMechanism(self.score_epsilon),))
+
+    @property
+    def run_mu(self) -> float:
+        """Each fit is ``run_mu``-GDP, if its cost is Gaussian."""
+        return self.fit_cost.mu if self.fit_cost.is_gaussian else math.inf
 
     @property
     def score_noise(self) -> float:
@@ -110,7 +115,7 @@ class SelectionPlan(PlannedRelease):
 
 
 @lru_cache(maxsize=256)
-def plan_selection(budget, mean_candidates, shape, n_train, n_test):
+def plan_selection(budget, mean_candidates, shape, n_train, n_test, is_gaussian=True):
     """Return the plan of a selection.
 
     Parameters
@@ -122,6 +127,8 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test):
     shape : float
         As for `SelectedRun`.
     n_train, n_test : int
+    is_gaussian : bool, default=True
+        Whether the cost of fits is Gaussian; others are charged as randomised response that may fail.
 
     Returns
     -------
@@ -138,15 +145,21 @@ def plan_selection(budget, mean_candidates, shape, n_train, n_test):
     def keeps_to_budget(cost):
         return SelectedRun((cost,), mean_candidates, shape).epsilon(budget.delta) <= budget.epsilon
 
-    run_mu = _largest(lambda mu: keeps_to_budget(gaussian(mu)))
+    def any_mechanism(level):
+        return PrivacyCost(relation, pure=(PureMechanism(level),), failure=fit_delta)
+
+    fit_delta = budget.delta if is_gaussian else _FAILURE_SHARE * budget.delta / mean_candidates
+    form = gaussian if is_gaussian else any_mechanism
+    largest = _largest(lambda size: keeps_to_budget(form(size)))
+    fit_cost = form(largest)
     level = _largest(lambda level: keeps_to_budget(pure(level)))
-    run = SelectedRun((gaussian(run_mu), pure(level)), mean_candidates, shape)
+    run = SelectedRun((fit_cost, pure(level)), mean_candidates, shape)
     cost = PrivacyCost(relation, selected=(run,))
     # Slightly smaller, so that calibrating to it again does not exceed it by rounding.
-    fit_epsilon = gaussian_epsilon(run_mu * (1.0 - 1e-8), budget.delta)
-    return SelectionPlan(
-        budget, cost, mean_candidates, shape, run_mu, fit_epsilon, level, n_train, n_test
-    )
+    largest *= 1.0 - 1e-8
+    fit_epsilon = gaussian_epsilon(largest, budget.delta) if is_gaussian else largest
+    of_fit = fit_cost, fit_epsilon, fit_delta
+    return SelectionPlan(budget, cost, mean_candidates, shape, *of_fit, level, n_train, n_test)
 
 
 def _largest(fits):

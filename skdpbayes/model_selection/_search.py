@@ -42,12 +42,14 @@ from ._best import BestEstimatorMixin
 from ._candidates import (
     check_candidate,
     draw_candidate,
+    is_private_pipeline,
     limits_of,
     persons_of,
     refuse_unless_covered,
+    spender,
 )
 from ._plan import SelectionPlan, plan_selection
-from ._total import final_step, fit_cost, spending_step
+from ._total import final_step, fit_cost
 
 
 class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -62,7 +64,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
     estimator : estimator
         A private estimator of the package, or a pipeline that ends in one and whose other steps spend
         nothing. The search sets its ``epsilon`` and ``delta``. Its cost must be Gaussian: that excludes
-        random walks and samplers with batches.
+        random walks and samplers with batches. Or a `PrivatePipeline`, whatever its steps spend: then each
+        fit gets less, because less is known of its cost.
     param_distributions : dict or list of dict
         As for scikit-learn's `RandomizedSearchCV`: lists, or distributions with ``rvs``. They are public;
         candidates are drawn from them independently.
@@ -232,9 +235,9 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         relation = self.neighboring_relation + ("_person" if protects_persons else "")
         budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
-        return plan_selection(
-            budget, float(self.mean_candidates), float(self.shape), n_samples - n_test, n_test
-        )
+        law = float(self.mean_candidates), float(self.shape)
+        is_gaussian = not is_private_pipeline(self.estimator)
+        return plan_selection(budget, *law, n_samples - n_test, n_test, is_gaussian)
 
     def fit(
         self,
@@ -391,7 +394,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         told = {"exposure": test[2], "groups": test[3]}
         told = {name: one for name, one in told.items() if one is not None}
         with (
-            vouchers([(spending_step(candidate), fit), (scorer, score)]),
+            vouchers([(spender(candidate), fit), (scorer, score)]),
             warnings.catch_warnings(action="ignore"),
             to_last_step(),
         ):
@@ -400,7 +403,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 score = float(scorer(candidate, *test[:2], **told))
             except Exception:
                 return -np.inf
-        refuse_unless_covered(fit_cost(candidate), plan, spending_step(candidate))
+        refuse_unless_covered(fit_cost(candidate), plan, spender(candidate))
         return score
 
     def _keep(self, best, scorer, plan):

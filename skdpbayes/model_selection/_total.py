@@ -219,7 +219,7 @@ def fit_cost(estimator):
     costs = _spent(estimator)
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
-    _refuse_leaks(estimator)
+    refuse_leaks(estimator)
     return _sum(costs)
 
 
@@ -232,7 +232,7 @@ def _spent(step):
     return [cost for _, one, *_ in held for cost in _spent(one)]
 
 
-def _refuse_leaks(estimator):
+def refuse_leaks(estimator):
     if found := leaks(estimator):
         raise ValueError(f"there is no total for steps that may leak: {' '.join(found)}")
 
@@ -252,7 +252,7 @@ def planned_cost(candidate, n_samples, n_features, n_classes, weighted=False):
     ``weighted`` is for fits that may have been given weights of rows, and may then cost more.
     """
     if isinstance(candidate, Pipeline) and is_private(candidate):
-        _refuse_leaks(candidate)
+        refuse_leaks(candidate)
         return candidate.privacy_plan(n_samples, n_features).cost
     classes = () if n_classes is None else (n_classes,)
     final = spending_step(candidate)
@@ -276,5 +276,5 @@ def spending_step(candidate):
             "handle_unknown='ignore'). If other steps spend, a PrivacyLedger adds up the cost of the search."
         )
     refuse_hidden(candidate)
-    _refuse_leaks(candidate)
+    refuse_leaks(candidate)
     return final

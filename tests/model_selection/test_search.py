@@ -233,8 +233,6 @@ def test_of_searches_on_growing_parts_no_total_is_claimed():
 
 def test_a_private_pipeline_is_charged_its_own_budget():
     pipeline = make_private_pipeline(BoundedScaler(-1, 1), Cheap(), delta=DELTA, epsilon=3.0)
-    with pytest.raises(ValueError, match="private pipeline"):
-        search_of(pipeline, {"cheap__cut": [0.0]}).fit(X, y)
     scorer = make_private_scorer("accuracy", epsilon=0.1)
     with PrivacyLedger(np.inf, DELTA) as ledger:
         search = GridSearchCV(pipeline, {"cheap__cut": [0.0]}, scoring=scorer, cv=KFold(2))
@@ -301,12 +299,9 @@ def test_bad_input_is_refused_and_nothing_is_spent(options, message):
     assert ledger.spent_epsilon == 0
 
 
-@pytest.mark.parametrize(
-    "estimator", [BoundedScaler(-1, 1), make_private_pipeline(Cheap(), epsilon=1.0)]
-)
-def test_a_plan_refuses_what_a_search_would_refuse(estimator):
-    with pytest.raises(ValueError, match="private estimator|private pipeline"):
-        search_of(estimator=estimator).privacy_plan(2000)
+def test_a_plan_refuses_what_a_search_would_refuse():
+    with pytest.raises(ValueError, match="private estimator"):
+        search_of(estimator=BoundedScaler(-1, 1)).privacy_plan(2000)
 
 
 def test_totals_know_of_weights_that_fits_were_given():
