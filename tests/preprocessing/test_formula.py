@@ -327,10 +327,11 @@ def test_an_encoder_is_a_step_like_others(people):
     assert list(pipeline.summary().index) == ["age", "intercept"]
 
 
-def test_a_search_names_the_pipeline_that_it_takes(people):
+def test_a_search_goes_over_pipelines_with_formulas(people):
     grid = {"model__prior_scale": [1.0, 2.0]}
-    with pytest.raises(ValueError, match="FormulaEncoder"):
-        DPRandomizedSearchCV(logistic(), grid, epsilon=5.0).fit(people, people["y"])
+    search = DPRandomizedSearchCV(logistic(), grid, epsilon=5.0).fit(people, people["y"])
+    assert search.spent_epsilon_ <= 5.0
+    assert search.best_params_["model__prior_scale"] in (1.0, 2.0)
 
 
 @pytest.mark.parametrize("kind", ["boolean", "Int64", "bool[pyarrow]", "double[pyarrow]", "object"])
