@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import MatrixLike
 from ..metrics import PrivateScorer
 from ..metrics._exposure import last_step, respond
-from ..pipeline._account import free_steps
+from ..pipeline._account import free_steps, unprotected_by
 from ..pipeline._leaks import leaks
 from ..privacy.facts import About, Fact, as_json
 from ..privacy.report import of_estimator, with_seeds
@@ -71,6 +71,7 @@ class BestEstimatorMixin:
         best = self.best_estimator_
         if not account.seeds:
             account = with_seeds(account, best)
+        account = account._replace(unprotected=unprotected_by([best]))
         if not isinstance(best, Pipeline):
             return account
         warnings = (*account.warnings, *leaks(best))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..privacy.budget import Budget
 from ..privacy.cost import composed
-from ..privacy.facts import Fact, as_json
+from ..privacy.facts import About, Fact, as_json
 from ..privacy.persons import chain_of_rows, cost_for_persons
 from ..privacy.report import (
     Account,
@@ -53,7 +53,7 @@ def account_of_private(pipeline: Any) -> Account:
         name=type(pipeline).__name__,
         steps=tuple(steps),
         releases=tuple(_release(step, plan.delta) for step in steps if step.role == "charged"),
-        unprotected=_unprotected(known),
+        unprotected=unprotected_by(known),
         warnings=plan.leaks or tuple(leaks(pipeline)),
     )
     return with_seeds(account, pipeline)
@@ -121,10 +121,11 @@ def account_of_ordinary(pipeline: Any) -> Account:
             for one in found
             if not one.step.plan_.cost.is_zero
         ),
-        unprotected=_unprotected([one.step for one in found]),
+        unprotected=unprotected_by([one.step for one in found]),
         warnings=tuple(leaks(pipeline)),
         rows=rows,
         proof="Proposition 2",
+        may_have_changed=True,
     )
     return with_seeds(account, pipeline)
 
@@ -162,15 +163,33 @@ def _release(step, delta):
     }
 
 
-def _unprotected(steps):
-    if any(map(takes_labels_from_rows, steps)):
+def about_of_private(pipeline: Any) -> About:
+    """Return what the steps of a private pipeline say of themselves, together."""
+    steps = _described(pipeline, {}, None)
+    return About(tuple(fact for step in steps for fact in step.about.facts))
+
+
+def unprotected_by(steps: Any) -> tuple[str, ...]:
+    """Return what fitted steps, or those of pipelines among them, took from the rows as public."""
+    inside = [leaf.step for step in steps if isinstance(step, Pipeline) for leaf in leaves(step)]
+    if any(map(takes_labels_from_rows, [*steps, *inside])):
         return ("The set of labels, which was taken from the data (classes=None)",)
     return ()
 
 
 def _described(pipeline, costs, rows):
-    told = dict(leaks_by_path(pipeline))
-    return [_step(pipeline, one, costs.get(one.path), rows, told) for one in leaves(pipeline)]
+    told, found, leaked = dict(leaks_by_path(pipeline)), [], False
+    for leaf in leaves(pipeline):
+        step = _step(pipeline, leaf, costs.get(leaf.path), rows, told)
+        found.append(_without_columns(step) if leaked else step)
+        leaked |= step.role == "unproven"
+    return found
+
+
+def _without_columns(step):
+    """Return a step behind one that may have learnt from the rows, whose columns' names may tell of them."""
+    facts = tuple(fact for fact in step.about.facts if fact.column is None)
+    return step._replace(columns=None, about=step.about._replace(facts=facts))
 
 
 def _step(pipeline, leaf, cost, rows, told):

@@ -26,7 +26,7 @@ from ..privacy.release import keep_spent
 from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
-from ._account import account_of_private
+from ._account import about_of_private, account_of_private
 from ._collections import OnPartitions, fit_steps
 from ._leaks import (
     leaks,
@@ -162,6 +162,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         self._check_parameters()
         check_sizes(n_samples=n_samples, n_features=n_features)
         return plan_pipeline(self, n_samples, n_features)
+
+    def _about(self):
+        return about_of_private(self)
 
     def _privacy_account(self):
         if not hasattr(self, "plan_"):

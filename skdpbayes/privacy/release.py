@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
 from .cost import PrivacyCost
+from .parameters import told_parameters
 
 
 class PlannedRelease:
@@ -83,3 +84,4 @@ def keep_spent(estimator: Any, plan: PlannedRelease) -> None:
     estimator.privacy_cost_ = plan.cost
     estimator.spent_epsilon_ = plan.epsilon
     estimator.spent_delta_ = plan.delta
+    estimator._parameters_of_fit = told_parameters(estimator)

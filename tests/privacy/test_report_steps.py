@@ -19,7 +19,12 @@ from skdpbayes import (
     DPBayesianRidge,
 )
 from skdpbayes.exceptions import PrivacyLeakWarning
-from skdpbayes.metrics import dp_accuracy_score, dp_confusion_matrix
+from skdpbayes.metrics import (
+    dp_accuracy_score,
+    dp_confusion_matrix,
+    dp_mean_squared_error,
+    make_private_scorer,
+)
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (
@@ -360,7 +365,90 @@ def test_a_plan_describes_parameters_and_not_an_earlier_fit():
     scaler.set_params(upper=200)
     told = privacy_report(model.privacy_plan(N, 2))["steps"][0]["bounds"][0]
     assert told["value"] == [0.0, 200.0]
+    scaler.set_params(upper=100)
     assert privacy_report(model)["steps"][0]["bounds"][0]["value"] == [0.0, 100.0]
+
+
+def _a_search():
+    scorer = make_private_scorer("accuracy", epsilon=1.0)
+    model = DPBayesianLogisticRegression(classes=[0, 1])
+    grid = {"prior_scale": [1.0, 2.0]}
+    return DPRandomizedSearchCV(model, grid, epsilon=8.0, scoring=scorer)
+
+
+@pytest.mark.parametrize(
+    "make, changed",
+    [
+        (lambda: DPBayesianLogisticRegression(random_state=0), {"random_state": None}),
+        (lambda: DPBayesianLogisticRegression(), {"classes": [0, 1]}),
+        (lambda: DPBayesianLogisticRegression(data_norm="auto"), {"data_norm": 0.1}),
+        (
+            lambda: make_private_pipeline(BoundedScaler(0, 1), DPBayesianLogisticRegression()),
+            {"dpbayesianlogisticregression__data_norm": 0.1},
+        ),
+        (
+            lambda: make_private_pipeline(BoundedScaler(0, 1), DPBayesianLogisticRegression()),
+            {"learns_nothing": ["boundedscaler"]},
+        ),
+        (
+            lambda: make_pipeline(DPQuantileScaler(epsilon=1.0), DPBayesianLogisticRegression()),
+            {"dpquantilescaler__quantiles": (0.1, 0.9)},
+        ),
+        (_a_search, {"estimator__classes": None}),
+    ],
+)
+def test_what_was_set_after_the_fit_is_not_reported_as_if_it_had_been_fitted(make, changed):
+    fitted = make().fit(X, y)
+    before = {name: fitted.get_params()[name] for name in changed}
+    privacy_report(fitted)
+    fitted.set_params(**changed)
+    name = next(iter(changed)).rpartition("__")[2]
+    with pytest.raises(ValueError, match=f"{name} of this .* changed after its fit"):
+        privacy_report(fitted)
+    fitted.set_params(**before)
+    privacy_report(fitted)
+
+
+def test_a_chosen_model_that_was_changed_has_no_report():
+    fitted = _a_search().fit(X, y)
+    fitted.best_estimator_.set_params(classes=None)
+    with pytest.raises(ValueError, match="classes of this DPBayesian"):
+        privacy_report(fitted)
+
+
+def test_a_seed_of_a_search_s_scores_is_told():
+    search = _a_search()
+    search.set_params(scoring=make_private_scorer("accuracy", epsilon=1.0, random_state=0))
+    report = privacy_report(search.fit(X, y))
+    (seed,) = [one for one in report["assumptions"] if one["id"] == "no_seed"]
+    assert seed["status"] == "failed" and report["summary"]["verdict"] == "weakened"
+
+
+def test_columns_that_were_named_by_the_rows_are_not_named():
+    words = pd.DataFrame({"d": np.where(np.arange(N) == 7, "HIV", "none")})
+    encoder = OneHotEncoder(sparse_output=False).set_output(transform="pandas")
+    fitted = make_pipeline(encoder, DPBayesianLogisticRegression(classes=[0, 1])).fit(words, y)
+    report = privacy_report(fitted)
+    assert "HIV" not in report.to_json() and "HIV" not in report.to_html()
+    assert report["steps"][1]["columns"] is None
+    ids = [one["id"] for one in report["assumptions"]]
+    assert "parameters_are_those_of_the_fit" in ids
+
+
+def test_labels_that_were_read_off_the_rows_are_told_wherever_they_were():
+    inner = make_private_pipeline(BoundedScaler(0, 1), DPBayesianLogisticRegression())
+    search = _a_search()
+    search.set_params(estimator__classes=None)
+    for model in (make_pipeline(inner), search):
+        report = privacy_report(model.fit(X, y))
+        assert any("set of labels" in text for text in report["summary"]["protected"]["not_protected"])
+        assert "labels_are_public" in [one["id"] for one in report["assumptions"]]
+    assert "declared_is_public" in [one["id"] for one in privacy_report(inner)["assumptions"]]
+
+
+def test_bounds_of_scores_are_to_be_signed():
+    score = dp_mean_squared_error(y, y, epsilon=1.0, target_bounds=(0, 1))
+    assert "declared_is_public" in [one["id"] for one in privacy_report(score)["assumptions"]]
 
 
 def test_every_private_sampler_names_its_propositions():

@@ -86,7 +86,8 @@ def privacy_report(
     TypeError
         If objects of this type have no report.
     ValueError
-        If the steps of a pipeline protect different things, so that their costs cannot be added.
+        If the steps of a pipeline protect different things, so that their costs cannot be added, or if
+        parameters were set after the fit.
 
     References
     ----------

@@ -20,6 +20,7 @@ from ..facts import About
 from ..gaussian import TooSmallBudget, gaussian_mu
 from ..ledger import _SEEDS_ALLOWED, PrivacyLedger
 from ..ledger_file import cost_to_text
+from ..parameters import refuse_changed
 
 _OWN = ("skdpbayes.", "sklearn.")
 
@@ -89,6 +90,8 @@ class Account(NamedTuple):
         Whether the noise came from a known seed; None if that is not known.
     proof : str, default=""
         The propositions by which the costs add up.
+    may_have_changed : bool, default=False
+        Whether steps of other packages are told by parameters that may have been set after the fit.
     """
 
     of: str
@@ -103,10 +106,12 @@ class Account(NamedTuple):
     max_rows: int | None = None
     seeds: bool | None = None
     proof: str = ""
+    may_have_changed: bool = False
 
 
 def account_of(obj: Any) -> Account:
     """Return the account of an object, or raise an error that says what has none."""
+    refuse_changed(obj)
     if hasattr(obj, "_privacy_account"):
         return obj._privacy_account()
     for kind, make in _KINDS.items():
@@ -157,7 +162,9 @@ def of_estimator(estimator: Any, of: str = "estimator") -> Account:
 
 def with_seeds(account: Account, estimator: Any) -> Account:
     """Return an account that says whether an estimator, or one inside it, has a seed."""
-    if not has_seeds(estimator):
+    # A search's scores may have seeds, too.
+    seeded = getattr(estimator, "_has_seeds", None)
+    if not (has_seeds(estimator) or (seeded is not None and seeded())):
         return account._replace(seeds=False)
     warning = (
         "random_state was given: anyone who knows it can subtract the noise, and nothing is protected "

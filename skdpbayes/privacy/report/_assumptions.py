@@ -76,7 +76,7 @@ def _of_rows(account, persons_have_rows):
 
 def _of_steps(account):
     sources = {fact.source for step in account.steps for fact in step.about.facts}
-    if account.of == "ledger" or not account.steps or "declared" in sources:
+    if account.of in ("ledger", "score") or not account.steps or "declared" in sources:
         yield _one(
             "declared_is_public",
             "What is marked as declared (bounds, categories, labels, sizes) follows from what the columns "
@@ -87,6 +87,11 @@ def _of_steps(account):
             "labels_are_public",
             "The set of labels was read off the table without noise; it is public knowledge that each of "
             "them occurs.",
+        )
+    if account.may_have_changed:
+        yield _one(
+            "parameters_are_those_of_the_fit",
+            "No parameter of a step of another package was set after the fit.",
         )
     for step in account.steps:
         if step.role == "vouched":
