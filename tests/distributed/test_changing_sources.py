@@ -32,14 +32,6 @@ from skdpbayes._tables.dask.shards import DaskShards  # noqa: E402
 from skdpbayes._tables.rows import Rows  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as cluster:
-        with distributed.Client(cluster, set_as_default=False) as client:
-            yield client
-
-
 def drawn_anew(number):
     """Return rows that are others whenever they are computed."""
     return np.random.default_rng(secrets.randbits(64)).uniform(-1.0, 1.0, (500, 2))

@@ -36,14 +36,6 @@ COLUMNS = ["age", "income", "hours", "region", "job", "sex"]
 
 
 @pytest.fixture(scope="module")
-def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as cluster:
-        with distributed.Client(cluster, set_as_default=False) as client:
-            yield client
-
-
-@pytest.fixture(scope="module")
 def people():
     """Numbers in units of their own, text, categories, and gaps in all of them."""
     rng = np.random.default_rng(0)

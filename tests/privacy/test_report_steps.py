@@ -441,7 +441,9 @@ def test_labels_that_were_read_off_the_rows_are_told_wherever_they_were():
     search.set_params(estimator__classes=None)
     for model in (make_pipeline(inner), search):
         report = privacy_report(model.fit(X, y))
-        assert any("set of labels" in text for text in report["summary"]["protected"]["not_protected"])
+        assert any(
+            "set of labels" in text for text in report["summary"]["protected"]["not_protected"]
+        )
         assert "labels_are_public" in [one["id"] for one in report["assumptions"]]
     assert "declared_is_public" in [one["id"] for one in privacy_report(inner)["assumptions"]]
 
