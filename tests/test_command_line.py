@@ -183,8 +183,10 @@ def test_ledgers_and_reports(path, tmp_path, capsys):
         ("plan network --rows 100 --columns 3 --components 3", "--components is for mixture"),
         ("plan forest --rows 100 --columns 3", "logistic"),
         ("report no_such.ledger", "there is no ledger"),
-        ("report no_such.pkl --trust-pickle", "No such file"),
-        (f"report {__file__} --trust-pickle", "joblib and pickle cannot load"),
+        ("report no_such.json", "there is no file no_such.json: give the file of a ledger"),
+        ("report no_such.pkl --trust-pickle", "there is no file no_such.pkl"),
+        (f"report {__file__}", "is not a ledger, report or plan"),
+        (f"report {__file__} --trust-pickle", "which is no saved estimator"),
         ("", "{plan,"),
     ],
 )

@@ -14,7 +14,7 @@ from skdpbayes.audit import replay
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.pipeline._plan import plan_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
-from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
+from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger, privacy_report
 from skdpbayes.privacy.persons import cost_for_persons
 
 PERSONS, K = 3000, 3
@@ -162,3 +162,40 @@ def test_a_person_moves_a_pipeline_as_far_as_is_charged_for_persons(word):
     found = replay(pipe, TEXT, LABELS, record, index=range(K), groups=SMALL)
     assert not found.violations, str(found)
     assert found.n_releases > 3 and found.largest_share > 0.2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("k", [1, 2, K])
+def test_a_report_tells_what_each_step_costs_a_person(k):
+    pipe = pipeline(k).fit(FRAME, Y, groups=WHO)
+    report = privacy_report(pipe)
+    paid = {step["name"]: step["epsilon"] for step in report["steps"] if step["role"] == "charged"}
+    assert set(paid) == set(pipe.plan_.costs)
+    assert max(paid.values()) < pipe.spent_epsilon_ < sum(paid.values())
+    encoder = next(name for name in paid if name.endswith("text"))
+    steps = 1 if k == 1 else 2 * k
+    of_rows = pipe.plan_.costs[encoder]
+    exact = PrivacyCost("replace_one_person", mu=steps * of_rows.mu, failure=of_rows.failure)
+    assert paid[encoder] == exact.epsilon(1e-5)
+    assert report["summary"]["protected"]["max_rows_per_person"] == k
+    planned = privacy_report(plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME)))
+    assert {one["name"]: one["epsilon"] for one in planned["steps"] if one["epsilon"]} == paid
+
+
+@pytest.mark.parametrize("k", [1, K])
+def test_a_printed_plan_tells_what_each_step_costs_a_person(k):
+    """The numbers of the report, at the delta of the whole, which are far above those of rows."""
+    plan = plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME))
+    printed = str(plan)
+    for step in privacy_report(plan)["steps"]:
+        if step["role"] == "charged":
+            assert f"{step['name']}  epsilon = {step['epsilon']:.4g}, delta = 1e-05" in printed
+            assert step["epsilon"] > (2 * k - 1) * plan.steps[step["name"]][0] or k == 1
+
+
+@pytest.mark.parametrize("k, said", [(1, "3,000 rows"), (K, "at most 9,000 rows (planned)")])
+def test_a_report_does_not_take_planned_rows_for_those_that_are_read(k, said):
+    report = privacy_report(plan_pipeline(pipeline(k), PERSONS, 2, header_of(FRAME)))
+    page = report.to_markdown().replace("\\", "")
+    assert page.count(f"| {said}") == len(report["steps"])
+    assert f"Number of rows: {said.split(' rows')[0]} (planned for" in page

@@ -68,7 +68,12 @@ def test_an_estimator_is_reported_with_its_ledger(ledger, tmp_path, capsys):
         ("{ledger} --html {ledger}", "is no report in this form"),
         ("{ledger} --html {other}", "is no report in this form"),
         ("{ledger} --html {folder}", "is no report in this form"),
-        ("{ledger} --html {folder}/no/such.html", "No such file"),
+        ("{ledger} --html {folder}/no/such.html", "there is no folder {folder}/no: make it"),
+        ("{page}", "is not a ledger, report or plan"),
+        ("{page} --trust-pickle", "which is no saved estimator: give a file"),
+        ("{broken} --trust-pickle", "cannot load {broken} here: "),
+        ("{folder} --trust-pickle", "there is no file {folder}"),
+        ("{cut}", "{cut} is damaged"),
         ("{ledger} --html --json", "not allowed with"),
         ("{ledger} --title x", "--title is for pages"),
         ("{ledger} --ledger {ledger}", "--ledger is for estimators"),
@@ -80,12 +85,18 @@ def test_an_estimator_is_reported_with_its_ledger(ledger, tmp_path, capsys):
 def test_nothing_but_a_report_is_overwritten(ledger, tmp_path, arguments, said, capsys):
     other = tmp_path / "other.json"
     other.write_text('{"a": "<!DOCTYPE html>"}')
+    page, broken, cut = tmp_path / "page.html", tmp_path / "broken.joblib", tmp_path / "cut.ledger"
+    page.write_text("csecret\ncell\n")  # To pickle, the name of a module.
+    broken.write_bytes(b"\x80\x04cno_such_module\nname\n.")
+    cut.write_bytes(b"no ledger any more")
     names = {"ledger": ledger.path, "other": other, "folder": tmp_path}
+    names |= {"page": page, "broken": broken, "cut": cut}
     before = Path(ledger.path).read_bytes()
     with pytest.raises(SystemExit) as ended:
         run(["report", *arguments.format(**names).split()])
     error = capsys.readouterr().err
     assert ended.value.code in (1, 2)
-    assert said in error or said == "skdpbayes report"
+    assert said.format(**names) in error or said == "skdpbayes report"
+    assert "secret" not in error and "Errno" not in error
     assert Path(ledger.path).read_bytes() == before
     assert other.read_text() == '{"a": "<!DOCTYPE html>"}'

@@ -16,6 +16,11 @@ _MARKS = {
     "json": f'"schema": "{SCHEMA}"'.encode(),
 }
 _STDOUT = "-"
+# How a file begins that SQLite reads, and a pickle, also one that joblib has compressed; and what names of
+# ledgers end in.
+_SQLITE, _PICKLE = b"SQLite format 3\0", b"\x80"
+_COMPRESSED = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"]\0\0")
+_LEDGERS = ("", ".ledger", ".sqlite", ".sqlite3", ".db")
 
 
 def add_arguments(parser):
@@ -85,8 +90,12 @@ def _written(report, form, title):
 
 
 def _check_out(out, form, options):
-    """Raise a ValueError if a file would be overwritten that is no report of this form."""
+    """Raise a ValueError if there is no folder, or if a file that is no report of this form would be lost."""
     if not os.path.exists(out):
+        if not os.path.isdir(folder := os.path.dirname(out) or "."):
+            raise ValueError(
+                f"{out} cannot be written, because there is no folder {folder}: make it, or choose another."
+            )
         return
     given = [one for one in (options.file, options.ledger) if one and os.path.exists(one)]
     same = any(os.path.samefile(out, one) for one in given)
@@ -113,6 +122,18 @@ def _saved(path):
 
 
 def _ledger(path):
+    """Return the ledger of a file; a LedgerFileError says what a file without one is to the command."""
+    is_ledger = os.path.splitext(path)[1].lower() in _LEDGERS
+    if not os.path.exists(path) and not is_ledger:
+        raise LedgerFileError(
+            f"there is no file {path}: give the file of a ledger, or a report that was saved as JSON."
+        )
+    start = _start(path)
+    if start is not None and not start.startswith((_SQLITE, _PICKLE)) and not is_ledger:
+        raise LedgerFileError(
+            f"{path} is not a ledger, report or plan: give the file of a ledger, the JSON of a report or a "
+            "plan, or, with --trust-pickle, a saved estimator."
+        )
     try:
         return PrivacyLedger.open(path)
     except LedgerFileError as error:
@@ -123,10 +144,29 @@ def _ledger(path):
         ) from error
 
 
+def _start(path):
+    """Return how a file begins, None if there is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_SQLITE))
+    except OSError:
+        return None
+
+
 def _unpickled(path):
+    if not os.path.exists(path) or os.path.isdir(path):
+        raise ValueError(
+            f"there is no file {path}: give that of an estimator saved by joblib or pickle."
+        )
     try:
         return joblib.load(path)
     except OSError:
         raise
     except Exception as error:
-        raise ValueError(f"joblib and pickle cannot load {path} here: {error}") from error
+        if _start(path).startswith((_PICKLE, *_COMPRESSED)):
+            raise ValueError(f"joblib and pickle cannot load {path} here: {error}") from error
+        # The error would be about what a text says to pickle, and quote it.
+        raise ValueError(
+            f"joblib and pickle cannot load {path}, which is no saved estimator: give a file that "
+            "joblib.dump or pickle.dump wrote; of a ledger or a report, leave out --trust-pickle."
+        ) from None

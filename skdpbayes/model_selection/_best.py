@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._typing import MatrixLike
 from ..metrics import PrivateScorer
 from ..metrics._exposure import last_step, respond
-from ..pipeline._account import free_steps, unprotected_by
+from ..pipeline._account import steps_within, unprotected_by
 from ..pipeline._leaks import leaks
 from ..privacy.facts import About, Fact, as_json
 from ..privacy.report import of_estimator, with_seeds
@@ -75,7 +75,7 @@ class BestEstimatorMixin:
         if not isinstance(best, Pipeline):
             return account
         warnings = (*account.warnings, *leaks(best))
-        steps = (*free_steps(best, self.plan_.n_samples), *account.steps)
+        steps = (*steps_within(best, self.plan_.n_samples), *account.steps)
         return account._replace(steps=steps, warnings=warnings)
 
     def _about(self):

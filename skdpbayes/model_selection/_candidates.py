@@ -1,5 +1,7 @@
 """Candidates of a private selection, drawn from public distributions, each with its part of the budget."""
 
+from numbers import Integral
+
 from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
@@ -65,6 +67,12 @@ def limits_of(search):
     listed = [limit for one in drawn for limit in (one if isinstance(one, list | tuple) else [one])]
     own = search.estimator.get_params().get(name)
     return [limit for limit in (own, *listed) if limit is not None]
+
+
+def most_rows_of(search):
+    """Return how many rows of a person a candidate uses at most; None if rows are protected, or not known."""
+    limits = limits_of(search)
+    return int(max(limits)) if limits and all(isinstance(k, Integral) for k in limits) else None
 
 
 def persons_of(search, groups, n_rows):

@@ -43,6 +43,8 @@ class SelectionPlan(PlannedRelease):
         What each score may spend, with delta 0.
     n_train, n_test : int
         Numbers of rows, or of persons, to fit on and to score; expected ones if their number is private.
+    max_rows : int or None, default=None
+        How many rows of a person a fit uses at most, if persons are protected and that is known beforehand.
     """
 
     budget: Budget
@@ -55,6 +57,7 @@ class SelectionPlan(PlannedRelease):
     score_epsilon: float
     n_train: int
     n_test: int
+    max_rows: int | None = None
 
     @property
     def protects_persons(self) -> bool:
@@ -107,7 +110,7 @@ class SelectionPlan(PlannedRelease):
 
     @property
     def n_samples(self) -> int:
-        """Number of rows, of which those to score on are a part."""
+        """Number of rows, or of persons, of which those to score on are a part."""
         return self.n_train + self.n_test
 
     def _title(self):

@@ -11,6 +11,7 @@ persons are protected, they are split, each with all their rows.
 """
 
 import warnings
+from dataclasses import replace
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, Self
@@ -44,6 +45,7 @@ from ._candidates import (
     draw_candidate,
     is_private_pipeline,
     limits_of,
+    most_rows_of,
     persons_of,
     refuse_unless_covered,
     spender,
@@ -237,7 +239,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
         law = float(self.mean_candidates), float(self.shape)
         is_gaussian = not is_private_pipeline(self.estimator)
-        return plan_selection(budget, *law, n_samples - n_test, n_test, is_gaussian)
+        plan = plan_selection(budget, *law, n_samples - n_test, n_test, is_gaussian)
+        return replace(plan, max_rows=most_rows_of(self))
 
     def fit(
         self,

@@ -32,7 +32,7 @@ from ..privacy.report import (
     takes_labels_from_rows,
     with_seeds,
 )
-from ._leaks import children, is_private, leaks, leaks_by_path
+from ._leaks import children, is_free, is_private, leaks, leaks_by_path
 from ._names import fitted_branches, names_behind
 
 
@@ -130,9 +130,18 @@ def account_of_ordinary(pipeline: Any) -> Account:
     return with_seeds(account, pipeline)
 
 
-def free_steps(pipeline: Any, rows: int | None) -> tuple[Step, ...]:
-    """Return the steps of a fitted pipeline before its last, none of which spends."""
-    return tuple(_described(pipeline, {}, rows)[:-1])
+def steps_within(pipeline: Any, rows: int | None) -> tuple[Step, ...]:
+    """Return the steps before the last of a fitted pipeline that a search has chosen, and has paid for."""
+    spending = {one.path for one in leaves(pipeline) if is_private(one.step) and _spends(one.step)}
+    return tuple(
+        step._replace(role="within") if step.name in spending else step
+        for step in _described(pipeline, {}, rows)[:-1]
+    )
+
+
+def _spends(step):
+    plan = getattr(step, "plan_", None)
+    return not (is_free(step) if plan is None else plan.cost.is_zero)
 
 
 def described(pipeline: Any, rows: int) -> tuple[Step, ...]:
@@ -151,7 +160,11 @@ def costs_of_steps(plan: Any) -> dict[str, Any]:
         return dict(plan.costs)
     relation = plan.asked.neighboring_relation.removesuffix("_person")
     _, count = chain_of_rows(relation, plan.persons.max_rows)
-    return {path: cost_for_persons(cost, relation, count) for path, cost in plan.costs.items()}
+    hidden = plan.failure_is_of_persons
+    return {
+        path: cost_for_persons(cost, relation, count, failure_is_of_persons=hidden)
+        for path, cost in plan.costs.items()
+    }
 
 
 def _release(step, delta):

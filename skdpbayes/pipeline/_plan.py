@@ -22,7 +22,7 @@ from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.root_finding import smallest_within
-from ._account import account_of_plan, described
+from ._account import account_of_plan, costs_of_steps, described
 from ._columns import refuse_hidden, spending_steps
 from ._leaks import is_free, leaks
 from ._norms import longest_row, norm_warnings
@@ -50,9 +50,9 @@ class PipelinePlan(PlannedRelease):
     n_samples : int
         The public size of the table.
     steps : dict of {str: (float, float)}
-        Epsilon and delta of each spending step.
+        Epsilon and delta of each spending step; with ``persons``, those for rows that it is given.
     costs : dict of {str: PrivacyCost}
-        What is charged for each spending step.
+        What is charged for each spending step; with ``persons``, for rows.
     warnings : tuple of str
         What to know before running it.
     persons : Persons or None, default=None
@@ -102,7 +102,11 @@ class PipelinePlan(PlannedRelease):
         return "Pipeline plan"
 
     def _lines(self):
-        steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in self.steps.items()]
+        ends = self.steps
+        if self.persons is not None:
+            costs = costs_of_steps(self)
+            ends = {name: (cost.epsilon(self.delta), self.delta) for name, cost in costs.items()}
+        steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in ends.items()]
         return super()._lines() + steps
 
     def _width(self, names):

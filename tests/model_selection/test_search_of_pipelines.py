@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from cheap import Cheap
 from scipy.optimize import brentq
+from scipy.stats import randint
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,7 +15,7 @@ from skdpbayes.audit import replay
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
-from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
+from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, privacy_report
 
 N, DELTA = 3000, 1e-5
 rng = np.random.default_rng(0)
@@ -111,3 +112,42 @@ def test_a_row_moves_each_release_of_a_search_as_is_charged(index):
     # With so large a budget, the noise of a count of right answers is often 0.
     assert {one.kind for one in found.violations} <= {"noise"}, str(found)
     assert found.n_releases > 5
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("k", [None, 2])
+def test_a_report_says_that_steps_within_a_search_are_paid_for(k):
+    name = "dpbayesianlogisticregression__data_norm"
+    search = search_of(raw(max_rows_per_group=k), {name: [1.0, 2.0]})
+    search.fit(FRAME, Y, **({} if k is None else {"groups": WHO}))
+    report = privacy_report(search)
+    roles = {step["kind"]: (step["role"], step["share"]) for step in report["steps"]}
+    assert roles == {
+        "DPQuantileScaler": ("within", None),
+        "DPImputer": ("free", 0.0),
+        "DPOneHotEncoder": ("within", None),
+        "DPRandomizedSearchCV": ("charged", 1.0),
+    }
+    page = report.to_markdown()
+    assert page.count("| paid for, within the search |") == 2
+    known = [report["summary"], privacy_report(search.plan_)["summary"]]
+    statement = report["assumptions"][0]["statement"]
+    for summary in known:
+        rows = summary["protected"]["rows"]
+        assert summary["protected"]["max_rows_per_person"] == k
+        assert rows["number"] == (N if k is None else N // 2)
+        assert rows["counts"] == ("rows" if k is None else "persons")
+    if k is not None:
+        assert "Number of persons: 1,500 (public: " in page and "1,500 rows" not in page
+        assert "At most 2 rows of each person are used in a fit." in page
+        assert "at most 2 are used in a fit" in statement
+
+
+def test_a_limit_of_rows_that_is_drawn_is_told_if_it_is_known():
+    plans = [
+        search_of(raw(max_rows_per_group=1), {"max_rows_per_group": drawn}).privacy_plan(N)
+        for drawn in ([1, 3], randint(1, 4))
+    ]
+    assert [plan.max_rows for plan in plans] == [3, None]
+    page = privacy_report(plans[1]).to_markdown()
+    assert "Each person, with all rows that are theirs.\n" in page

@@ -231,3 +231,11 @@ def cost_only(cost):
     ledger = PrivacyLedger(np.inf, 1e-6)
     ledger.reserve(cost)
     return ledger
+
+
+def test_long_names_break_behind_underscores():
+    table = pd.DataFrame(np.zeros((20, 1)), columns=["a_<b>__c_"])
+    model = make_private_pipeline(BoundedScaler(0.0, 1.0), DPBayesianLogisticRegression())
+    page = privacy_report(model.fit(table, [0, 1] * 10)).to_html()
+    assert "a_<wbr>&lt;b&gt;__<wbr>c_<" in page
+    assert "<wbr>" not in re.search("<title>.*</title>", page)[0]

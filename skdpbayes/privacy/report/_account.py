@@ -33,9 +33,9 @@ class Step(NamedTuple):
     name : str
     kind : str
         Its class, or the name of what was charged.
-    role : {"charged", "free", "vouched", "unproven"}
-        Whether it is paid for, is known to learn nothing, learns nothing in the user's word, or may learn
-        without noise.
+    role : {"charged", "within", "free", "vouched", "unproven"}
+        Whether it is paid for, is paid for by the search that chose it, is known to learn nothing, learns
+        nothing in the user's word, or may learn without noise.
     epsilon : float or None
         Of the step alone, at the report's delta.
     cost : PrivacyCost or None
@@ -84,6 +84,8 @@ class Account(NamedTuple):
         None stands for one for each release.
     rows : int or None, default=None
         The number of rows that is public.
+    counts : {"rows", "persons"}, default="rows"
+        What the numbers of rows of the account and its steps are numbers of.
     max_rows : int or None, default=None
         How many rows of a person are used at most, if persons are protected.
     seeds : bool or None, default=None
@@ -103,6 +105,7 @@ class Account(NamedTuple):
     name: str = ""
     steps: tuple = ()
     rows: int | None = None
+    counts: str = "rows"
     max_rows: int | None = None
     seeds: bool | None = None
     proof: str = ""
@@ -193,7 +196,8 @@ def of_plan(plan: Any, of: str = "plan") -> Account:
         name=str(name),
         steps=(step,),
         rows=getattr(plan, "n_samples", None),
-        max_rows=None if persons is None else persons.max_rows,
+        counts="persons" if getattr(plan, "protects_persons", False) else "rows",
+        max_rows=getattr(plan if persons is None else persons, "max_rows", None),
         proof=proof_of(plan),
     )
 
@@ -292,13 +296,14 @@ def _charge(row, delta):
 
 
 def shares(account: Account) -> list[float | None]:
-    """Return the share of each step in the loss, None where a part of it is not finite."""
+    """Return the share of each step in the loss, None where it is not known or a part is not finite."""
     delta = account.budget.delta
     parts = [_squared_mu(epsilon_of(step, delta), delta) for step in account.steps]
-    if not all(map(math.isfinite, parts)):
-        return [None if part else 0.0 for part in parts]
-    total = math.fsum(parts)
-    return [part / total if total else 0.0 for part in parts]
+    total = math.fsum(parts) or 1.0
+    hidden = [step.role == "within" for step in account.steps]
+    if not math.isfinite(total):
+        return [None if part or no else 0.0 for part, no in zip(parts, hidden, strict=True)]
+    return [None if no else part / total for part, no in zip(parts, hidden, strict=True)]
 
 
 @lru_cache(maxsize=1024)  # Charges of a ledger are often alike.

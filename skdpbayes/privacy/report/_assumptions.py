@@ -62,7 +62,10 @@ def _one(name, statement, status="to_sign"):
 
 def _of_rows(account, persons_have_rows):
     if account.budget.neighboring_relation in PERSON_RELATIONS:
-        several = f", of which at most {account.max_rows:,} are used" if persons_have_rows else ""
+        fits = " in a fit" if account.counts == "persons" else ""
+        several = (
+            f", of which at most {account.max_rows:,} are used{fits}" if persons_have_rows else ""
+        )
         statement = f"The groups that were given say which rows belong to one person{several}."
         return [_one("groups_are_persons", statement)]
     return [

@@ -163,7 +163,9 @@ def _protected(summary):
     yield Heading("What is protected")
     if protected["unit"] == "person":
         limit = protected["max_rows_per_person"]
-        rows = "" if limit is None else f" At most {limit:,} rows of each person are used."
+        fits = " in a fit" if (protected["rows"] or {}).get("counts") == "persons" else ""
+        are = "row of each person is" if limit == 1 else "rows of each person are"
+        rows = "" if limit is None else f" At most {limit:,} {are} used{fits}."
         yield Paragraph(f"Each person, with all rows that are theirs.{rows}")
     else:
         yield Paragraph(
@@ -173,7 +175,9 @@ def _protected(summary):
         f"In technical terms: {protected['statement'][:1].lower()}{protected['statement'][1:]}"
     )
     if (rows := protected["rows"]) is not None:
-        yield Paragraph(f"Number of rows: {rows['number']:,} ({rows['how']}).")
+        counted = rows.get("counts", "rows")
+        most = "at most " if rows.get("at_most") else ""
+        yield Paragraph(f"Number of {counted}: {most}{rows['number']:,} ({rows['how']}).")
     unprotected = ". ".join(protected["not_protected"])
     yield Paragraph(
         f"Not protected, because taken to be public: {unprotected[:1].lower()}{unprotected[1:]}."
@@ -256,7 +260,7 @@ def _steps(report):
         ("release", "paid for", "share", "epsilon", "")
         if of == "ledger"
         else ("step", "paid for", "share", "epsilon", "reads"),
-        tuple(step_rows(steps)),
+        tuple(step_rows(steps, report["summary"]["protected"]["rows"] or {})),
         numbers=(2, 3),
         bar=2,
         kind="steps",
@@ -272,6 +276,10 @@ def _steps(report):
 
 def _legend(roles):
     told = ["Steps that are paid for add noise, which the numbers above account for."]
+    if "within" in roles:
+        told.append(
+            "What steps within a search spend is a part of what the search spends, which has a single number."
+        )
     if "free" in roles:
         told.append("Free steps learn nothing from the rows, or use public numbers only.")
     if "vouched" in roles:

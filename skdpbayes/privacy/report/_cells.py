@@ -9,6 +9,7 @@ _MOST_VALUES = 12
 _LONGEST = 300
 _ROLES = {
     "charged": "yes",
+    "within": "paid for, within the search",
     "free": "free",
     "vouched": "free, vouched for",
     "unproven": "NOT COVERED",
@@ -34,8 +35,8 @@ def named(place, step):
     return f"{place}. {step['kind'] or step['name']}"
 
 
-def step_rows(steps):
-    """Yield a row for each step."""
+def step_rows(steps, rows):
+    """Yield a row for each step; ``rows`` says what numbers of rows are."""
     for place, step in enumerate(steps[:MOST_ROWS], 1):
         charged = step["role"] == "charged"
         known = step["delta"] is not None
@@ -46,7 +47,7 @@ def step_rows(steps):
             _ROLES[step["role"]] if limited else "NO LIMIT",
             share_text(step["share"]) if charged else "",
             number(step["epsilon"]) if charged and known else "",
-            _reads(step),
+            _reads(step, rows),
         )
     if len(steps) > MOST_ROWS:
         more = f"and {len(steps) - MOST_ROWS:,} more, which are in the JSON record"
@@ -64,9 +65,13 @@ def share_text(share):
     return "" if share is None else f"{100 * share:.1f} %"
 
 
-def _reads(step):
-    rows = "" if step["rows"] is None else f"{step['rows']:,} rows"
-    return "\n".join(filter(None, [rows, columns_text(step["columns"])]))
+def _reads(step, rows):
+    number = ""
+    if step["rows"] is not None:
+        number = f"{step['rows']:,} {rows.get('counts', 'rows')}"
+        if rows.get("at_most"):
+            number = f"at most {number} (planned)"
+    return "\n".join(filter(None, [number, columns_text(step["columns"])]))
 
 
 def columns_text(columns):

@@ -4,6 +4,7 @@ All text is escaped, and a content policy allows nothing but the page's own styl
 column can do anything.
 """
 
+import re
 from html import escape
 
 from ._blocks import (
@@ -63,9 +64,14 @@ def _text(value):
     return escape(kept, quote=True)
 
 
+def _broken(value):
+    """Return escaped text that breaks behind underscores, as names of steps do not by themselves."""
+    return re.sub("_+(?=[^_])", r"\g<0><wbr>", _text(value))
+
+
 def _lines(value):
-    first, *others = str(value).split("\n")
-    return _text(first) + "".join(f'<span class="under">{_text(line)}</span>' for line in others)
+    first, *others = map(_broken, str(value).split("\n"))
+    return first + "".join(f'<span class="under">{line}</span>' for line in others)
 
 
 def _title(block):
@@ -90,7 +96,7 @@ def _tiles(block):
 
 
 def _list(items):
-    lines = "\n".join(f"<li>{_text(item)}</li>" for item in items)
+    lines = "\n".join(f"<li>{_broken(item)}</li>" for item in items)
     return f"<ul>\n{lines}\n</ul>"
 
 
@@ -134,7 +140,7 @@ def _checklist(block):
     items = []
     for statement, status in block.items:
         box, by = _BOXES[status]
-        items.append(f"<li>{box}<span>{_text(statement)}{by}</span></li>")
+        items.append(f"<li>{box}<span>{_broken(statement)}{by}</span></li>")
     return '<ul class="checks">\n' + "\n".join(items) + "\n</ul>"
 
 

@@ -24,6 +24,18 @@ _GUESSED = {
     "replace_one_person": "what a person's rows say",
     "add_or_remove_one_person": "whether a person is in the table",
 }
+_HOW = {
+    "rows": {
+        "replace_one": "public: neighbouring tables have the same number of rows",
+        "add_or_remove_one": "declared as public_size; how many rows there are stays private",
+        "replace_one_person": "planned for; the number of persons is public, that of rows is not",
+        "add_or_remove_one_person": "declared as public_size; how many rows there are stays private",
+    },
+    "persons": {
+        "replace_one_person": "public: neighbouring tables have the same number of persons",
+        "add_or_remove_one_person": "expected; how many persons there are stays private",
+    },
+}
 _STAGES = {"plan": "planned", "ledger": "everything charged so far"}
 
 
@@ -127,13 +139,10 @@ def _rows(account):
     relation = account.budget.neighboring_relation
     if account.rows is None:
         return None
-    how = {
-        "replace_one": "public: neighbouring tables have the same number of rows",
-        "add_or_remove_one": "declared as public_size; how many rows there are stays private",
-        "replace_one_person": "planned for; the number of persons is public, that of rows is not",
-        "add_or_remove_one_person": "declared as public_size; how many rows there are stays private",
-    }
-    return {"number": int(account.rows), "how": how[relation]}
+    several = (account.max_rows or 1) > 1
+    number, how = int(account.rows), _HOW[account.counts][relation]
+    at_most = account.counts == "rows" and relation == "replace_one_person" and several
+    return {"number": number, "counts": account.counts, "at_most": at_most, "how": how}
 
 
 def _factor(epsilon):
