@@ -65,7 +65,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
+        if tag not in ("meta", "wbr"):  # These have no end.
             self.open.append(tag)
 
     def handle_endtag(self, tag):
