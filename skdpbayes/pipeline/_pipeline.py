@@ -230,7 +230,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         if is_collection(X):
             refuse_groups(groups)
             refuse_learning(self)
-        persons = check_groups(groups, self.max_rows_per_group, n_rows)
+        persons = check_groups(groups, self.max_rows_per_group, n_rows, X=X, y=y)
         n_samples = n_rows if persons is None else int(persons.max()) + 1
         header = header_of(X)
         if not is_collection(X):  # Whose header is all that selects.
