@@ -37,7 +37,7 @@ def test_a_plan_has_the_warnings_of_its_steps_by_name():
 
 
 def test_the_warnings_of_a_last_step_are_told_too():
-    model = DPBayesianLogisticRegression(classes=[0, 1], sampler="dpmh")
+    model = DPBayesianLogisticRegression(classes=[0, 1])
     alone = model.set_params(epsilon=0.1).privacy_plan(N, 2).warnings
     model.set_params(epsilon=1.0)
     pipe = make_private_pipeline(BoundedScaler([0, 0], [1, 1]), model, epsilon=0.1)
@@ -63,7 +63,7 @@ def test_a_fit_tells_it_once_and_before_rows_are_read():
 def test_what_a_plan_cannot_know_is_still_told_by_the_step():
     """The number of categories is not known beforehand, nor what the last step thinks of it."""
     frame = pd.DataFrame({"region": rng.choice(["a", "b"], N).astype(object)})
-    model = DPBayesianLogisticRegression(classes=[0, 1], sampler="dpmh")
+    model = DPBayesianLogisticRegression(classes=[0, 1])
     pipe = make_private_pipeline(DPOneHotEncoder(), model, epsilon=0.1)
     assert not any(t.startswith("dpbayesian") for t in pipe.privacy_plan(N, 1).warnings)
     with pytest.warns(UserWarning) as caught:
@@ -90,9 +90,9 @@ def test_categories_that_persons_with_a_row_each_are_too_few_for_are_told():
     encoder.set_params(neighboring_relation="add_or_remove_one", public_size=public)
     own = encoder.privacy_plan(public, 1)
     assert 0.2 * n_persons < own.details["threshold"] < 0.2 * public and own.warnings == ()
-    (told,) = plan(k, n_persons).warnings
-    assert told.startswith("columntransformer__text: only categories with at least about")
-    assert plan(k, k * n_persons).warnings == ()
+    lost = "columntransformer__text: only categories with at least about"
+    assert [t.startswith(lost) for t in plan(k, n_persons).warnings].count(True) == 1
+    assert not any(t.startswith(lost) for t in plan(k, k * n_persons).warnings)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -40,7 +40,9 @@ def step_warnings(found, parts, n_samples, n_persons=None):
         own = clone(step).set_params(epsilon=epsilon, delta=delta)
         if n_persons is not None and hasattr(own, "transform"):
             own.set_params(public_size=int(n_persons))
-        told += [f"{path}: {text}" for text in own.privacy_plan(n_samples, width).warnings]
+        # A step from elsewhere need not have any.
+        texts = getattr(own.privacy_plan(n_samples, width), "warnings", ())
+        told += [f"{path}: {text}" for text in texts]
     return tuple(told)
 
 
