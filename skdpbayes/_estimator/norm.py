@@ -29,6 +29,8 @@ _SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
 # The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
 _HIGHEST_RESPONSE, _LOWEST_RESPONSE = 0.99, 0.75
 _SHARPEST = 128.0
+# What to pass instead of bounds that are released.
+_PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
 _ROOM = 1.0 + 1e-8
 
 
@@ -64,7 +66,7 @@ def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
         if sides:
             raise ValueError(
                 f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
-                f"{budget.epsilon:g}: give public bounds, or raise epsilon."
+                f"{budget.epsilon:g}: give public ones, {_PUBLIC[tuple(sides)]}, or raise epsilon."
             )
         return make_plan(budget)
     quantile, high = min(_HIGHEST, 1.0 - outside), min(_HIGHEST_RESPONSE, 1.0 - outside)

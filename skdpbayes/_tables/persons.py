@@ -10,9 +10,10 @@ from sklearn.utils._missing import is_pandas_na
 
 from .._inputs import plain, unless_harmless, unquoted
 from ..random import separate_generator
+from .collections import is_collection
 
 
-def check_groups(groups, max_rows, n_samples):
+def check_groups(groups, max_rows, n_samples, **beside):
     """Return the index of every row's person, or None if rows are protected.
 
     Parameters
@@ -20,11 +21,14 @@ def check_groups(groups, max_rows, n_samples):
     groups : array-like of shape (n_samples,) or None
     max_rows : int or None
     n_samples : int
+    **beside
+        As for `number_persons`.
 
     Raises
     ------
     ValueError
-        If only one of ``groups`` and ``max_rows`` is given, or if a row has no group. Errors quote no group.
+        If only one of ``groups`` and ``max_rows`` is given, if a row has no group, or if rows are in another
+        order. Errors quote no group.
     """
     if max_rows is None:
         if groups is not None:
@@ -38,23 +42,50 @@ def check_groups(groups, max_rows, n_samples):
             f"max_rows_per_group={max_rows} needs to know the person of each row: pass "
             "fit(X, y, groups=...), with one label per row; or set max_rows_per_group=None."
         )
-    return number_persons(groups, n_samples)
+    return number_persons(groups, n_samples, **beside)
 
 
-def number_persons(groups, n_samples):
+def number_persons(groups, n_samples, **beside):
     """Return the index of every row's person, from 0.
 
     Parameters
     ----------
     groups : array-like of shape (n_samples,)
     n_samples : int
+    **beside : table or column
+        What ``groups`` belongs to, by its name.
 
     Raises
     ------
     ValueError
-        If a row has no group. Errors quote no group.
+        If a row has no group, or if the indices of ``groups`` and of what it belongs to differ. Errors quote
+        no group and no index.
     """
+    refuse_other_order(groups, **beside)
     return _numbered(_column(plain(groups, "groups"), n_samples))
+
+
+def refuse_other_order(groups, **beside):
+    """Raise a ValueError if groups and what they belong to have indices, and these differ.
+
+    Rows are taken by their places. In another order, other persons would be protected.
+    """
+    groups = plain(groups, "groups")
+    for name, table in beside.items():
+        table = plain(table, name)
+        if not (_has_index(groups) and _has_index(table)) or len(groups) != len(table):
+            continue  # Another length is refused by its shape.
+        text = (
+            f"groups has another index than {name}, and rows are taken by their places, so that the wrong "
+            f"persons might be protected: pass groups of the same rows in the same order, e.g. "
+            f"groups.loc[{name}.index]; or, if the order is right as it is, groups.to_numpy()."
+        )
+        if not unquoted(groups.index.equals, table.index, told=unless_harmless(text)):
+            raise ValueError(text)
+
+
+def _has_index(table):
+    return hasattr(table, "iloc") and not is_collection(table)
 
 
 def count_persons(persons):
@@ -63,6 +94,11 @@ def count_persons(persons):
 
 
 def _column(groups, n_samples):
+    if isinstance(groups, str):
+        raise TypeError(
+            "groups is text, but must be a column with one label for each row: pass the column itself, e.g. "
+            "groups=df['person']."
+        )
     if not (hasattr(groups, "dtype") or hasattr(groups, "columns")):
         # As objects, since a single string would turn all entries of a list into strings, NaN into "nan".
         groups = np.asarray(groups, dtype=object)

@@ -76,6 +76,7 @@ def _read(estimator, X, columns, client, validate):
             f"client is for collections of Dask, but X is of type {type(X).__name__}: leave client=None, or "
             "pass dask.array.from_array(X, chunks=(rows, -1))."
         )
+    beside = {"X": X, "y": y}
     if isinstance(y, str) and y == UNLABELLED:
         rows, classes = Rows(validate(estimator, X, reset=True)), None
     else:
@@ -85,7 +86,8 @@ def _read(estimator, X, columns, client, validate):
             classes = encode_labels(y, estimator.classes)[0]
         rows = prepared(estimator, classes, sample_weight)(rows)
     n_samples = None
-    persons = check_groups(groups, getattr(estimator, "max_rows_per_group", None), rows.X.shape[0])
+    limit = getattr(estimator, "max_rows_per_group", None)
+    persons = check_groups(groups, limit, rows.X.shape[0], **beside)
     if persons is not None:
         # Proposition 60.
         kept = choose_rows(persons, int(estimator.max_rows_per_group), estimator.random_state)

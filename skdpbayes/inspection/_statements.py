@@ -155,7 +155,12 @@ def odds_ratios(
         labels = np.delete(model.classes_, place)
         draws = np.delete(draws, place, axis=1) - draws[:, [place]]
     elif reference is not None:
-        raise ValueError("reference is for more than two classes: leave it at None.")
+        first, second = model.classes_.tolist()
+        raise ValueError(
+            f"reference={reference!r} is for more than two classes. Of two, the odds are always those of the "
+            f"second of classes_, {second!r}, against {first!r}: leave reference at None, and take 1 / ratio "
+            f"for the odds of {first!r}."
+        )
     return _ratios(draws, columns, labels, per, level)
 
 

@@ -17,7 +17,6 @@ from sklearn.utils._param_validation import Real
 
 from .._checks import Interval, is_number
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
-from .._tables.blockwise import in_memory
 from .._tables.columns import label_column, number_column
 from .._typing import Label, RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
@@ -35,7 +34,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
-from ._persons import means_of, persons_of, relation_of
+from ._persons import columns_and_groups, means_of, persons_of, relation_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
@@ -115,7 +114,7 @@ def dp_accuracy_score(
     >>> low < score < high, score.spent_epsilon
     (True, 1.0)
     """
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     true, predicted = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
     agree_in_kind(true, predicted, ("y_true", "y_pred"))
@@ -186,7 +185,7 @@ def dp_mean_score(
     True
     """
     low, high = _checked_bounds(bounds)
-    values, groups = in_memory(values, groups)
+    values, groups = columns_and_groups(groups, values=values)
     values = number_column(values, "values")
     same_length(neighboring_relation, values=values)
     shares = (np.clip(values, low, high) - low) / (high - low)
@@ -257,7 +256,7 @@ def dp_log_loss(
     >>> abs(loss + np.log(0.8)) < 0.02
     True
     """
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     table = probability_table(y_pred, "y_pred")
     classes = public_labels(np.arange(table.shape[1]) if labels is None else labels)
     numbers = label_numbers(y_true, classes, "y_true")
@@ -328,7 +327,7 @@ def dp_brier_score(
     >>> abs(score - 0.04) < 0.01
     True
     """
-    y_true, y_proba, groups = in_memory(y_true, y_proba, groups)
+    y_true, y_proba, groups = columns_and_groups(groups, y_true=y_true, y_proba=y_proba)
     positive = is_positive(y_true, pos_label)
     proba = probability_column(y_proba, "y_proba")
     same_length(neighboring_relation, y_true=positive, y_proba=proba)

@@ -16,14 +16,13 @@ from sklearn.utils._param_validation import Real
 
 from .._checks import Interval
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
-from .._tables.blockwise import in_memory
 from .._tables.columns import count_column, number_column
 from .._typing import RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
 from ._inputs import COLUMN, same_length, score_function
 from ._interval import inverted
 from ._means import _UNIT, _bounded_mean, _checked_bounds
-from ._persons import means_of, persons_of, relation_of, size_of
+from ._persons import columns_and_groups, means_of, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
@@ -111,7 +110,7 @@ def dp_mean_squared_error(
     >>> abs(error - 0.01) < 0.005
     True
     """
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean squared error"
     own = (epsilon, delta, neighboring_relation, groups, random_state)
@@ -162,7 +161,7 @@ def dp_mean_absolute_error(
     >>> abs(error - 0.1) < 0.01
     True
     """
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean absolute error"
     own = (epsilon, delta, neighboring_relation, groups, random_state)
@@ -244,7 +243,7 @@ def dp_mean_poisson_deviance(
     >>> abs(deviance - 1.1) < 0.15
     True
     """
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     true, predicted = _columns(y_true, y_pred, neighboring_relation, count_column)
     # Numbers that are no counts are refused as what they are, as by fits. What a model predicts is not.
     predicted = np.maximum(predicted, 0.0)
@@ -304,7 +303,7 @@ def dp_r2_score(
     >>> abs(score - 0.88) < 0.05
     True
     """
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     u, errors, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     persons = persons_of(groups, len(u))
     levels = _levels_of_r2(float(epsilon))

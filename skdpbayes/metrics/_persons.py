@@ -9,10 +9,24 @@ compared, one row of each person is drawn instead. See Proposition 44.
 
 import numpy as np
 
-from .._tables.persons import choose_rows, count_persons, number_persons
+from .._tables.blockwise import in_memory
+from .._tables.persons import choose_rows, count_persons, number_persons, refuse_other_order
 
 # What a person adds to a table of counts, in all.
 UNIT = 2**24
+
+
+def columns_and_groups(groups, **columns):
+    """Return columns, and the groups of their rows, in memory.
+
+    Raises
+    ------
+    ValueError
+        If groups are in another order than rows.
+    """
+    *values, groups = in_memory(*columns.values(), groups)
+    refuse_other_order(groups, **dict(zip(columns, values, strict=True)))
+    return *values, groups
 
 
 def persons_of(groups, n_rows):

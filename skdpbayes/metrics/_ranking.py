@@ -17,12 +17,11 @@ from scipy.stats import rankdata
 
 from .._checks import planned_size
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
-from .._tables.blockwise import in_memory
 from .._tables.columns import number_column
 from .._typing import Label, RandomStateLike, Relation
 from ._inputs import COLUMN, LABEL, PUBLIC_SIZE, is_positive, same_length, score_function
 from ._interval import inverted
-from ._persons import one_row_each, persons_of, relation_of, size_of
+from ._persons import columns_and_groups, one_row_each, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
 
@@ -95,7 +94,7 @@ def dp_roc_auc_score(
     >>> abs(score - 0.76) < 0.03
     True
     """
-    y_true, y_score, groups = in_memory(y_true, y_score, groups)
+    y_true, y_score, groups = columns_and_groups(groups, y_true=y_true, y_score=y_score)
     positive = is_positive(y_true, pos_label)
     scores = number_column(y_score, "y_score")
     same_length(neighboring_relation, y_true=positive, y_score=scores)

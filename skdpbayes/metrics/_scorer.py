@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
 from .._tables.columns import count_column, label_column, number_column
+from .._tables.persons import refuse_other_order
 from .._typing import MatrixLike
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
@@ -197,6 +198,7 @@ class PrivateScorer:
                 "the scorer requests groups, so that its scores protect persons, and got none: pass groups, "
                 "or take the request back by set_score_request(groups=None)."
             )
+        refuse_other_order(groups, X=X)
         takes = inspect.signature(self.score_func).parameters
         options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
         response = self._response(estimator, X, options.get("pos_label"), exposure)

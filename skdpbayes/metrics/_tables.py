@@ -18,7 +18,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._checks import Interval
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
-from .._tables.blockwise import in_memory
 from .._typing import Label, RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
 from ._inputs import (
@@ -32,7 +31,7 @@ from ._inputs import (
     score_function,
 )
 from ._interval import inverted
-from ._persons import UNIT, persons_of, relation_of, size_of, weights_of
+from ._persons import UNIT, columns_and_groups, persons_of, relation_of, size_of, weights_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateArray, PrivateCurve
 
@@ -108,7 +107,7 @@ def dp_confusion_matrix(
     (2, 2)
     """
     classes = public_labels(labels)
-    y_true, y_pred, groups = in_memory(y_true, y_pred, groups)
+    y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     true, predicted = (
         label_numbers(y, classes, name) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))
     )
@@ -202,7 +201,7 @@ def dp_calibration_curve(
     >>> bool(abs(prob_true - prob_pred).max() < 0.1)
     True
     """
-    y_true, y_prob, groups = in_memory(y_true, y_prob, groups)
+    y_true, y_prob, groups = columns_and_groups(groups, y_true=y_true, y_prob=y_prob)
     positive = is_positive(y_true, pos_label)
     proba = probability_column(y_prob, "y_prob")
     same_length(neighboring_relation, y_true=positive, y_prob=proba)

@@ -6,11 +6,13 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from .._checks import table_shape
-from .._tables.collections import header_of
+from .._tables.collections import header_of, is_collection
 from .._tables.persons import number_persons
 from ..metrics._exposure import fit_params, last_step
+from ..pipeline._arguments import check_arguments
 from ..pipeline._columns import refuse_hidden
 from ..pipeline._leaks import is_private, refuse_selections_by_rows
 from ..pipeline._plan import plan_pipeline
@@ -75,7 +77,17 @@ def most_rows_of(search):
     return int(max(limits)) if limits and all(isinstance(k, Integral) for k in limits) else None
 
 
-def persons_of(search, groups, n_rows):
+def refuse_collections(X, y):
+    """Raise a TypeError for tables in Dask, whose rows cannot be taken by their places."""
+    for name, one in (("X", X), ("y", y)):
+        if is_collection(one):
+            raise TypeError(
+                f"{name} is a Dask collection, and searches read tables in memory: pass {name}.compute() if "
+                "it fits. Nothing was read."
+            )
+
+
+def persons_of(search, groups, X, y):
     """Return the person of each row, or None if rows are protected."""
     limits = limits_of(search)
     if groups is None and limits:
@@ -88,7 +100,7 @@ def persons_of(search, groups, n_rows):
             "groups were given, but max_rows_per_group of the estimator is None: choose how many rows of a "
             "person may count in a fit, a public number; or leave out groups to protect rows."
         )
-    return None if groups is None else number_persons(groups, n_rows)
+    return None if groups is None else number_persons(groups, _num_samples(X), X=X, y=y)
 
 
 def _check_limit(candidate, name, protects_persons):
@@ -139,10 +151,7 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
 def _rehearse_whole(candidate, plan, X, y, exposure, groups):
     """Rehearse a private pipeline and check that the plan covers its own, which does not depend on rows."""
     params = fit_params(candidate, exposure)
-    if groups is not None and params:
-        raise ValueError(
-            f"{sorted(params)} cannot be used together with groups in a private pipeline: leave out one."
-        )
+    check_arguments(candidate, params, groups is not None)
     candidate._check_parameters()
     header = header_of(X)
     refuse_selections_by_rows(candidate, X, header)

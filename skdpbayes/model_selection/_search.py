@@ -47,6 +47,7 @@ from ._candidates import (
     limits_of,
     most_rows_of,
     persons_of,
+    refuse_collections,
     refuse_unless_covered,
     spender,
 )
@@ -280,12 +281,13 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         RuntimeError
             If all candidates fail all the same; the plan is spent.
         """
+        refuse_collections(X, y)
         told = unless_harmless("X must be a table and y a column, with one label for each row.")
         given = plain(X, "X"), plain(y, "y"), plain(exposure, "exposure")
         X, y, exposure = unquoted(indexable, *given, told=told)
         table_shape(X)
         self._validate_params()
-        persons = persons_of(self, groups, _num_samples(X))
+        persons = persons_of(self, groups, X, y)
         n_samples = _num_samples(X) if persons is None else count_persons(persons)
         replaces = self.neighboring_relation == "replace_one"
         plan = self.privacy_plan(n_samples if replaces else self._expected_size())

@@ -27,6 +27,7 @@ from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._account import about_of_private, account_of_private
+from ._arguments import check_arguments
 from ._collections import OnPartitions, fit_steps
 from ._leaks import (
     leaks,
@@ -39,6 +40,7 @@ from ._names import tell_names
 from ._plan import PipelinePlan, plan_pipeline, settings_for_persons
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
+from ._told import not_again, tell
 
 
 def _transforms(pipeline):
@@ -217,7 +219,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         PrivacyLeakWarning
             If a step may learn from the rows without noise.
         UserWarning
-            If ``data_norm`` of the last step is much larger than the norm of any row that can reach it.
+            What the plan warns of: of steps whose part of the budget is too small for the rows, or if
+            ``data_norm`` of the last step is much larger than the norm of any row that can reach it.
 
         Raises
         ------
@@ -228,23 +231,19 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
         self._check_parameters()
+        check_arguments(self, params, groups is not None)
         n_rows, n_columns = table_shape(X)
         found = self._report_leaks(issparse(X))
         if is_collection(X):
             refuse_groups(groups)
             refuse_learning(self)
-        persons = check_groups(groups, self.max_rows_per_group, n_rows)
+        persons = check_groups(groups, self.max_rows_per_group, n_rows, X=X, y=y)
         n_samples = n_rows if persons is None else int(persons.max()) + 1
         header = header_of(X)
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
         plan = plan_pipeline(self, n_samples, n_columns, header).changed(leaks=tuple(found))
-        for text in plan.warnings:
-            warnings.warn(text, UserWarning, stacklevel=2)
-        if persons is not None and params:
-            raise ValueError(
-                f"{sorted(params)} cannot be used together with groups: leave out one of them."
-            )
+        tell(plan, self.get_params())
         with self._parts_of_budget(plan):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
@@ -331,7 +330,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             check_seeds_are_allowed()
         reservations = reserve(plan, self)
         try:
-            with vouchers(self._paid_steps(plan)), silently():
+            with vouchers(self._paid_steps(plan)), silently(), not_again(plan):
                 if is_collection(X):
                     fit_steps(self, X, y, params)
                 else:

@@ -26,6 +26,7 @@ from ._account import account_of_plan, costs_of_steps, described
 from ._columns import refuse_hidden, spending_steps
 from ._leaks import is_free, leaks
 from ._norms import longest_row, norm_warnings
+from ._told import step_warnings
 
 _FINAL_SHARE = 0.8
 # Share of delta for all steps but the last, which they need for categories of a single row.
@@ -147,8 +148,9 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     limit = pipeline.max_rows_per_group
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     relation = final.neighboring_relation
+    n_persons = None
     if limit is not None and chain_of_rows(relation, limit)[0] != relation:
-        n_samples *= int(limit)
+        n_persons, n_samples = n_samples, n_samples * int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
     told = _norm_warnings(pipeline, final, width, n_columns, header)
@@ -164,7 +166,11 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
         ]
     make = partial(_split, pipeline.shares, found, n_samples, told)
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
-    return plan.changed(described=described(pipeline, n_samples), leaks=tuple(leaks(pipeline)))
+    return plan.changed(
+        warnings=plan.warnings + step_warnings(found, plan.steps, n_samples, n_persons),
+        described=described(pipeline, n_samples),
+        leaks=tuple(leaks(pipeline)),
+    )
 
 
 def settings_for_persons(step, relation, n_samples, max_rows):

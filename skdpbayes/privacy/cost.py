@@ -347,10 +347,16 @@ def composed(costs):
     """
     relations = dict.fromkeys(cost.neighboring_relation for cost in costs)
     if len(relations) > 1:
+        persons = (
+            " Scores, fits and searches protect persons if they are given groups=...; a scorer gets them "
+            "from scikit-learn's tools after scorer.set_score_request(groups=True)."
+        )
         raise ValueError(
             f"costs under {' and '.join(map(repr, relations))} protect against different things and cannot "
             "be added: give both the same neighboring_relation, or keep a PrivacyLedger(epsilon, delta, "
             "neighboring_relation) for each."
+            + persons
+            * (len({one.endswith("_person") for one in relations}) > 1)
         )
     (relation,) = relations
     fields: dict[str, Any] = {

@@ -139,6 +139,12 @@ def test_with_several_classes_odds_are_against_a_reference(ternary):
         odds_ratios(ternary, reference="tram")
 
 
+def test_of_two_classes_the_error_says_which_the_odds_are_of(binary):
+    first, second = binary[-1].classes_.tolist()
+    with pytest.raises(ValueError, match=f"the second of classes_, {second!r}, against {first!r}"):
+        odds_ratios(binary, reference=first)
+
+
 @pytest.mark.nightly
 def test_ratios_are_of_the_right_models(binary, ridge, counts):
     with pytest.raises(TypeError, match="rate_ratios"):

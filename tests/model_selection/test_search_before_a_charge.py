@@ -201,3 +201,16 @@ def test_warnings_do_not_tell_how_many_candidates_there_were():
             search.fit(X, X[:, 0] > 0)
         counts.append(sum("above 1 / n" in str(one.message) for one in told))
     assert counts == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_tables_in_dask_are_refused_plainly(name):
+    dd = pytest.importorskip("dask.dataframe")
+    table = {"X": pd.DataFrame(X), "y": pd.Series(y)}
+    table[name] = dd.from_pandas(table[name], npartitions=2)
+    with PrivacyLedger(10.0, 1e-3, allow_seeds=True) as ledger:
+        with pytest.raises(
+            TypeError, match=rf"searches read tables in memory: pass {name}\.compute"
+        ):
+            search().fit(table["X"], table["y"])
+    assert ledger.spent_epsilon == 0

@@ -58,6 +58,12 @@ def test_relations_do_not_mix():
         ValueError, match="cannot be added: give both the same neighboring_relation"
     ):
         ledger.reserve(PrivacyCost("add_or_remove_one", mu=0.1))
+    with pytest.raises(ValueError, match="cannot be added") as rows:
+        ledger.reserve(PrivacyCost("add_or_remove_one", mu=0.1))
+    persons = PrivacyLedger(1.0, 1e-5, "replace_one_person")
+    with pytest.raises(ValueError, match=r"groups=.*scorer\.set_score_request\(groups=True\)"):
+        persons.reserve(PrivacyCost("replace_one", mu=0.1))
+    assert "groups" not in str(rows.value)
 
 
 @pytest.mark.parametrize("epsilon, delta", [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 1.0), (1.0, -0.1)])

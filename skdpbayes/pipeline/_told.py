@@ -1,0 +1,74 @@
+"""What a pipeline's plan says of its steps before rows are read, and a fit says once.
+
+plan of each step, at public sizes -> its warnings, after the step's name -> not again when it is fitted
+"""
+
+import re
+import warnings
+from contextlib import contextmanager
+
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from .._checks import callers_level
+from ..exceptions import PrivacyWarning
+
+
+def step_warnings(found, parts, n_samples, n_persons=None):
+    """Return what the plans of private steps warn of, each after the name of its step.
+
+    Parameters
+    ----------
+    found : list of (str, private step, int or None)
+        Paths, steps and numbers of columns; a step without a known number says itself what it has to say.
+    parts : dict of {str: (float, float)}
+        Epsilon and delta of each step.
+    n_samples : int
+        The public size of the table; for persons, the largest.
+    n_persons : int, default=None
+        With ``n_samples`` rows of persons at most, there may be no more than one of each.
+
+    Returns
+    -------
+    told : tuple of str
+    """
+    told = []
+    for path, step, width in found:
+        if path not in parts or width is None:
+            continue
+        epsilon, delta = parts[path]
+        own = clone(step).set_params(epsilon=epsilon, delta=delta)
+        if n_persons is not None and hasattr(own, "transform"):
+            own.set_params(public_size=int(n_persons))
+        # A step from elsewhere need not have any.
+        texts = getattr(own.privacy_plan(n_samples, width), "warnings", ())
+        told += [f"{path}: {text}" for text in texts]
+    return tuple(told)
+
+
+def _step_of(text, plan):
+    """Return the path of the step that a warning of a plan is of, or None."""
+    return next((path for path in plan.steps if text.startswith(f"{path}: ")), None)
+
+
+def tell(plan, steps):
+    """Show the warnings of a plan; ``steps`` are a pipeline's parameters, by name."""
+    for text in plan.warnings:
+        path, category = _step_of(text, plan), UserWarning
+        if path is not None:  # As the step itself would.
+            category = PrivacyWarning if hasattr(steps[path], "transform") else ConvergenceWarning
+        warnings.warn(text, category, stacklevel=callers_level())
+
+
+@contextmanager
+def not_again(plan):
+    """Leave out what steps would say that their pipeline's plan has said."""
+    paths = [(text, _step_of(text, plan)) for text in plan.warnings]
+    said = [text.removeprefix(f"{path}: ") for text, path in paths if path is not None]
+    if not said:
+        yield
+        return
+    with warnings.catch_warnings():
+        for text in said:
+            warnings.filterwarnings("ignore", f"{re.escape(text)}$")
+        yield
