@@ -122,7 +122,7 @@ def plain_words(app, what, name, obj, options, lines):
     """Take out references to scikit-learn's own pages, which its methods of metadata routing have."""
     for i, line in enumerate(lines):
         line = line.replace(":term:`meta-estimator`", "meta-estimator")
-        lines[i] = line.replace(":ref:`User Guide <metadata_routing>`", "scikit-learn user guide")
+        lines[i] = re.sub(":ref:`[^`<]*<metadata_routing>`", "scikit-learn user guide", line)
 
 
 def setup(app):
