@@ -74,6 +74,7 @@ def test_every_fitted_attribute_is_public(binary):
         "intercept_",
         "n_features_in_",
         "n_iter_",
+        "_parameters_of_fit",
         "plan_",
         "posterior_samples_",
         "privacy_cost_",

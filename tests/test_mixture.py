@@ -71,6 +71,7 @@ def test_every_fitted_attribute_is_public(mixture):
         "n_components_",
         "n_features_in_",
         "n_iter_",
+        "_parameters_of_fit",
         "plan_",
         "posterior_samples_",
         "precisions_",
