@@ -1,5 +1,6 @@
 """Configuration of the documentation: python -m sphinx -W -b html docs docs/_build/html"""
 
+import doctest
 import re
 import sys
 import warnings
@@ -96,6 +97,13 @@ plot_rcparams = {
 plot_apply_rcparams = True
 
 doctest_path = [str(here / "code")]
+# Tables of pandas end a line of names with spaces, which editors take away.
+doctest_default_flags = (
+    doctest.ELLIPSIS
+    | doctest.IGNORE_EXCEPTION_DETAIL
+    | doctest.DONT_ACCEPT_TRUE_FOR_1
+    | doctest.NORMALIZE_WHITESPACE
+)
 doctest_global_setup = """
 import warnings
 import numpy as np
