@@ -12,13 +12,17 @@ from skdpbayes.random import _generator
 PIECE = 25
 
 
+def draws_of(target, plan, seed):
+    """Return what `sample` draws, without its look for ledgers each time."""
+    return plan.sampler.run(plan.as_run(), target, _generator(seed), 0).draws
+
+
 def path_of(target, plan, seed):
     """Recover every iterate from the released midpoints, as an attacker would.
 
     Each is twice the midpoint less the one before, from zero; on the lattice their sums are exact.
     """
-    # As `sample` draws, without its look for ledgers each time.
-    midpoints = plan.sampler.run(plan.as_run(), target, _generator(seed), 0).draws
+    midpoints = draws_of(target, plan, seed)
     signs = (-1.0) ** np.arange(plan.n_steps)[:, None]
     states = 2.0 * signs * np.cumsum(signs * midpoints, axis=0)
     return np.vstack([np.zeros(plan.n_parameters), states])

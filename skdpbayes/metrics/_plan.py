@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
+from ..privacy.loss_distributions import PERSON_RELATIONS
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.reserve import reserve
@@ -49,7 +50,7 @@ class ScorePlan(PlannedRelease):
     @property
     def counts(self) -> str:
         """What is counted: rows, or persons."""
-        return "persons" if self.budget.neighboring_relation.endswith("_person") else "rows"
+        return "persons" if self.budget.neighboring_relation in PERSON_RELATIONS else "rows"
 
 
 def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=None):

@@ -12,6 +12,7 @@ from functools import lru_cache
 from ..privacy.budget import Budget, too_large_delta
 from ..privacy.cost import PrivacyCost
 from ..privacy.gaussian import gaussian_epsilon
+from ..privacy.loss_distributions import PERSON_RELATIONS
 from ..privacy.profiles import PureMechanism, SelectedRun
 from ..privacy.release import PlannedRelease
 
@@ -62,7 +63,7 @@ class SelectionPlan(PlannedRelease):
     @property
     def protects_persons(self) -> bool:
         """Whether persons are protected, who may have several rows."""
-        return self.budget.neighboring_relation.endswith("_person")
+        return self.budget.neighboring_relation in PERSON_RELATIONS
 
     @property
     def costs_of_run(self) -> tuple[PrivacyCost, PrivacyCost]:

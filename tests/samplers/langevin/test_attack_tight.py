@@ -5,13 +5,12 @@
 
 import numpy as np
 import pytest
-from attacks import audit_path, path_of
+from attacks import audit_path, draws_of, path_of
 from references import Tilt, planned
 
 from skdpbayes.audit import audit_separation
 from skdpbayes.privacy import Budget
 from skdpbayes.privacy.gaussian import gaussian_epsilon
-from skdpbayes.random import _generator
 from skdpbayes.samplers import SGLD
 from skdpbayes.samplers._machinery import gradients as machinery
 from skdpbayes.targets import TargetBounds
@@ -98,10 +97,7 @@ def last_iterate_plan(n, epsilon, **options):
 
 
 def released(table, plan, seeds):
-    """Return what `sample` draws, without its look for ledgers each time."""
-    run = plan.as_run()
-    generators = map(_generator, seeds)
-    return np.array([plan.sampler.run(run, table, one, 0).draws[:, 0] for one in generators])
+    return np.array([draws_of(table, plan, seed)[:, 0] for seed in seeds])
 
 
 @pytest.mark.parametrize("options", [{}, {"n_steps": 40, "step_decay": 0.5}])
