@@ -57,9 +57,8 @@ def doubts(draws, model, plan, released):
         return (_CONTRADICTED,)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:
-        name = "prior_scale" if model.intercept_prior_scale is None else "intercept_prior_scale"
-        scale = model.intercept_scale
-        groups.append(("intercepts", name, scale, draws[:, :, model.n_features :]))
+        intercepts = draws[:, :, model.n_features :]
+        groups.append(("intercepts", "intercept_prior_scale", model.intercept_scale, intercepts))
     is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
     if not any(is_known):
         return ()

@@ -58,12 +58,12 @@ class DPBayesianLogisticRegression(
         which suits columns of unit scale. "auto" spends 2% of the budget (of ``mu^2``) on a high quantile of
         the rows' norms, or uses the default if there are too few rows.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
-        given. With None "noise_aware" learns one for the coefficients and one for the intercept from what it
-        releases, at no cost. Other samplers take ``2.5 / data_norm`` and 1.25: the logit of a row at the norm
+        Prior standard deviation of the coefficients. With None "noise_aware" learns one from what it
+        releases, at no cost, and other samplers take ``2.5 / data_norm``: the logit of a row at the norm
         bound then has prior deviation 2.5.
     intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept, if it is to differ from ``prior_scale``.
+        Prior standard deviation of the intercept. With None "noise_aware" learns it likewise, even if
+        ``prior_scale`` is given; other samplers take ``prior_scale``, or 1.25 without it.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None

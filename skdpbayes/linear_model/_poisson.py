@@ -65,13 +65,13 @@ class DPBayesianPoissonRegressor(
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
-        given. None is ``2.5 / data_norm``, which "clipped_residuals" takes as the usual size, and learns.
+        Prior standard deviation of the coefficients. None is ``2.5 / data_norm``, which "clipped_residuals"
+        takes as the usual size, and learns.
     intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. Without
-        ``prior_scale`` it is half of ``log(1 + max_count)``, but at least 1.25, around which
-        "clipped_residuals" learns it: choose a unit of exposure in which rates are of the order of 1, or set
-        it.
+        Prior standard deviation of the intercept, the logarithm of the rate of a row of zeros. None is
+        ``prior_scale`` or, without it, half of ``log(1 + max_count)``, but at least 1.25;
+        "clipped_residuals" learns it around that. Choose a unit of exposure in which rates are of the order
+        of 1, or set it.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None

@@ -67,10 +67,11 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         Norm to which rows are clipped: a public number. None is ``sqrt(n_features)``, which suits columns of
         unit scale. "auto" spends 2% of the budget on a high quantile of the rows' norms.
     prior_scale : float or None, default=None
-        Prior standard deviation of the coefficients, and of the intercept unless ``intercept_prior_scale`` is
-        given. None learns that of the coefficients, and is half the distance of the bounds for the intercept.
+        Prior standard deviation of the coefficients. None learns it, at no cost.
     intercept_prior_scale : float or None, default=None
-        Prior standard deviation of the intercept around the middle of the bounds, if it is to differ.
+        Prior standard deviation of the intercept around the middle of the bounds. With None
+        "clipped_residuals" learns it, around ``prior_scale`` or, without it, half the distance of the
+        bounds, and "gibbs" takes these.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
     intercept_scaling : float or None, default=None

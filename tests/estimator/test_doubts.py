@@ -63,7 +63,6 @@ CASES = {
         dict(intercept=-6.0, prior_scale=1.0, intercept_prior_scale=1.0, epsilon=3.0),
         ["rare"],
     ),
-    "rare classes, one prior": (dict(intercept=-6.0, prior_scale=1.2, epsilon=3.0), ["rare"]),
     "rare classes, one prior that is learnt": (
         dict(intercept=-6.0, intercept_prior_scale=1.0, epsilon=3.0),
         ["rare"],
@@ -87,6 +86,7 @@ RIGHT = {
     "learnt": dict(),
     "large effects, learnt": dict(deviation=4.0),
     "rare classes, learnt": dict(intercept=-6.0, epsilon=3.0),
+    "rare classes, an intercept that is learnt": dict(intercept=-6.0, prior_scale=1.0, epsilon=3.0),
     "a right prior": dict(prior_scale=1.0),
     "of large effects": dict(deviation=3.0, prior_scale=3.0, fit_intercept=False),
     "at a small budget": dict(prior_scale=1.0, epsilon=0.1),
@@ -170,7 +170,13 @@ def surprises_of(seed, times, epsilon=1.0):
     rows, theta = rng.uniform(-1.0, 1.0, size=(1000, 4)), rng.normal(size=5) * times
     labels = (rng.random(1000) < expit(rows @ theta[:4] + theta[4])).astype(int)
     clf = DPBayesianLogisticRegression(
-        epsilon, 1e-5, prior_scale=1.0, classes=[0, 1], random_state=seed, n_draws=4
+        epsilon,
+        1e-5,
+        prior_scale=1.0,
+        intercept_prior_scale=1.0,
+        classes=[0, 1],
+        random_state=seed,
+        n_draws=4,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

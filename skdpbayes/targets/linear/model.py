@@ -35,7 +35,7 @@ class LinearModel:
         so.
     intercept_prior_scale : float or None, default=None
         ``s_0``; None is ``s``, or the family's ``intercept_scale`` if that is not given either, around which
-        it is learnt likewise.
+        it is learnt likewise, whether or not ``s`` is given.
     constant : float or {"short", "equal"}, default="short"
         ``c``, the constant column; 0 is no intercept. "equal" gives all coordinates one precision, and
         "short" as well where it is no longer than ``norm``.
@@ -102,14 +102,13 @@ class LinearModel:
     def bounds(self) -> TargetBounds:
         """Return what plans may know; raises a ValueError if a number is out of range."""
         norm = float(np.hypot(self.norm, self.column))
-        is_default = self.prior_scale is None
         return linear_bounds(
             self.family,
             norm,
             self.prior_precision,
             self.column,
             self.max_weight,
-            (is_default, is_default and self.intercept_prior_scale is None),
+            (self.prior_scale is None, self.intercept_prior_scale is None),
         )
 
     def target(
