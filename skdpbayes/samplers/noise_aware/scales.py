@@ -8,7 +8,8 @@ Scales are integrated out: the prior of ``u`` is a product over groups, of
 
 A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
 Doubt is larger above the mode than below it: where noise hides effects, small scales fit as well as any, and
-a law that is as wide below would make intervals shorter than effects that nobody would call large.
+a law that is as wide below would leave out effects that nobody calls large. With a higher mode, effects that
+noise hides would be so large that an intercept, which has to make up for them, is missed.
 """
 
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ import numpy as np
 
 # Logarithms of scales, and their deviations a priori below and above the mode.
 _LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
-_BELOW, _ABOVE = 0.8, 1.5
+_BELOW, _ABOVE = 0.7, 1.4
 # Modes for coefficients and for an intercept, whose default is narrow.
-_MODES = 1.5, 2.0
+_MODES = 1.2, 2.0
 
 
 @dataclass(frozen=True)
