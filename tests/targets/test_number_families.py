@@ -53,7 +53,14 @@ def logits_of(model, theta, X, offsets):
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_compiled_gradients_and_losses_are_those_of_the_family(rng, family, kind):
-    model = LinearModel(family=family, n_features=3, norm=1.5, prior_scale=2.0, max_weight=2.0)
+    model = LinearModel(
+        family=family,
+        n_features=3,
+        norm=1.5,
+        prior_scale=2.0,
+        intercept_prior_scale=2.0,
+        max_weight=2.0,
+    )
     X, y, weights, offsets = table_of(family, rng)
     target = model.target(sp.csr_matrix(X) if kind == "sparse" else X, y, weights, offsets)
     assert has_losses(target)
