@@ -1,13 +1,18 @@
 """By how much the score of a table differs from that of a population, learnt from all that was released.
 
-    a(u) = (I + M) f(u),    f(u) = S(u) - S(0),    M_ij ~ N(0, k^2 / length (l_i / l_j)^2)    a priori
+    a(u) = (I + M) f(u),    f(u) = S(u) - S(0),    M_ij ~ N(0, k^2 / length (l_i / l_j)^2 + [i = j] h_i)
 
     a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
 
-``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates. Both kinds of releases
-are linear in ``M``. Given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
+a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates, and ``h`` what
+is not known of these squares, relative to them: where columns add up to one, or nearly depend on each other in
+another way, noise hides that nothing is there. Both kinds of releases are linear in ``M``. Without ``h``, given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
 
-    L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T
+    L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
+
+With it, ``d_i = length / k^2 - 1 / (k^2 / length + h_i)`` is taken off a diagonal entry of a precision, and
+
+    Cov(M_i) = C_i + r_i C_i e_i e_i^T C_i,    r_i = d_i / (1 - d_i e_i^T C_i e_i)
 
 ``k`` is chosen by the evidence. As ``f`` is bounded, so is what is not known of a score, at any point. ``M``
 is not quite the same everywhere, so that variances grow with the distance from the last point.
@@ -20,6 +25,8 @@ import numpy as np
 # ``k``, and its law a priori: its median, and the deviation of its logarithm.
 _SIZES = np.geomspace(0.03, 1.5, 9)
 _USUAL, _DOUBT = 0.2, 0.7
+# Where ``h`` is less, the rest of ``M`` is enough.
+_LEAST_DOUBT = 0.05
 # Of ``k^2 / length``: by how much ``M`` may change on the way, relative to the change of ``f``.
 _CHANGE = 0.1
 
@@ -36,6 +43,12 @@ class Misfit:
         ``B``.
     shares : ndarray of shape (n, n)
         The variances in the coordinates ``B``, row by row of ``M``.
+    doubtful : ndarray of shape (m,)
+        Which rows have an ``h``.
+    pulls : ndarray of shape (m, n)
+        ``C_i e_i`` of these in the coordinates ``B``.
+    excess : ndarray of shape (m,)
+        ``r`` of these.
     size : float
         ``k``.
     squares : ndarray of shape (n,)
@@ -47,6 +60,9 @@ class Misfit:
     mean: np.ndarray
     factor: np.ndarray
     shares: np.ndarray
+    doubtful: np.ndarray
+    pulls: np.ndarray
+    excess: np.ndarray
     size: float
     squares: np.ndarray
     centre: np.ndarray
@@ -59,15 +75,24 @@ class Misfit:
     def variances(self, f):
         """Return variances of the entries of scores, for ``f`` of shape (n_points, n)."""
         away = np.sum((f - self.centre) ** 2 / self.squares, axis=1)
-        return (f @ self.factor) ** 2 @ self.shares.T + away[:, None] * self.change
+        turned = f @ self.factor
+        found = turned**2 @ self.shares.T + away[:, None] * self.change
+        if self.doubtful.size:
+            found[:, self.doubtful] += self.excess * (turned @ self.pulls.T) ** 2
+        return found
 
     def half_gradient(self, f, factors):
         """Return half the gradient by ``f`` of the sum of variances times ``factors``."""
-        gradient = ((factors @ self.shares) * (f @ self.factor)) @ self.factor.T
+        turned = f @ self.factor
+        gradient = (factors @ self.shares) * turned
+        if self.doubtful.size:
+            own = factors[:, self.doubtful] * self.excess * (turned @ self.pulls.T)
+            gradient += own @ self.pulls
+        gradient = gradient @ self.factor.T
         return gradient + (factors @ self.change)[:, None] * (f - self.centre) / self.squares
 
 
-def learn_misfit(population, looks, curvatures, at):
+def learn_misfit(population, looks, curvatures, at, doubts=None):
     """Return the `Misfit` given all releases.
 
     Parameters
@@ -77,6 +102,8 @@ def learn_misfit(population, looks, curvatures, at):
         Scores, and curvatures, with the deviations of their noise.
     at : ndarray of shape (n,)
         The last point.
+    doubts : ndarray of shape (length,) or None, default=None
+        ``h``, of a block; None is 0.
     """
     n, centre = at.size, population.change(at[None])[0]
     squares = np.tile(population.mean_squares, population.family.n_blocks)
@@ -93,12 +120,13 @@ def learn_misfit(population, looks, curvatures, at):
         far = (slope - matrix) ** 2 + slope**2
         far = np.mean(np.sum(far / squares[:, None], axis=0))
         seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
-    return max(
-        (_given(seen, size, squares, centre) for size in _SIZES), key=lambda found: found[0]
-    )[1]
+    doubts = np.zeros(n) if doubts is None else np.tile(doubts, population.family.n_blocks)
+    doubts = np.where(doubts > _LEAST_DOUBT, doubts, 0.0)
+    found = (_given(seen, size, squares, centre, doubts) for size in _SIZES)
+    return max(found, key=lambda each: each[0])[1]
 
 
-def _given(seen, size, squares, centre):
+def _given(seen, size, squares, centre, doubts):
     """Return (log evidence, `Misfit`) for a size."""
     n, of_size = squares.size, size**2 / squares.size
     precision, onto, log_odds = np.zeros((n, n)), np.zeros((n, n)), 0.0
@@ -114,7 +142,15 @@ def _given(seen, size, squares, centre):
     prior = of_size * squares[:, None]
     shares = prior / (1.0 + prior * g)
     turned = onto @ factor
-    mean = (turned * shares) @ factor.T
-    log_odds += np.sum(turned**2 * shares) - np.log1p(prior * g).sum()
+    mean = turned * shares
+    log_odds += np.sum(turned * mean) - np.log1p(prior * g).sum()
+    (doubtful,) = np.nonzero(doubts)
+    pulls = (shares * factor)[doubtful]
+    taken = 1.0 / of_size - 1.0 / (of_size + doubts[doubtful])
+    left = 1.0 - taken * np.sum(pulls * factor[doubtful], axis=1)
+    excess, along = taken / left, np.sum(turned[doubtful] * pulls, axis=1)
+    mean[doubtful] += (excess * along)[:, None] * pulls
+    log_odds += np.sum(excess * along**2) - np.sum(np.log(left / (1.0 - taken * of_size)))
     evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
-    return evidence, Misfit(mean, factor, shares, size, squares, centre)
+    known = mean @ factor.T, factor, shares, doubtful, pulls, excess
+    return evidence, Misfit(*known, size, squares, centre)

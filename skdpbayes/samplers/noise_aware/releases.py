@@ -119,6 +119,9 @@ class Releases:
         precisions = self.target.prior_precision[: len(transform)]
         self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)
         self.scales = self.prior.usual
+        noise = self.moment_noise / n_records * np.sum(transform**2, axis=0)
+        moments = np.sum(transform * (design.second_moment @ transform), axis=0)
+        self.doubts = (noise / np.maximum(moments, 1e-300)) ** 2
         self.population = make_population(
             design,
             transform,
@@ -209,7 +212,7 @@ class Releases:
         """Return what is believed given all that is released."""
         population, size = self.population, self.labels.size
         last = self.looks[-1].point if self.looks else np.zeros(size)
-        misfit = learn_misfit(population, self.looks, self.curvatures, last)
+        misfit = learn_misfit(population, self.looks, self.curvatures, last, self.doubts)
         at = population.at(np.array([last]))
         matrix = population.curvature(last)
         matrix = matrix + misfit.mean @ matrix

@@ -76,7 +76,7 @@ def releases_of(rng, population, matrix, size, n_looks, curved, noise):
     return looks, curvatures
 
 
-def dense(population, looks, curvatures, at, size):
+def dense(population, looks, curvatures, at, size, doubts=0.0):
     """Return (mean and covariance of ``M`` row by row, log density of all releases), by dense algebra."""
     squares = squares_of(population)
     n = squares.size
@@ -95,23 +95,36 @@ def dense(population, looks, curvatures, at, size):
         variances.append(np.full(n * n, noise**2 / 2.0 + changed))
     design, values = np.vstack(designs), np.concatenate(values)
     variances = np.concatenate(variances)
-    prior = np.outer(squares, 1.0 / squares).ravel() * size**2 / n
+    prior = np.outer(squares, 1.0 / squares) * size**2 / n
+    prior = (prior + np.diag(np.broadcast_to(doubts, n))).ravel()
     covariance = np.linalg.inv(np.diag(1.0 / prior) + (design.T / variances) @ design)
     mean = covariance @ (design.T / variances) @ values
     law = (design * prior) @ design.T + np.diag(variances)
     return mean, covariance, multivariate_normal.logpdf(values, cov=law)
 
 
+# What is not known of mean squares, relative to them: less than 0.05 is left to the rest of ``M``.
+DOUBTS = {"all squares are known": np.zeros(2), "one is not": np.array([0.01, 0.8])}
+
+
+def doubted(doubts, population):
+    return np.tile(np.where(doubts > 0.05, doubts, 0.0), population.family.n_blocks)
+
+
+@pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
 @pytest.mark.parametrize("n_looks, curved", RELEASES)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_what_is_learnt_is_the_posterior_of_a_dense_regression(rng, n_classes, n_looks, curved):
+def test_what_is_learnt_is_the_posterior_of_a_dense_regression(
+    rng, n_classes, n_looks, curved, doubts
+):
     population = a_population(rng, n_classes)
     n = length_of(population)
     truth = a_truth(rng, population, 0.4)
     looks, curvatures = releases_of(rng, population, truth, 0.4, n_looks, curved, 10.0)
     at = looks[-1].point
-    found = learn_misfit(population, looks, curvatures, at)
-    mean, covariance, _ = dense(population, looks, curvatures, at, found.size)
+    found = learn_misfit(population, looks, curvatures, at, doubts)
+    own = doubted(doubts, population)
+    mean, covariance, _ = dense(population, looks, curvatures, at, found.size, own)
     np.testing.assert_allclose(found.mean, mean.reshape(n, n), rtol=1e-8, atol=1e-10)
     f = population.change(rng.normal(size=(5, n)) * 2.0)
     blocks = covariance.reshape(n, n, n, n)
@@ -123,8 +136,11 @@ def test_what_is_learnt_is_the_posterior_of_a_dense_regression(rng, n_classes, n
     np.testing.assert_allclose(blocks[0, :, 1], 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
 @pytest.mark.parametrize("n_looks, curved", RELEASES)
-def test_sizes_are_weighed_by_the_density_of_the_releases(rng, monkeypatch, n_looks, curved):
+def test_sizes_are_weighed_by_the_density_of_the_releases(
+    rng, monkeypatch, n_looks, curved, doubts
+):
     """Of all releases jointly, times the law of sizes."""
     population, weighed, given = a_population(rng, 3), {}, module._given
 
@@ -137,9 +153,9 @@ def test_sizes_are_weighed_by_the_density_of_the_releases(rng, monkeypatch, n_lo
     truth = a_truth(rng, population, 0.4)
     looks, curvatures = releases_of(rng, population, truth, 0.4, n_looks, curved, 10.0)
     at = looks[-1].point
-    found = learn_misfit(population, looks, curvatures, at)
-    sizes = np.array(list(weighed))
-    expected = np.array([dense(population, looks, curvatures, at, size)[2] for size in sizes])
+    found = learn_misfit(population, looks, curvatures, at, doubts)
+    sizes, own = np.array(list(weighed)), doubted(doubts, population)
+    expected = np.array([dense(population, looks, curvatures, at, size, own)[2] for size in sizes])
     expected += norm.logpdf(np.log(sizes), np.log(0.2), 0.7)
     assert len(sizes) > 5 and np.ptp(expected) > 0.5
     np.testing.assert_allclose(np.diff(list(weighed.values())), np.diff(expected), rtol=1e-7)
@@ -170,13 +186,14 @@ def test_without_releases_there_is_the_law_a_priori(rng, n_classes):
     np.testing.assert_allclose(found.variances(f), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_variances_have_the_derivatives_that_they_say(rng, n_classes):
+def test_variances_have_the_derivatives_that_they_say(rng, n_classes, doubts):
     population = a_population(rng, n_classes)
     n = length_of(population)
     truth = a_truth(rng, population, 0.4)
     looks, curvatures = releases_of(rng, population, truth, 0.4, 3, (1,), 10.0)
-    found = learn_misfit(population, looks, curvatures, looks[-1].point)
+    found = learn_misfit(population, looks, curvatures, looks[-1].point, doubts)
     f, factors = rng.normal(size=(4, n)) * 30.0, rng.normal(size=(4, n))
     step = 1e-3
     for j, unit in enumerate(step * np.eye(n)):

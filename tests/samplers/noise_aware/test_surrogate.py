@@ -93,7 +93,9 @@ def log_prior(prior, u):
     square = u @ learnt.precision @ u
     return total + logsumexp(
         [
-            norm.logpdf(log / 1.5) - learnt.rank * log - 0.5 * square / math.exp(log) ** 2
+            norm.logpdf(log / (0.7 if log < 0.0 else 1.4))
+            - learnt.rank * log
+            - 0.5 * square / math.exp(log) ** 2
             for log in learnt.logs
         ]
     )
@@ -179,8 +181,17 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
     many = dataclasses.replace(given.population, size=1e4)
     zero = np.zeros(3)
     sampling, basis = np.linalg.eigh(many.curvature(zero))
+    nothing = np.zeros((3, 3))
     known = Misfit(
-        np.zeros((3, 3)), np.eye(3), np.full((3, 3), 1e-18), 1e-9, np.ones(3), np.zeros(3)
+        mean=nothing,
+        factor=np.eye(3),
+        shares=np.full((3, 3), 1e-18),
+        doubtful=np.zeros(0, dtype=int),
+        pulls=nothing[:0],
+        excess=np.zeros(0),
+        size=1e-9,
+        squares=np.ones(3),
+        centre=np.zeros(3),
     )
     given = dataclasses.replace(
         given,
