@@ -323,7 +323,13 @@ def test_classes_have_in_common_what_the_prior_says(rng):
     """Labels tell nothing of a vector that is added to the coefficients of all classes."""
     rows, labels = unit_rows(rng, 3000, 2), rng.integers(3, size=3000)
     clf = DPBayesianLogisticRegression(
-        10.0, sampler="noise_aware", data_norm=1.0, prior_scale=2.0, n_draws=1000, random_state=0
+        10.0,
+        sampler="noise_aware",
+        data_norm=1.0,
+        prior_scale=2.0,
+        intercept_prior_scale=2.0,
+        n_draws=1000,
+        random_state=0,
     ).fit(rows, labels)
     common = clf.posterior_samples_.sum(axis=1) / math.sqrt(3)
     deviations = common.std(axis=0)

@@ -8,7 +8,7 @@ import pytest
 from noise_aware_tables import PRIOR_SCALE, labels_of, uniform_table, unit_rows
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware import releases
+from skdpbayes.samplers.noise_aware import misfit, releases
 from skdpbayes.samplers.noise_aware.releases import Releases
 
 # Parameters drawn from the prior
@@ -83,6 +83,44 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     assert found < 0.85 if factor < 1 else found > 0.95
 
 
+# Columns that depend on each other
+
+
+def covered_of_levels(epsilon=3.0, n=20_000, n_columns=5, n_levels=8, repetitions=8):
+    """Share of 90% intervals that cover, of coefficients of all levels of some columns."""
+    shares, length = [], n_columns * n_levels
+    for seed in range(repetitions):
+        rng = np.random.default_rng(100 + seed)
+        rows = np.zeros((n, length))
+        for first in range(0, length, n_levels):
+            law = rng.dirichlet(np.full(n_levels, 3.0))
+            rows[np.arange(n), first + rng.choice(n_levels, size=n, p=law)] = n_columns**-0.5
+        theta = PRIOR_SCALE * rng.normal(size=length)
+        clf = DPBayesianLogisticRegression(
+            epsilon,
+            1e-6,
+            data_norm=1.0,
+            prior_scale=PRIOR_SCALE,
+            fit_intercept=False,
+            classes=[0, 1],
+            random_state=seed,
+        ).fit(rows, labels_of(rng, rows, theta))
+        low, high = np.quantile(clf.posterior_samples_[:, 0], [0.05, 0.95], axis=0)
+        shares.append(np.mean((low < theta) & (theta < high)))
+    return np.mean(shares)
+
+
+def test_levels_that_add_up_to_one_are_covered_too():
+    """Labels do not tell what the coefficients of a column have in common, and noise hides that they do not."""
+    assert covered_of_levels() >= 0.8
+
+
+def test_who_takes_what_noise_hides_for_known_would_not_cover_them(monkeypatch):
+    """The test above can fail."""
+    monkeypatch.setattr(misfit, "_LEAST_DOUBT", np.inf)
+    assert covered_of_levels() < 0.75
+
+
 # Parameters that the default prior does not expect
 
 
@@ -135,9 +173,9 @@ def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
     """A misfit that is all noise, of whose size it is a sign, hides what labels tell."""
     learn = releases.learn_misfit
 
-    def deluded(population, looks, curvatures, at):
+    def deluded(population, looks, curvatures, *others):
         told = ([e._replace(noise=0.03 * e.noise) for e in part] for part in (looks, curvatures))
-        return learn(population, *told, at)
+        return learn(population, *told, *others)
 
     _, width = intervals(3.0, 2, d=20)
     monkeypatch.setattr(releases, "learn_misfit", deluded)
