@@ -111,7 +111,7 @@ def covered_of_levels(epsilon=3.0, n=20_000, n_columns=5, n_levels=8, repetition
 
 
 def test_levels_that_add_up_to_one_are_covered_too():
-    """Labels do not tell what the coefficients of a column have in common, and noise hides that they do not."""
+    """Labels do not tell what coefficients of a column have in common, and noise hides that they do not."""
     assert covered_of_levels() >= 0.8
 
 
