@@ -4,10 +4,10 @@
 
     a_k = (I + M) f(u_k) + N(0, s_k^2),        F_k = (I + M) f'(u_k) + N(0, s_k^2)
 
-a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates, and ``h`` what
-is not known of these squares, relative to them: where columns add up to one, or depend on each other in
-another way, noise hides that rows do not vary. Both kinds of releases are linear in ``M``. Without ``h``, given
-``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
+a priori. ``S`` is the population's score, ``l`` the root mean squares of its rows' coordinates, and ``h``
+what is not known of these squares, relative to them: where columns add up to one, or depend on each other
+in another way, noise hides that rows do not vary. Both kinds of releases are linear in ``M``. Without ``h``,
+given ``G``, the sum of ``f f^T / s^2`` and ``f' f'^T / s^2``, with ``L = diag(l)``,
 
     L^-1 G L^-1 = Q diag(g) Q^T,    B = L^-1 Q,    Cov(M_i) = B diag(1 / (length / (k l_i)^2 + g)) B^T = C_i
 
