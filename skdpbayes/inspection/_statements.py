@@ -1,6 +1,6 @@
 """What a statistician says of coefficients: ratios, contrasts, and probabilities of statements.
 
-    quantity of a draw -> mean, deviation and quantiles over draws;  P(statement) = share of draws with it
+    quantity of a draw -> median and quantiles over draws;  P(statement) = share of draws with it
 
 Everything here is post-processing of what was released: it spends no budget.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks import check_level, is_number
 from .._estimator.coefficients import coefficient_index, with_constant
-from .._estimator.intervals import required_pandas, statement_table
+from .._estimator.intervals import median_table, required_pandas, statement_table
 from .._typing import Label, RandomStateLike
 from ._draws import blocks_of, coefficient_draws, linear_model_of
 from ._expressions import contrasted, true_where
@@ -121,8 +121,9 @@ def odds_ratios(
     Returns
     -------
     table : pandas.DataFrame
-        One row for each column but the intercept, by class with more than two. The columns are ``mean``,
-        ``sd``, the ends of the interval, and ``P(> 1)``.
+        One row for each column but the intercept, by class with more than two. The columns are ``median``,
+        the ends of the interval, and ``P(> 1)``. There is no mean: that of a ratio is as large as its
+        largest draws make it, and where epsilon is small it may lie far outside the interval.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def odds_ratios(
     >>> X = pd.DataFrame(rng.uniform(-1, 1, (20_000, 2)), columns=["dose", "age"])
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X["dose"]))
     >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
-    >>> bool(2.4 < odds_ratios(clf).loc["dose", "mean"] < 3.0)  # e = 2.72
+    >>> bool(2.4 < odds_ratios(clf).loc["dose", "median"] < 3.0)  # e = 2.72
     True
     """
     if not hasattr(linear_model_of(estimator), "classes_"):
@@ -204,7 +205,7 @@ def rate_ratios(
     >>> X = pd.DataFrame({"age": rng.uniform(-1, 1, 20_000)})
     >>> y = rng.poisson(np.exp(X["age"]))
     >>> model = DPBayesianPoissonRegressor(max_count=10, random_state=0).fit(X, y)
-    >>> bool(2.4 < rate_ratios(model).loc["age", "mean"] < 3.0)
+    >>> bool(2.4 < rate_ratios(model).loc["age", "median"] < 3.0)
     True
     """
     if not getattr(linear_model_of(estimator), "_reads_counts", False):
@@ -240,7 +241,8 @@ def contrasts(
     Returns
     -------
     table : pandas.DataFrame
-        One row for each contrast. The columns are ``mean``, ``sd``, the ends of the interval and ``P(> 0)``.
+        One row for each contrast. The columns are ``median``, the ends of the interval, ``P(> 0)``, and last
+        ``mean`` and ``sd``, which need not mean anything for a ratio of coefficients.
 
     Raises
     ------
@@ -271,7 +273,7 @@ def contrasts(
     found = contrasted(contrasts, draws)
     pd = required_pandas()
     index = pd.Index(list(found), name="contrast")
-    return statement_table(np.column_stack(list(found.values())), index, level)
+    return median_table(np.column_stack(list(found.values())), index, level)
 
 
 def probability(
@@ -342,7 +344,8 @@ def _ratios(draws, columns, labels, per, level):
         steps[columns.index(name)] = step
     ratios = np.exp(draws[:, :, : len(columns)] * steps)
     flat = ratios.reshape(len(draws), -1)
-    return statement_table(flat, coefficient_index(columns, labels), level, null=1.0)
+    index = coefficient_index(columns, labels)
+    return median_table(flat, index, level, null=1.0, moments=False)
 
 
 def _place_of(label, classes):
