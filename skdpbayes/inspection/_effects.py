@@ -124,7 +124,7 @@ def average_marginal_effects(
     frame = public_frame(X_public, estimator)
     shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)
-    codes = {*_known(categorical, frame), *_declared_codes(estimator, frame)}
+    codes = codes_of(estimator, frame, categorical)
     found, index = [], []
     for name in wanted:
         for contrast, upper, lower, width in _changes(frame[name], name in codes):
@@ -221,6 +221,11 @@ def _framed(X, names):
         wanted = X.columns if names is None or not known else names
         columns = {name: np.asarray(X[name]) for name in wanted}
     return pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
+
+
+def codes_of(estimator, frame, named):
+    """Return the columns that are codes of categories: those named, and those that a formula declares."""
+    return list(dict.fromkeys([*_known(named, frame), *_declared_codes(estimator, frame)]))
 
 
 def _declared_codes(estimator, frame):

@@ -526,3 +526,44 @@ def test_marginaleffects_agrees_with_draws(request, name):
     size = np.abs(table["mean"]).max()  # Of three classes one may hardly change.
     np.testing.assert_allclose(found["estimate"].to_numpy(), table["mean"], atol=0.02 * size)
     np.testing.assert_allclose(found["std_error"].to_numpy(), table["sd"], rtol=0.02)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_codes_of_categories_are_none_of_marginaleffects_numbers(table, named):
+    marginaleffects = pytest.importorskip("marginaleffects")
+    pytest.importorskip("formulaic")
+    from skdpbayes.inspection import to_marginaleffects
+
+    X, y, _ = table
+    X = X.assign(code=np.random.default_rng(1).integers(1, 4, N), y=y)
+    if named:
+        encoder = DPOneHotEncoder(categories=[[1, 2, 3], REGIONS])
+        clf = DPBayesianLogisticRegression(data_norm=2.0, random_state=0)
+        model = make_private_pipeline(encoder, clf, epsilon=5.0).fit(X[["code", "region"]], y)
+    else:
+        formula = (
+            "y ~ C(region, levels=['east', 'north']) + C(code, levels=[1, 2, 3]) + missing(code)"
+        )
+        model = DPBayesianLogisticRegression.from_formula(formula, random_state=0).fit(X)
+    rows = X.head(20)[["code", "region"]]
+    given = {"categorical": "code"} if named else {}
+    expected = average_marginal_effects(model, rows, "code", n_draws=2000, **given)
+    assert [contrast for _, contrast in expected.index] == ["2.0 - 1.0", "3.0 - 1.0"]
+    seen = to_marginaleffects(model, rows, n_draws=2000, **given)
+    assert set(seen.vault.variables_type.values()) == {"character"}
+    codes = seen.vault.modeldata.head(3).with_columns(code=pl.Series(["1.0", "3.0", None]))
+    changed = rows.head(3).assign(code=[1.0, 3.0, np.nan])
+    reached = model[:-1].transform(changed)
+    np.testing.assert_allclose(seen.get_exog(codes)[:, :-1], reached)
+    other = marginaleffects.avg_predictions(seen, newdata=seen.vault.modeldata.head(9))
+    predicted = model.predict_proba(rows.head(9))[:, 1].mean()
+    np.testing.assert_allclose(other["estimate"].to_numpy(), predicted, atol=5e-3)
+    with pytest.raises(ValueError, match="height"):
+        to_marginaleffects(model, rows, categorical="height")
+    if not pl.__version__.startswith("1."):
+        return  # marginaleffects 0.6 compares categories with polars 1 only.
+    for name in ("code", "region"):
+        expected = average_marginal_effects(model, rows, name, n_draws=2000, **given)
+        found = marginaleffects.avg_comparisons(seen, variables=name).sort("contrast")
+        np.testing.assert_allclose(found["estimate"].to_numpy(), expected["mean"], atol=2e-3)
+        assert found["contrast"].to_list() == [contrast for _, contrast in expected.index]

@@ -1,6 +1,7 @@
 """A formula looks at single rows: what it declares is public, and anything else is refused."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -342,6 +343,14 @@ def test_a_missing_cell_does_not_change_what_is_taken(kind):
     formula = "bounded(x, 0, 1) + missing(x)"
     np.testing.assert_array_equal(encoded(formula, full), [[1, 0], [-1, 0], [1, 0]])
     np.testing.assert_array_equal(encoded(formula, some), [[1, 0], [-1, 0], [0, 1]])
+
+
+def test_decimals_that_are_no_numbers_are_missing():
+    cells = [Decimal("1"), Decimal("NaN"), Decimal("-NaN"), Decimal("sNaN"), None]
+    table = pd.DataFrame({"x": pd.Series(cells, dtype=object)})
+    formula = "bounded(x, 0, 1) + missing(x) + C(x, levels=[1])"
+    expected = [[1, 0, 1], [0, 1, 0], [0, 1, 0], [0, 1, 0], [0, 1, 0]]
+    np.testing.assert_array_equal(encoded(formula, table), expected)
 
 
 @pytest.mark.parametrize(
