@@ -1,10 +1,13 @@
 """Configuration of the documentation: python -m sphinx -W -b html docs docs/_build/html"""
 
 import doctest
+import os
 import re
 import sys
 import warnings
 from pathlib import Path
+
+from joblib import cpu_count
 
 import skdpbayes
 from skdpbayes.exceptions import PrivacyWarning
@@ -14,6 +17,8 @@ here = Path(__file__).parent
 sys.path.insert(0, str(here / "code"))
 # Figures are seeded, so that they are the same in every build.
 warnings.filterwarnings("ignore", "A seeded random_state", PrivacyWarning)
+# The same in the processes that run examples.
+os.environ.setdefault("PYTHONWARNINGS", "ignore:A seeded random_state")
 
 project = "skdpbayes"
 author = "the skdpbayes developers"
@@ -68,6 +73,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "reset_modules": ("matplotlib",),
     "default_thumb_file": None,
+    "thumbnail_size": (640, 448),
+    # As many examples at a time, each on the cores that its siblings leave.
+    "parallel": cpu_count(),
 }
 
 # The notebook is run at build time as well, and committed without output.

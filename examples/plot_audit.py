@@ -25,7 +25,7 @@ from skdpbayes.audit import audit_scores
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy.gaussian import gaussian_mu
 
-EPSILON, DELTA, N_RELEASES = 3.0, 1e-5, 500
+EPSILON, DELTA, N_RELEASES = 3.0, 1e-5, 300
 
 data = load_breast_cancer()
 X = BoundedScaler(0.0, 0.45).fit_transform(data.data[:40, [6]])
@@ -41,7 +41,7 @@ for name, value, label in (("benign, 1", 1.0, 1), ("malignant, 1", 1.0, 0)):
 # ----------
 # What is released is one posterior draw (``sampler="ops"``). The best guess about an exact draw
 # looks at how likely the two possible rows are at the released parameters, that is, at the logit of
-# the tumour in question. To know how well that works, we release 500 times from either table. (A
+# the tumour in question. To know how well that works, we release 300 times from either table. (A
 # real attacker has one release.)
 
 
@@ -93,7 +93,7 @@ plt.show()
 # ------
 # * An attack that stays below the bound proves nothing: a better one may exist. The proof is on the page
 #   :doc:`/theory/index`. An attack above the bound would disprove it.
-# * The curve is measured, and wobbles by about 0.025.
+# * The curve is measured, and wobbles by about 0.03.
 # * The bound holds for the worst table there can be. On this one the other rows hide the one in
 #   question, too.
 # * One who sees a whole path, or the noisy sums of the default sampler, is closer to the bound; the

@@ -33,9 +33,9 @@ def posterior(temperature):
     """Return the probability of each cell of the grid."""
     slope, intercept = np.meshgrid(SLOPES, INTERCEPTS, indexing="ij")
     log_density = -(slope**2 + intercept**2) / (2 * 2.5**2)
-    for value, alive in zip(x, y, strict=True):
-        logit = slope * value + intercept
-        log_density += (alive * logit - np.logaddexp(0, logit)) / temperature
+    for value in np.unique(x):  # Women of the same age have the same logit.
+        logit, alive = slope * value + intercept, y[x == value]
+        log_density += (alive.sum() * logit - alive.size * np.logaddexp(0, logit)) / temperature
     density = np.exp(log_density - log_density.max())
     return density / density.sum()
 

@@ -81,12 +81,17 @@ def announce_seed(stacklevel=2):
 
 
 def has_seeds(estimator):
-    """Tell whether an estimator or one inside it is private and has a seed."""
-    inside = [estimator, *estimator.get_params(deep=True).values()]
-    return any(
-        hasattr(one, "privacy_plan") and getattr(one, "random_state", None) is not None
-        for one in inside
-    )
+    """Tell whether an estimator or one inside it is private and has a seed, or a scorer inside it does."""
+    parts = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
+    scorers = (one for part in parts if isinstance(part, dict) for one in part.values())
+    return any(map(_is_seeded, [estimator, *parts, *scorers]))
+
+
+def _is_seeded(one):
+    # Scorers keep their options to themselves, and searches draw seeds.
+    if isinstance(one, type) or not hasattr(one, "_has_seeds"):
+        return hasattr(one, "privacy_plan") and getattr(one, "random_state", None) is not None
+    return one._has_seeds()
 
 
 def public_generator(random_state=None):

@@ -1,5 +1,7 @@
 """Private pipelines of persons with several rows: steps get the relation they need, strings stay hidden."""
 
+from functools import wraps
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -162,6 +164,45 @@ def test_a_person_moves_a_pipeline_as_far_as_is_charged_for_persons(word):
     found = replay(pipe, TEXT, LABELS, record, index=range(K), groups=SMALL)
     assert not found.violations, str(found)
     assert found.n_releases > 3 and found.largest_share > 0.2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_person_with_the_largest_weights_moves_a_pipeline_as_far_as_is_charged(relation):
+    sizes = {} if relation == "replace_one" else {"public_size": SMALL.size}
+    model = logistic(neighboring_relation=relation, max_sample_weight=2.0, **sizes)
+    model.set_params(epsilon=1.0)
+    pipe = make_private_pipeline(model, epsilon=20.0, delta=1e-3, max_rows_per_group=K)
+    name = "dpbayesianlogisticregression__sample_weight"
+    record = None if sizes else {"X": [[-1.0]] * K, "y": 1, name: [9.0] * K}
+    weights = np.append([9.0] * K, np.full(SMALL.size - K, 0.1))
+    who = {"index": range(K), "groups": SMALL, name: weights}
+    found = replay(pipe, TEXT[["a"]].to_numpy(), LABELS, record, **who)
+    assert not found.violations, str(found)
+    assert found.largest_share > 0.3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series])
+def test_rows_that_are_chosen_bring_their_weights_along(kind, monkeypatch):
+    seen, fit = [], DPBayesianLogisticRegression.fit
+
+    @wraps(fit)
+    def watched(self, X, y, sample_weight=None, **others):
+        seen.append((np.asarray(X)[:, 0], np.asarray(sample_weight)))
+        return fit(self, X, y, sample_weight, **others)
+
+    monkeypatch.setattr(DPBayesianLogisticRegression, "fit", watched)
+    model = logistic().set_params(epsilon=1.0)
+    pipe = make_private_pipeline(model, epsilon=20.0, delta=1e-3, max_rows_per_group=2)
+    weights = np.abs(TEXT["a"].to_numpy())
+    given = {"dpbayesianlogisticregression__sample_weight": kind(weights)}
+    pipe.fit(TEXT[["a"]].to_numpy(), LABELS, groups=SMALL, **given)
+    rows, used = seen[-1]
+    assert len(rows) == 80
+    np.testing.assert_array_equal(used, np.abs(rows))
+    cost = pipe.privacy_cost_
+    assert cost == pipe.fit(TEXT[["a"]].to_numpy(), LABELS, groups=SMALL).privacy_cost_
 
 
 @pytest.mark.filterwarnings("ignore")

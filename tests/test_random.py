@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 from randomgen import AESCounter
 from scipy import stats
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import SeedWarning
-from skdpbayes.random import private_generator, separate_generator
+from skdpbayes.metrics import make_private_scorer
+from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.random import has_seeds, private_generator, separate_generator
 
 
 def test_default_is_a_block_cipher_with_a_fresh_key():
@@ -65,3 +72,42 @@ def test_normals_are_normal():
 def test_seeds_that_are_none(seed):
     with pytest.raises(ValueError, match=r"[Ss]eed|random"):
         private_generator(seed)
+
+
+def search_of(estimator, params=None, **options):
+    return DPRandomizedSearchCV(estimator, params or {"data_norm": [1.0, 2.0]}, **options)
+
+
+@pytest.mark.parametrize(
+    "seeded",
+    [
+        lambda seed: DPBayesianLogisticRegression(random_state=seed),
+        lambda seed: make_pipeline(
+            StandardScaler(), DPBayesianLogisticRegression(random_state=seed)
+        ),
+        lambda seed: make_private_scorer("accuracy", epsilon=1.0, random_state=seed),
+        lambda seed: search_of(
+            DPBayesianLogisticRegression(),
+            scoring=make_private_scorer("accuracy", epsilon=1.0, random_state=seed),
+        ),
+        lambda seed: search_of(DPBayesianLogisticRegression(random_state=seed)),
+        lambda seed: search_of(DPBayesianLogisticRegression(), random_state=seed),
+        lambda seed: search_of(
+            make_pipeline("passthrough", DPBayesianLogisticRegression()),
+            {"dpbayesianlogisticregression": [DPBayesianLogisticRegression(random_state=seed)]},
+        ),
+        lambda seed: GridSearchCV(
+            DPBayesianLogisticRegression(),
+            {"epsilon": [1.0]},
+            scoring={"a": make_private_scorer("accuracy", epsilon=1.0, random_state=seed)},
+            refit="a",
+        ),
+    ],
+)
+def test_seeds_are_found_wherever_they_are(seeded):
+    assert has_seeds(seeded(0)) and not has_seeds(seeded(None))
+
+
+def test_seeds_that_candidates_draw_are_seeds_and_those_of_public_steps_are_none():
+    assert has_seeds(search_of(DPBayesianLogisticRegression(), {"random_state": [0, 1]}))
+    assert not has_seeds(make_pipeline(PCA(random_state=0), DPBayesianLogisticRegression()))

@@ -108,19 +108,15 @@ def test_an_argument_names_a_step_that_there_is(groups):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_exposure_and_groups_work_where_the_error_says_so():
+def test_exposure_and_groups_work_together_in_every_pipeline():
     model = DPBayesianPoissonRegressor(
         max_count=3, data_norm=1.0, epsilon=9.0, delta=1e-5, n_draws=20
     )
     pipe = make_private_pipeline(model, epsilon=9.0, delta=1e-5, max_rows_per_group=1)
     pipe[-1].set_params(epsilon=1.0, delta=None)
     groups, exposure = np.arange(N), np.ones(N)
-    said = (
-        r"cannot be used together with groups.* DPBayesianPoissonRegressor\(max_rows_per_group=...\)"
-        r".*scikit-learn's Pipeline, by dpbayesianpoissonregressor__groups=..."
-    )
-    with pytest.raises(ValueError, match=said):
-        pipe.fit(X, Y, groups=groups, dpbayesianpoissonregressor__exposure=exposure)
+    pipe.fit(X, Y, groups=groups, dpbayesianpoissonregressor__exposure=exposure)
+    assert pipe.plan_.cost.neighboring_relation == "replace_one_person"
     model = DPBayesianPoissonRegressor(
         max_count=3, data_norm=1.0, epsilon=9.0, n_draws=20, max_rows_per_group=1
     )

@@ -77,13 +77,12 @@ def interval_table(draws, interval, without, index, level):
     level : float
         Level of the intervals.
     """
-    deviations = draws.std(axis=0)
+    moments = _moments(draws)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.clip(1.0 - without / deviations, 0.0, 1.0)
+        share = np.clip(1.0 - without / moments["sd"], 0.0, 1.0)
     return whole_table(
         {
-            "mean": draws.mean(axis=0),
-            "sd": deviations,
+            **moments,
             **dict(zip(names_of_ends(level), interval.T, strict=True)),
             "sd_without_privacy": without,
             "share_of_privacy": share,
@@ -92,8 +91,8 @@ def interval_table(draws, interval, without, index, level):
     )
 
 
-def statement_table(draws, index, level, null=0.0):
-    """Return a data frame with what draws say of quantities, or raise an ImportError without pandas.
+def statement_table(draws, index, level):
+    """Return a data frame with what draws say of coefficients, or raise an ImportError without pandas.
 
     Parameters
     ----------
@@ -102,20 +101,38 @@ def statement_table(draws, index, level, null=0.0):
         Names of the rows.
     level : float
         Level of the intervals.
-    null : float, default=0.0
-        What quantities are compared with: the last column has the probability that they are larger.
     """
+    return whole_table({**_moments(draws), **_quantiles(draws, level)}, index)
+
+
+def median_table(draws, index, level, null=0.0, moments=True):
+    """Return a `statement_table` of any functions of coefficients, which leads with medians.
+
+    Unlike a mean, the median of a bent function is the function of a median, and within every interval.
+
+    Parameters
+    ----------
+    draws, index, level
+        As for `statement_table`.
+    null : float, default=0.0
+        What quantities are compared with: the column of probabilities says how likely they are larger.
+    moments : bool, default=True
+        Whether means and deviations come last. Without, there are none.
+    """
+    columns = {"median": np.median(draws, axis=0), **_quantiles(draws, level, null)}
+    return whole_table({**columns, **(_moments(draws) if moments else {})}, index)
+
+
+def _moments(draws):
+    return {"mean": draws.mean(axis=0), "sd": draws.std(axis=0)}
+
+
+def _quantiles(draws, level, null=0.0):
+    """Return the ends of intervals, and probabilities of being larger than ``null``."""
     check_level(level)
     interval = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return whole_table(
-        {
-            "mean": draws.mean(axis=0),
-            "sd": draws.std(axis=0),
-            **dict(zip(names_of_ends(level), interval, strict=True)),
-            f"P(> {null:g})": (draws > null).mean(axis=0),
-        },
-        index,
-    )
+    ends = dict(zip(names_of_ends(level), interval, strict=True))
+    return {**ends, f"P(> {null:g})": (draws > null).mean(axis=0)}
 
 
 def names_of_ends(level):

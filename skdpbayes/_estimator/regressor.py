@@ -19,6 +19,7 @@ from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.columns import count_column, number_column
+from .._tables.order import refuse_other_order
 from .._tables.rows import logarithms
 from .._tables.validation import validate_table
 from .._tables.weights import own_weights
@@ -109,6 +110,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
     def _over_rows(self, X, function, exposure=None):
         """Return what a function makes of logits of shape (n_rows, n_draws), for all rows."""
         check_is_fitted(self)
+        refuse_other_order("exposure", exposure, X=X)
         X, scale = clip_rows(validate_table(self, X, reset=False), self.data_norm_)
         offsets = logarithms(exposure, X.shape[0])
         draws, d = self.posterior_samples_[:, 0], X.shape[1]

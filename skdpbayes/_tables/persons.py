@@ -10,7 +10,7 @@ from sklearn.utils._missing import is_pandas_na
 
 from .._inputs import plain, unless_harmless, unquoted
 from ..random import separate_generator
-from .collections import is_collection
+from .order import refuse_other_order
 
 
 def check_groups(groups, max_rows, n_samples, **beside):
@@ -61,31 +61,8 @@ def number_persons(groups, n_samples, **beside):
         If a row has no group, or if the indices of ``groups`` and of what it belongs to differ. Errors quote
         no group and no index.
     """
-    refuse_other_order(groups, **beside)
+    refuse_other_order("groups", groups, **beside)
     return _numbered(_column(plain(groups, "groups"), n_samples))
-
-
-def refuse_other_order(groups, **beside):
-    """Raise a ValueError if groups and what they belong to have indices, and these differ.
-
-    Rows are taken by their places. In another order, other persons would be protected.
-    """
-    groups = plain(groups, "groups")
-    for name, table in beside.items():
-        table = plain(table, name)
-        if not (_has_index(groups) and _has_index(table)) or len(groups) != len(table):
-            continue  # Another length is refused by its shape.
-        text = (
-            f"groups has another index than {name}, and rows are taken by their places, so that the wrong "
-            f"persons might be protected: pass groups of the same rows in the same order, e.g. "
-            f"groups.loc[{name}.index]; or, if the order is right as it is, groups.to_numpy()."
-        )
-        if not unquoted(groups.index.equals, table.index, told=unless_harmless(text)):
-            raise ValueError(text)
-
-
-def _has_index(table):
-    return hasattr(table, "iloc") and not is_collection(table)
 
 
 def count_persons(persons):

@@ -16,6 +16,7 @@ from .._inputs import plain
 from .._silence import silently
 from .collections import is_collection
 from .labels import encode_labels
+from .order import refuse_other_order
 from .persons import check_groups, choose_rows
 from .rows import UNLABELLED, Rows, Table, prepared
 from .validation import validate_table
@@ -77,6 +78,8 @@ def _read(estimator, X, columns, client, validate):
             "pass dask.array.from_array(X, chunks=(rows, -1))."
         )
     beside = {"X": X, "y": y}
+    for name, column in (("sample_weight", sample_weight), ("exposure", exposure)):
+        refuse_other_order(name, column, **beside)
     if isinstance(y, str) and y == UNLABELLED:
         rows, classes = Rows(validate(estimator, X, reset=True)), None
     else:

@@ -8,7 +8,8 @@ are computed from rows and are not private.
 from ._draws import coefficient_draws, named_model
 from ._effects import average_marginal_effects
 from ._marginaleffects import to_marginaleffects
-from ._statements import contrasts, odds_ratios, probability, rate_ratios, raw_coefficients
+from ._ratios import odds_ratios, rate_ratios
+from ._statements import contrasts, probability, raw_coefficients
 from .posterior import PosteriorDisplay
 from .privacy_utility import PrivacyUtilityDisplay
 

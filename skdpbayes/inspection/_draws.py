@@ -8,7 +8,7 @@ Everything here is post-processing of what was released.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -18,7 +18,8 @@ from .._estimator.coefficients import with_constant
 from .._estimator.intervals import enough_draws, required_pandas, warn_unless_calibrated
 from .._typing import RandomStateLike
 from ..pipeline._names import last_step
-from ._raw import raw_draws
+from ._levels import with_references
+from ._raw import affine_of, raw_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,15 +99,28 @@ def draws_of(model, n_draws, random_state):
     return model.sample_posterior(n_draws, random_state)
 
 
-def blocks_of(estimator, n_draws, random_state, raw):
-    """Return (model, draws of shape (n_draws, n_blocks, n), names of columns), the constant last."""
+class Blocks(NamedTuple):
+    """Draws of shape (n_draws, n_blocks, n), the constant last, and names of the others."""
+
+    model: Any
+    draws: np.ndarray
+    names: list[str]
+    # Those of the names that are reference levels.
+    references: tuple[str, ...] = ()
+
+
+def blocks_of(estimator, n_draws, random_state, raw, reference_levels=None):
+    """Return the `Blocks` of a fitted estimator or pipeline with coefficients."""
     model = linear_model_of(estimator)
     warn_unless_calibrated(model)
     draws = draws_of(model, n_draws, random_state)
     names = [str(name) for name in model._column_names()]
+    if reference_levels is not None:
+        found = affine_of(estimator, model, names)
+        return Blocks(model, *with_references(draws, names, found, raw, reference_levels))
     if raw:
         draws, names = raw_draws(estimator, model, draws, names)
-    return model, draws, names
+    return Blocks(model, draws, names)
 
 
 def coefficient_draws(
@@ -157,7 +171,7 @@ def coefficient_draws(
     (1000, 5)
     """
     pd = required_pandas()
-    model, draws, columns = blocks_of(estimator, n_draws, random_state, raw)
+    model, draws, columns, _ = blocks_of(estimator, n_draws, random_state, raw)
     names = with_constant(columns, draws.shape[2])
     if draws.shape[1] > 1:
         names = [f"{name}[{label}]" for label in model.classes_ for name in names]

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 
 from .._checks import check_level
-from .._estimator.intervals import required_pandas, statement_table, warn_unless_calibrated
+from .._estimator.intervals import median_table, required_pandas, warn_unless_calibrated
 from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.columns import number_column
@@ -87,8 +87,8 @@ def average_marginal_effects(
     -------
     table : pandas.DataFrame
         One row for each column and contrast, and for each class with more than two. The columns are
-        ``mean``, ``sd``, the ends of the interval, and ``P(> 0)``. Of two classes, effects are on the
-        probability of the second.
+        ``median``, the ends of the interval, ``P(> 0)``, and last ``mean`` and ``sd``. Of two classes,
+        effects are on the probability of the second.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def average_marginal_effects(
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X["dose"]))
     >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
     >>> profiles = pd.DataFrame({"dose": [-0.5, 0.5], "age": [0.0, 0.0]})
-    >>> bool(0.2 < average_marginal_effects(clf, profiles).loc[("dose", "slope"), "mean"] < 0.27)
+    >>> bool(0.2 < average_marginal_effects(clf, profiles).loc[("dose", "slope"), "median"] < 0.27)
     True
     """
     check_level(level)
@@ -124,7 +124,7 @@ def average_marginal_effects(
     frame = public_frame(X_public, estimator)
     shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)
-    codes = {*_known(categorical, frame), *_declared_codes(estimator, frame)}
+    codes = codes_of(estimator, frame, categorical)
     found, index = [], []
     for name in wanted:
         for contrast, upper, lower, width in _changes(frame[name], name in codes):
@@ -223,6 +223,11 @@ def _framed(X, names):
     return pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
 
 
+def codes_of(estimator, frame, named):
+    """Return the columns that are codes of categories: those named, and those that a formula declares."""
+    return list(dict.fromkeys([*_known(named, frame), *_declared_codes(estimator, frame)]))
+
+
 def _declared_codes(estimator, frame):
     """Return the columns of a frame of which a formula at the beginning reads categories, and no numbers."""
     estimator = getattr(estimator, "best_estimator_", estimator)
@@ -295,4 +300,4 @@ def _table(draws, index, model, level):
         index = [(label, *pair) for label in model.classes_ for pair in index]
         names = ["class", *names]
     flat = draws.reshape(len(draws), -1)
-    return statement_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)
+    return median_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)

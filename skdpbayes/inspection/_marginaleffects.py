@@ -7,6 +7,7 @@ This delta method is close to what draws say where ``f`` is nearly straight with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from .._estimator.coefficients import with_constant
 from .._estimator.intervals import warn_unless_calibrated
 from .._typing import MatrixLike, RandomStateLike
 from ._draws import draws_of, linear_model_of
-from ._effects import design_of, is_binary, is_number, levels, public_frame, responses
+from ._effects import codes_of, design_of, is_binary, is_number, levels, public_frame, responses
 
 _FORMULAS: dict[str, Any] = {
     "number": {"model_type": "linear", "family": None, "link": None},
@@ -31,6 +32,7 @@ def to_marginaleffects(
     X_public: MatrixLike,
     *,
     response: str = "response",
+    categorical: Sequence[str] | str = (),
     n_draws: int | None = None,
     random_state: RandomStateLike = 0,
 ) -> Any:
@@ -49,6 +51,9 @@ def to_marginaleffects(
         Public rows, before any step: what ``newdata`` is by default.
     response : str, default="response"
         What the response is called.
+    categorical : str or sequence of str, default=()
+        Columns of numbers that are codes of categories; those of ``C(...)`` in a formula need not be named.
+        To marginaleffects they are text, such as ``"2.0"``.
     n_draws, random_state
         As for `coefficient_draws`.
 
@@ -63,19 +68,26 @@ def to_marginaleffects(
     ImportError
         If marginaleffects is not installed.
     ValueError
-        If the rows are no table.
+        If the rows are no table, or if ``categorical`` names none of their columns.
     TypeError
         If the estimator has no coefficients.
 
     See Also
     --------
     average_marginal_effects : The same effects from the draws themselves.
+
+    Notes
+    -----
+    marginaleffects 0.6 compares levels of categories with polars 1 only: of polars 2 it needs what that no
+    longer has. `average_marginal_effects` compares them with either.
     """
     model = linear_model_of(estimator)
     warn_unless_calibrated(model)
     kind = _posterior_model()
     draws = draws_of(model, n_draws, random_state)
-    return kind(estimator, model, draws, public_frame(X_public, estimator), response)
+    frame = public_frame(X_public, estimator)
+    codes = [one for one in codes_of(estimator, frame, categorical) if is_number(frame[one])]
+    return kind(estimator, model, draws, frame, response, codes)
 
 
 @cache
@@ -92,8 +104,9 @@ def _posterior_model():
     class PosteriorModel(ModelAbstract):
         """Coefficients in one vector, and mean responses as functions of it."""
 
-        def __init__(self, estimator, model, draws, frame, response):
+        def __init__(self, estimator, model, draws, frame, response, codes):
             self._estimator, self._shape = estimator, draws.shape[1:]
+            self._codes = codes
             self._law = _law_of(model, draws.shape[1])
             flat = draws.reshape(len(draws), -1)
             names = with_constant(model._column_names(), draws.shape[2])
@@ -104,16 +117,25 @@ def _posterior_model():
                 coefnames=np.asarray(names),
                 formula="",  # Names of variables are given, below.
                 vcov=np.atleast_2d(np.cov(flat.T)),
-                modeldata=pl.DataFrame({name: _column(pl, name, frame[name]) for name in frame}),
+                modeldata=pl.DataFrame(
+                    {name: _column(pl, name, frame[name], name in codes) for name in frame}
+                ),
                 package="skdpbayes",
                 variable_names=[response, *frame.columns],
             )
             super().__init__(model, vault)
             # Without a formula, none are found.
-            self.vault.variables_type = {name: _kind(frame[name]) for name in frame}
+            self.vault.variables_type = {
+                name: "character" if name in codes else _kind(frame[name]) for name in frame
+            }
 
         def get_exog(self, newdata):
-            frame = public_frame(newdata.select(self.find_predictors()), self._estimator)
+            rows = newdata.select(self.find_predictors())
+            # Codes travel as text, and are numbers to the model.
+            rows = rows.with_columns(
+                pl.col(self._codes).cast(pl.String).cast(pl.Float64, strict=False)
+            )
+            frame = public_frame(rows, self._estimator)
             return design_of(self._estimator, self.model, frame)
 
         def get_autodiff_args(self):
@@ -151,10 +173,9 @@ def _kind(column):
     return "binary" if is_binary(column) else "numeric"
 
 
-def _column(pl, name, column):
+def _column(pl, name, column, is_code):
     """Return a column for polars; categories have the same order as in `average_marginal_effects`."""
-    if is_number(column):
+    if is_number(column) and not is_code:
         return pl.Series(name, column.tolist())
-    return pl.Series(
-        name, column.astype(str).tolist(), dtype=pl.Enum(list(map(str, levels(column))))
-    )
+    texts = [None if lost else str(one) for one, lost in zip(column, column.isna(), strict=True)]
+    return pl.Series(name, texts, dtype=pl.Enum(list(map(str, levels(column)))))

@@ -4,12 +4,15 @@
 
 ``x`` are the columns of the table, or what an encoder makes of them. The steps of a pipeline are followed
 from there: scalers with public or released bounds change ``A`` and ``c``, branches take rows of them, and a
-step that combines or bends columns begins anew, which it may only before any scaling.
+step that combines or bends columns begins anew, which it may only before any scaling. The levels of which
+an encoder makes indicators are remembered with them.
 """
 
 import copy
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -27,27 +30,32 @@ from sklearn.preprocessing import (
 
 from ..pipeline._names import fitted_branches, names_behind
 from ..preprocessing import BoundedScaler, DPImputer, DPQuantileScaler, RowNormClipper
+from ._levels import Indicators, indicators_of
 
 # Steps whose columns are the raw ones where these keep their names. Others may bend them.
 _KEEPS = (PolynomialFeatures, SimpleImputer)
 
 
 class Affine(NamedTuple):
-    """``A`` of shape (n_columns, n_raw), ``c`` of shape (n_columns,), and what the raw columns are called."""
+    """``A`` of shape (n_columns, n_raw), ``c`` of shape (n_columns,), and what the raw columns are called.
+
+    ``indicators`` has, by the column of a table, those of its levels among the raw columns; None if they
+    are combined with others.
+    """
 
     matrix: np.ndarray
     shift: np.ndarray
     names: tuple[str, ...]
+    indicators: Mapping[str, Indicators | None] = MappingProxyType({})
 
     def rows(self, places):
         """Return some of the columns."""
-        return Affine(self.matrix[places], self.shift[places], self.names)
+        return self._replace(matrix=self.matrix[places], shift=self.shift[places])
 
     def scaled(self, scale, shift=0.0):
         """Return columns times ``scale`` plus ``shift``."""
-        return Affine(
-            self.matrix * np.reshape(scale, (-1, 1)), self.shift * scale + shift, self.names
-        )
+        matrix = self.matrix * np.reshape(scale, (-1, 1))
+        return self._replace(matrix=matrix, shift=self.shift * scale + shift)
 
     @property
     def column_names(self):
@@ -58,9 +66,9 @@ class Affine(NamedTuple):
         return [self.names[j] for j in self.matrix.argmax(axis=1)]
 
 
-def raw_columns(names):
+def raw_columns(names, indicators: Mapping[str, Any] = MappingProxyType({})):
     """Return the `Affine` of columns that are as in the table."""
-    return Affine(np.eye(len(names)), np.zeros(len(names)), tuple(map(str, names)))
+    return Affine(np.eye(len(names)), np.zeros(len(names)), tuple(map(str, names)), indicators)
 
 
 def raw_draws(estimator, model, draws, names):
@@ -80,19 +88,26 @@ def raw_draws(estimator, model, draws, names):
     ValueError
         If a step combines or bends columns that were scaled before it.
     """
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    if not isinstance(estimator, Pipeline):
-        return draws, names
-    found = _of_steps(estimator, raw_columns(_names_before(estimator)))
-    d = model.n_features_in_
-    if len(found.matrix) != d:
-        raise ValueError(f"the steps before the last give {len(found.matrix)} columns, not {d}.")
+    found, d = affine_of(estimator, model, names), model.n_features_in_
     constant = draws[:, :, d:].sum(axis=2) + draws[:, :, :d] @ found.shift
     used = np.flatnonzero(found.matrix.any(axis=0))
     raw = draws[:, :, :d] @ found.matrix[:, used]
     if draws.shape[2] > d or found.shift.any():
         raw = np.concatenate([raw, constant[:, :, None]], axis=2)
     return raw, [found.names[j] for j in used]
+
+
+def affine_of(estimator, model, names):
+    """Return the `Affine` of the columns of the last step, as for `raw_draws`."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not isinstance(estimator, Pipeline):
+        return raw_columns(names)
+    found = _of_steps(estimator, raw_columns(_names_before(estimator)))
+    if len(found.matrix) != model.n_features_in_:
+        raise ValueError(
+            f"the steps before the last give {len(found.matrix)} columns, not {model.n_features_in_}."
+        )
+    return found
 
 
 def _names_before(step):
@@ -154,7 +169,10 @@ def follow(step, before, name):
                 else "combines or bends columns that were scaled before it. Put it before the scaler."
             )
         )
-    return raw_columns(after)
+    if isinstance(step, _KEEPS) and list(after) == names:
+        return raw_columns(after, before.indicators)
+    found = indicators_of(step, before.indicators, names)
+    return raw_columns(after, found)
 
 
 def _new_names(step, names, label):
@@ -216,7 +234,19 @@ def _side_by_side(parts, common):
         wide = np.zeros((len(part.matrix), len(names)))
         wide[:, [names.index(name) for name in some]] = part.matrix
         matrices.append(wide)
-    return Affine(np.vstack(matrices), np.concatenate([part.shift for _, part in parts]), names)
+    shift = np.concatenate([part.shift for _, part in parts])
+    return Affine(np.vstack(matrices), shift, names, _all_indicators(parts, named))
+
+
+def _all_indicators(parts, named):
+    """Return the indicators of all parts under their new names; None of a column that has several."""
+    found: dict[str, Indicators | None] = {}
+    for (_, part), some in zip(parts, named, strict=True):
+        renamed = dict(zip(part.names, some, strict=True))
+        for column, one in part.indicators.items():
+            one = None if one is None else one.renamed(renamed)
+            found[column] = one if found.get(column, one) == one else None
+    return found
 
 
 def _of_terms(step, before, name):
@@ -225,4 +255,5 @@ def _of_terms(step, before, name):
         raise ValueError(
             f"there are no coefficients in raw units behind {name}: columns were scaled before it."
         )
-    return Affine(*step._affine())
+    matrix, shift, names = step._affine()
+    return Affine(matrix, shift, names, indicators_of(step, before.indicators, ()))

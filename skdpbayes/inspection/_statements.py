@@ -1,6 +1,6 @@
-"""What a statistician says of coefficients: ratios, contrasts, and probabilities of statements.
+"""What a statistician says of coefficients: raw units, contrasts, and probabilities of statements.
 
-    quantity of a draw -> mean, deviation and quantiles over draws;  P(statement) = share of draws with it
+    quantity of a draw -> median and quantiles over draws;  P(statement) = share of draws with it
 
 Everything here is post-processing of what was released: it spends no budget.
 """
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .._checks import check_level, is_number
+from .._checks import check_level
 from .._estimator.coefficients import coefficient_index, with_constant
-from .._estimator.intervals import required_pandas, statement_table
+from .._estimator.intervals import median_table, required_pandas, statement_table
 from .._typing import Label, RandomStateLike
-from ._draws import blocks_of, coefficient_draws, linear_model_of
+from ._draws import blocks_of, coefficient_draws
 from ._expressions import contrasted, true_where
+from ._levels import without_doubt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,7 @@ def raw_coefficients(
     estimator: Any,
     level: float = 0.9,
     *,
+    reference_levels: Mapping[str, Label] | None = None,
     n_draws: int | None = None,
     random_state: RandomStateLike = 0,
 ) -> pd.DataFrame:
@@ -47,6 +49,8 @@ def raw_coefficients(
         Fitted; for an estimator, its own coefficients.
     level : float, default=0.9
         Posterior probability of the intervals.
+    reference_levels : mapping of str to label, default=None
+        As for `odds_ratios`. The intercept is then of rows with these levels.
     n_draws, random_state
         As for `coefficient_draws`.
 
@@ -81,136 +85,13 @@ def raw_coefficients(
     {'age': 0.5, 'intercept': 30...}
     """
     required_pandas()
-    model, draws, columns = blocks_of(estimator, n_draws, random_state, raw=True)
+    model, draws, columns, references = blocks_of(
+        estimator, n_draws, random_state, True, reference_levels
+    )
     labels = model.classes_ if draws.shape[1] > 1 else None
     index = coefficient_index(with_constant(columns, draws.shape[2]), labels)
-    return statement_table(np.reshape(draws, (len(draws), -1)), index, level)
-
-
-def odds_ratios(
-    estimator: Any,
-    level: float = 0.9,
-    *,
-    per: Mapping[str, float] | None = None,
-    reference: Label | None = None,
-    raw: bool = False,
-    n_draws: int | None = None,
-    random_state: RandomStateLike = 0,
-) -> pd.DataFrame:
-    """Table of odds ratios: by which factor the odds change if a column grows by one.
-
-    Of two classes, the odds are those of the second. Of more, they are those of each class against a
-    reference class (relative risk ratios), of which the labels know more than of single coefficients.
-
-    Parameters
-    ----------
-    estimator : estimator, Pipeline or search
-        Fitted, with a logistic regression at its end.
-    level : float, default=0.9
-        Posterior probability of the intervals.
-    per : mapping of str to float, default=None
-        By how much a column grows, such as ``{"age": 10}`` for ten years with ``raw=True``. Others grow
-        by one.
-    reference : label, default=None
-        With more than two classes, the class that others are compared with. None is the first.
-    raw : bool, default=False
-        Whether columns grow by one in their own units, before scaling; see `raw_coefficients`.
-    n_draws, random_state
-        As for `coefficient_draws`.
-
-    Returns
-    -------
-    table : pandas.DataFrame
-        One row for each column but the intercept, by class with more than two. The columns are ``mean``,
-        ``sd``, the ends of the interval, and ``P(> 1)``.
-
-    Raises
-    ------
-    ValueError
-        If ``level`` is out of range, if ``per`` names an unknown column, or if ``reference`` is no class.
-    TypeError
-        If the model is no classifier with coefficients.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from skdpbayes import DPBayesianLogisticRegression
-    >>> from skdpbayes.inspection import odds_ratios
-    >>> rng = np.random.default_rng(0)
-    >>> X = pd.DataFrame(rng.uniform(-1, 1, (20_000, 2)), columns=["dose", "age"])
-    >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X["dose"]))
-    >>> clf = DPBayesianLogisticRegression(random_state=0).fit(X, y)
-    >>> bool(2.4 < odds_ratios(clf).loc["dose", "mean"] < 3.0)  # e = 2.72
-    True
-    """
-    if not hasattr(linear_model_of(estimator), "classes_"):
-        raise TypeError(
-            "odds are of classes: for counts take rate_ratios, for numbers raw_coefficients or contrasts."
-        )
-    model, draws, columns = blocks_of(estimator, n_draws, random_state, raw)
-    labels = None
-    if draws.shape[1] > 1:
-        place = _place_of(reference, model.classes_)
-        labels = np.delete(model.classes_, place)
-        draws = np.delete(draws, place, axis=1) - draws[:, [place]]
-    elif reference is not None:
-        first, second = model.classes_.tolist()
-        raise ValueError(
-            f"reference={reference!r} is for more than two classes. Of two, the odds are always those of the "
-            f"second of classes_, {second!r}, against {first!r}: leave reference at None, and take 1 / ratio "
-            f"for the odds of {first!r}."
-        )
-    return _ratios(draws, columns, labels, per, level)
-
-
-def rate_ratios(
-    estimator: Any,
-    level: float = 0.9,
-    *,
-    per: Mapping[str, float] | None = None,
-    raw: bool = False,
-    n_draws: int | None = None,
-    random_state: RandomStateLike = 0,
-) -> pd.DataFrame:
-    """Table of rate ratios: by which factor an expected count changes if a column grows by one.
-
-    Parameters
-    ----------
-    estimator : estimator, Pipeline or search
-        Fitted, with a `DPBayesianPoissonRegressor` at its end.
-    level, per, raw, n_draws, random_state
-        As for `odds_ratios`.
-
-    Returns
-    -------
-    table : pandas.DataFrame
-        As of `odds_ratios`.
-
-    Raises
-    ------
-    ValueError
-        If ``level`` is out of range, or if ``per`` names an unknown column.
-    TypeError
-        If the model is not one of counts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from skdpbayes import DPBayesianPoissonRegressor
-    >>> from skdpbayes.inspection import rate_ratios
-    >>> rng = np.random.default_rng(0)
-    >>> X = pd.DataFrame({"age": rng.uniform(-1, 1, 20_000)})
-    >>> y = rng.poisson(np.exp(X["age"]))
-    >>> model = DPBayesianPoissonRegressor(max_count=10, random_state=0).fit(X, y)
-    >>> bool(2.4 < rate_ratios(model).loc["age", "mean"] < 3.0)
-    True
-    """
-    if not getattr(linear_model_of(estimator), "_reads_counts", False):
-        raise TypeError("rates are of counts: of classes take odds_ratios.")
-    _, draws, columns = blocks_of(estimator, n_draws, random_state, raw)
-    return _ratios(draws, columns, None, per, level)
+    table = statement_table(np.reshape(draws, (len(draws), -1)), index, level)
+    return without_doubt(table, references)
 
 
 def contrasts(
@@ -240,7 +121,8 @@ def contrasts(
     Returns
     -------
     table : pandas.DataFrame
-        One row for each contrast. The columns are ``mean``, ``sd``, the ends of the interval and ``P(> 0)``.
+        One row for each contrast. The columns are ``median``, the ends of the interval, ``P(> 0)``, and last
+        ``mean`` and ``sd``, which need not mean anything for a ratio of coefficients.
 
     Raises
     ------
@@ -271,7 +153,7 @@ def contrasts(
     found = contrasted(contrasts, draws)
     pd = required_pandas()
     index = pd.Index(list(found), name="contrast")
-    return statement_table(np.column_stack(list(found.values())), index, level)
+    return median_table(np.column_stack(list(found.values())), index, level)
 
 
 def probability(
@@ -328,27 +210,3 @@ def probability(
     pd = required_pandas()
     shares = {name: float(np.mean(true_where(one, draws))) for name, one in statement.items()}
     return pd.Series(shares, name="probability")
-
-
-def _ratios(draws, columns, labels, per, level):
-    """Return a table of exponentials of draws of shape (n_draws, n_blocks, n), without the constant."""
-    check_level(level)
-    steps = np.ones(len(columns))
-    for name, step in (per or {}).items():
-        if name not in columns:
-            raise ValueError(f"per names {name!r}, and the columns are {columns}.")
-        if not is_number(step) or not np.isfinite(step):
-            raise ValueError(f"per must have finite numbers, got {step!r} for {name!r}.")
-        steps[columns.index(name)] = step
-    ratios = np.exp(draws[:, :, : len(columns)] * steps)
-    flat = ratios.reshape(len(draws), -1)
-    return statement_table(flat, coefficient_index(columns, labels), level, null=1.0)
-
-
-def _place_of(label, classes):
-    if label is None:
-        return 0
-    places = np.flatnonzero(classes == label)
-    if len(places) != 1:
-        raise ValueError(f"reference={label!r} is none of the classes {classes.tolist()}.")
-    return int(places[0])

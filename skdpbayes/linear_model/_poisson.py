@@ -20,6 +20,7 @@ from .._checks import Interval
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
 from .._tables.blockwise import in_memory
+from .._tables.order import refuse_other_order
 from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..samplers import Sampler
@@ -274,6 +275,7 @@ class DPBayesianPoissonRegressor(
         -------
         mean : ndarray of shape (n_samples,)
         """
+        refuse_other_order("exposure", exposure, X=X)
         rates = super().predict(X)
         if exposure is None:
             return rates

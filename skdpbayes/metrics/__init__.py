@@ -1,5 +1,6 @@
 """Private scores: numbers that know their confidence interval and their cost."""
 
+from ._make_scorer import make_private_scorer
 from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
 from ._numbers import (
     dp_mean_absolute_error,
@@ -10,7 +11,7 @@ from ._numbers import (
 from ._plan import ScorePlan
 from ._ranking import dp_roc_auc_score
 from ._result import PrivateArray, PrivateCurve, PrivateScore
-from ._scorer import PrivateScorer, make_private_scorer
+from ._scorer import PrivateScorer
 from ._tables import dp_calibration_curve, dp_confusion_matrix
 
 __all__ = [

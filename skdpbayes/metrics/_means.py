@@ -1,25 +1,18 @@
 """Means of bounded numbers: accuracy, log loss, Brier score, and means of your own.
 
-    mean = (S + noise) / n,    S = sum_i u_i,   u_i in [0, 1], rounded to multiples of 2^-24
-
-Under ``replace_one``, ``n`` is public and ``S`` changes by at most 1. Under ``add_or_remove_one``, ``n`` is
-private: ``(sum u_i, sum (1 - u_i))`` is released, which changes by exactly 1 in L1 norm, and whose sum is a
-noisy ``n``. If the numbers are not all 0 or 1, a tenth of epsilon is spent on ``sum u_i^2``, for the interval
-only. Of persons with several rows, ``u_i`` is the mean over all rows of a person, as in `_persons`.
+mean of u(row), in [0, 1], released as `_bounded_mean` says
 """
 
 import math
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Real
 
-from .._checks import Interval, is_number
-from .._mechanisms.discrete_laplace import laplace_scale, with_noise
+from .._checks import Interval
 from .._tables.columns import label_column, number_column
 from .._typing import Label, RandomStateLike, Relation
-from ..privacy.written import as_written, most_below
+from ._bounded_mean import bounded_mean, checked_bounds, mean_of
 from ._inputs import (
     COLUMN,
     LABEL,
@@ -33,21 +26,9 @@ from ._inputs import (
     same_length,
     score_function,
 )
-from ._interval import inverted
-from ._persons import columns_and_groups, means_of, persons_of, relation_of
-from ._plan import plan_score, spend, warn_if_drowned
+from ._persons import columns_and_groups
+from ._plan import plan_score, spend
 from ._result import PrivateScore
-
-_UNIT = 2**24
-
-
-def _levels(epsilon):
-    """Split epsilon into a part for the sum and one for the sum of squares, exactly as they are written."""
-    if math.isinf(epsilon):
-        return epsilon, epsilon
-    whole = as_written(epsilon)
-    for_sum = most_below(whole * 9 / 10)
-    return for_sum, most_below(whole - as_written(for_sum))
 
 
 @score_function(
@@ -121,10 +102,10 @@ def dp_accuracy_score(
     right = np.asarray(true == predicted, dtype=np.int64)
     if groups is not None:
         own = (epsilon, delta, neighboring_relation, groups, random_state)
-        return _bounded_mean("accuracy", right, *own, 0.0, 1.0)
+        return bounded_mean("accuracy", right, *own, 0.0, 1.0)
     plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(true))
     generator = spend(plan, random_state)
-    return _mean_of(right, 1, plan, generator)
+    return mean_of(right, 1, plan, generator)
 
 
 @score_function(
@@ -184,13 +165,13 @@ def dp_mean_score(
     >>> abs(score + 2.0) < 0.05
     True
     """
-    low, high = _checked_bounds(bounds)
+    low, high = checked_bounds(bounds)
     values, groups = columns_and_groups(groups, values=values)
     values = number_column(values, "values")
     same_length(neighboring_relation, values=values)
     shares = (np.clip(values, low, high) - low) / (high - low)
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return _bounded_mean("mean", shares, *own, low, high)
+    return bounded_mean("mean", shares, *own, low, high)
 
 
 @score_function(
@@ -266,7 +247,7 @@ def dp_log_loss(
     right = np.maximum(table[np.arange(len(numbers)), numbers], smallest_probability)
     shares = np.clip(-np.log(right) / largest, 0.0, 1.0)
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return _bounded_mean("log loss", shares, *own, 0.0, largest)
+    return bounded_mean("log loss", shares, *own, 0.0, largest)
 
 
 @score_function(
@@ -333,73 +314,4 @@ def dp_brier_score(
     same_length(neighboring_relation, y_true=positive, y_proba=proba)
     shares = np.square(positive - proba)
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return _bounded_mean("Brier score", shares, *own, 0.0, 1.0)
-
-
-def _checked_bounds(bounds):
-    if len(bounds) != 2 or not all(is_number(b) and math.isfinite(b) for b in bounds):
-        raise ValueError(f"bounds must be two finite numbers, got {bounds!r}.")
-    low, high = map(float, bounds)
-    if math.isinf(high - low):
-        raise ValueError(
-            "bounds are too far apart, and their difference overflows: use narrower ones."
-        )
-    if not low < high:
-        raise ValueError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
-    return low, high
-
-
-def _bounded_mean(name, shares, epsilon, delta, relation, groups, random_state, low, high):
-    """Release the mean of ``low + (high - low) * shares``, over rows or over persons."""
-    persons = persons_of(groups, len(shares))
-    shares, relation = means_of(shares, persons), relation_of(relation, persons)
-    plan = plan_score(name, epsilon, delta, relation, len(shares), _levels(float(epsilon)))
-    generator = spend(plan, random_state)
-    units = np.rint(shares * _UNIT).astype(np.int64)
-    squares = np.rint(np.square(shares) * _UNIT).astype(np.int64)
-    level = _levels(plan.budget.epsilon)[1]
-    scale = laplace_scale(_UNIT, level)
-    # Proposition 40.
-    square = with_noise([squares.sum()], scale, generator, epsilon=level)[0]
-    second = square / _UNIT, float(scale) / _UNIT
-    return _mean_of(units, _UNIT, plan, generator, low, high, second)
-
-
-def _mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
-    """Release ``low + (high - low) mean(units) / unit``, with its interval.
-
-    ``second`` is the released sum of squares and the scale of its noise; without it all numbers are 0 or 1.
-    """
-    epsilon = plan.budget.epsilon
-    level = epsilon if second is None else _levels(epsilon)[0]
-    scale = laplace_scale(unit, level)
-    sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
-    sums = with_noise(sums, scale, generator, epsilon=level) / unit  # Proposition 40.
-    size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
-    share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
-    noise = float(scale) / unit
-    warn_if_drowned(plan, noise, size)
-    at = partial(
-        _interval_of_mean, sums[0], size, noise, plan.replaces, second, share, low, high - low
-    )
-    return PrivateScore(low + (high - low) * share)._release(plan, at)
-
-
-def _interval_of_mean(total, size, noise, replaces, second, share, low, width, level):
-    """Return the interval of a mean at a level."""
-    if size <= 0:
-        return low, low + width
-    largest, wanted = math.inf, level
-    if second is not None:
-        # A tenth of the error probability is spent on an upper bound of the second moment.
-        risk = 0.1 * (1.0 - level)
-        largest = (second[0] - second[1] * math.log(2.0 * risk)) / size
-        wanted = level + risk
-
-    def spread(value):
-        variance = max(0.0, min(value * (1.0 - value), largest - value**2))
-        weights = [noise] if replaces else [noise * (1.0 - value), noise * value]
-        return math.sqrt(size * variance), weights
-
-    ends = inverted(lambda value: total - value * size, spread, share, wanted)
-    return low + width * ends[0], low + width * ends[1]
+    return bounded_mean("Brier score", shares, *own, 0.0, 1.0)

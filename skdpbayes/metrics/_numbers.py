@@ -19,9 +19,9 @@ from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.columns import count_column, number_column
 from .._typing import RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
+from ._bounded_mean import UNIT, bounded_mean, checked_bounds
 from ._inputs import COLUMN, same_length, score_function
 from ._interval import inverted
-from ._means import _UNIT, _bounded_mean, _checked_bounds
 from ._persons import columns_and_groups, means_of, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateScore
@@ -44,7 +44,7 @@ def _columns(y_true, y_pred, relation, of_responses=number_column):
 
 def _errors(y_true, y_pred, bounds, largest, relation):
     """Return (responses less the lower bound, over the distance; absolute errors over the largest, which)."""
-    low, high = _checked_bounds(bounds)
+    low, high = checked_bounds(bounds)
     true, predicted = _columns(y_true, y_pred, relation)
     largest = high - low if largest is None else min(float(largest), high - low)
     true, predicted = np.clip(true, low, high), np.clip(predicted, low, high)
@@ -114,7 +114,7 @@ def dp_mean_squared_error(
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean squared error"
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return _bounded_mean(name, shares**2, *own, 0.0, largest**2)
+    return bounded_mean(name, shares**2, *own, 0.0, largest**2)
 
 
 @score_function(**_ERRORS)
@@ -165,7 +165,7 @@ def dp_mean_absolute_error(
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
     name = "mean absolute error"
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return _bounded_mean(name, shares, *own, 0.0, largest)
+    return bounded_mean(name, shares, *own, 0.0, largest)
 
 
 @score_function(
@@ -252,7 +252,7 @@ def dp_mean_poisson_deviance(
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)
     shares = np.clip(deviances / largest_deviance, 0.0, 1.0)
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return _bounded_mean("Poisson deviance", shares, *own, 0.0, float(largest_deviance))
+    return bounded_mean("Poisson deviance", shares, *own, 0.0, float(largest_deviance))
 
 
 @score_function(**_ERRORS)
@@ -310,18 +310,18 @@ def dp_r2_score(
     relation = relation_of(neighboring_relation, persons)
     plan = plan_score("R^2", epsilon, delta, relation, size_of(len(u), persons), levels)
     generator = spend(plan, random_state)
-    scales = [laplace_scale(_UNIT, level) for level in levels]
+    scales = [laplace_scale(UNIT, level) for level in levels]
     shares = [means_of(one, persons) for one in (errors**2, u, u**2)]
-    units = [np.rint(one * _UNIT).astype(np.int64) for one in shares]
-    of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (_UNIT - units[0]).sum()]
+    units = [np.rint(one * UNIT).astype(np.int64) for one in shares]
+    of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (UNIT - units[0]).sum()]
     # Proposition 40.
-    of_errors = with_noise(of_errors, scales[0], generator, epsilon=levels[0]) / _UNIT
+    of_errors = with_noise(of_errors, scales[0], generator, epsilon=levels[0]) / UNIT
     # Proposition 40.
-    first = with_noise([units[1].sum()], scales[1], generator, epsilon=levels[1])[0] / _UNIT
+    first = with_noise([units[1].sum()], scales[1], generator, epsilon=levels[1])[0] / UNIT
     # Proposition 40.
-    second = with_noise([units[2].sum()], scales[2], generator, epsilon=levels[2])[0] / _UNIT
+    second = with_noise([units[2].sum()], scales[2], generator, epsilon=levels[2])[0] / UNIT
     size = float(plan.n_samples if plan.replaces else max(of_errors.sum(), 0.0))
-    noise = [float(scale) / _UNIT for scale in scales]
+    noise = [float(scale) / UNIT for scale in scales]
     warn_if_drowned(plan, noise[0], size)
     low, high = map(float, target_bounds)
     sums = _SumsOfR2(

@@ -10,7 +10,9 @@ compared, one row of each person is drawn instead. See Proposition 44.
 import numpy as np
 
 from .._tables.blockwise import in_memory
-from .._tables.persons import choose_rows, count_persons, number_persons, refuse_other_order
+from .._tables.order import refuse_other_order
+from .._tables.persons import choose_rows, count_persons, number_persons
+from ..privacy.loss_distributions import between_persons
 
 # What a person adds to a table of counts, in all.
 UNIT = 2**24
@@ -25,7 +27,7 @@ def columns_and_groups(groups, **columns):
         If groups are in another order than rows.
     """
     *values, groups = in_memory(*columns.values(), groups)
-    refuse_other_order(groups, **dict(zip(columns, values, strict=True)))
+    refuse_other_order("groups", groups, **dict(zip(columns, values, strict=True)))
     return *values, groups
 
 
@@ -36,7 +38,7 @@ def persons_of(groups, n_rows):
 
 def relation_of(neighboring_relation, persons):
     """Return what neighbouring tables differ in."""
-    return neighboring_relation if persons is None else f"{neighboring_relation}_person"
+    return neighboring_relation if persons is None else between_persons(neighboring_relation)
 
 
 def size_of(n_rows, persons):

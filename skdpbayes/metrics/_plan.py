@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
-from ..privacy.loss_distributions import PERSON_RELATIONS
+from ..privacy.loss_distributions import PERSON_RELATIONS, between_rows
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
 from ..privacy.reserve import reserve
@@ -45,7 +45,7 @@ class ScorePlan(PlannedRelease):
     @property
     def replaces(self) -> bool:
         """Whether neighbouring tables have the same number of rows."""
-        return self.budget.neighboring_relation in ("replace_one", "replace_one_person")
+        return between_rows(self.budget.neighboring_relation) == "replace_one"
 
     @property
     def counts(self) -> str:

@@ -13,17 +13,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
-from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
 from .._tables.columns import count_column, label_column, number_column
-from .._tables.persons import refuse_other_order
+from .._tables.order import refuse_other_order
 from .._typing import MatrixLike
-from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
+from ..privacy.loss_distributions import between_persons
 from ._exposure import check_exposed, last_step, refuse_rates, respond
 from ._inputs import is_positive, label_numbers, public_labels
-from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss, dp_mean_score
+from ._means import dp_accuracy_score, dp_log_loss
 from ._numbers import (
     dp_mean_absolute_error,
     dp_mean_poisson_deviance,
@@ -31,26 +30,13 @@ from ._numbers import (
     dp_r2_score,
 )
 from ._plan import called_by, plan_score
-from ._ranking import dp_roc_auc_score
 
-# Name: (function, response method of the estimator, whether greater is better).
-NAMED: dict[str, tuple[Callable, str | tuple[str, ...], bool]] = {
-    "accuracy": (dp_accuracy_score, "predict", True),
-    "neg_log_loss": (dp_log_loss, "predict_proba", False),
-    "neg_brier_score": (dp_brier_score, "predict_proba", False),
-    "roc_auc": (dp_roc_auc_score, ("decision_function", "predict_proba"), True),
-    "r2": (dp_r2_score, "predict", True),
-    "neg_mean_squared_error": (dp_mean_squared_error, "predict", False),
-    "neg_mean_absolute_error": (dp_mean_absolute_error, "predict", False),
-    "neg_mean_poisson_deviance": (dp_mean_poisson_deviance, "predict", False),
-}
 _OF_NUMBERS = (
     dp_r2_score,
     dp_mean_squared_error,
     dp_mean_absolute_error,
     dp_mean_poisson_deviance,
 )
-_SCORES = (dp_mean_score, *(score for score, *_ in NAMED.values()))
 
 
 class PrivateScorer:
@@ -142,8 +128,12 @@ class PrivateScorer:
     @property
     def privacy_cost(self) -> PrivacyCost:
         """Upper bound on the cost of a call, for any score function; for persons, if groups are requested."""
-        relation = self.neighboring_relation + ("_person" if self._protects_persons else "")
+        relation = self.neighboring_relation
+        relation = between_persons(relation) if self._protects_persons else relation
         return plan_score("score", self.epsilon, self.delta, relation, 0).cost
+
+    def _has_seeds(self):
+        return self.options.get("random_state") is not None
 
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with another ``epsilon``, ``delta``, or options of the score function."""
@@ -198,7 +188,8 @@ class PrivateScorer:
                 "the scorer requests groups, so that its scores protect persons, and got none: pass groups, "
                 "or take the request back by set_score_request(groups=None)."
             )
-        refuse_other_order(groups, X=X)
+        refuse_other_order("groups", groups, X=X)
+        refuse_other_order("exposure", exposure, X=X)
         takes = inspect.signature(self.score_func).parameters
         options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
         response = self._response(estimator, X, options.get("pos_label"), exposure)
@@ -323,87 +314,3 @@ def _bounds_of(estimator):
             "target_bounds=(low, high)."
         )
     return bounds
-
-
-def make_private_scorer(
-    score_func: Callable | str,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    response_method: str | tuple[str, ...] = "predict",
-    greater_is_better: bool = True,
-    **options: Any,
-) -> PrivateScorer:
-    """Make a scorer that releases its scores with noise.
-
-    Every call spends epsilon on the rows that it scores, and is charged to the active ledger. The total cost
-    of a cross-validation or search is given by `skdpbayes.model_selection.total_privacy_cost`.
-
-    Parameters
-    ----------
-    score_func : callable or str
-        A function of `skdpbayes.metrics`, called as ``score_func(y_true, y_pred, epsilon=..., delta=...,
-        **options)``, or ``score_func(values, ...)`` for `dp_mean_score`. Or a name, which also sets
-        ``response_method`` and ``greater_is_better``: "accuracy", "neg_log_loss", "neg_brier_score",
-        "roc_auc", "r2", "neg_mean_squared_error", "neg_mean_absolute_error" or "neg_mean_poisson_deviance".
-    epsilon : float
-        What each call may spend.
-    delta : float, default=None
-        Passed to ``score_func``.
-    response_method : str or tuple of str, default="predict"
-        Method of the estimator; of several names, the first that the estimator has. If the method returns
-        probabilities of two classes, the score gets the column of the second class, and `dp_log_loss` gets
-        both.
-    greater_is_better : bool, default=True
-        Whether the score is to be maximised; if not, it is negated.
-    **options
-        Passed to ``score_func``, such as ``labels``, ``pos_label``, ``neighboring_relation`` or
-        ``random_state``. Labels default to the estimator's ``classes_``, and ``target_bounds`` to its
-        ``target_bounds_``. An integer ``random_state`` starts
-        one stream of noise for all calls.
-
-    Returns
-    -------
-    scorer : PrivateScorer
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the function is not supported, or a parameter is out of range.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from sklearn.model_selection import KFold, cross_val_score
-    >>> from skdpbayes import DPBayesianLogisticRegression
-    >>> from skdpbayes.metrics import make_private_scorer
-    >>> X, y = make_classification(2000, 5, random_state=0)
-    >>> scorer = make_private_scorer("accuracy", epsilon=0.5, random_state=0)
-    >>> clf = DPBayesianLogisticRegression(epsilon=1.0, classes=[0, 1], random_state=0)
-    >>> cross_val_score(clf, X, y, cv=KFold(4, shuffle=True, random_state=0), scoring=scorer).shape
-    (4,)
-    """
-    if isinstance(score_func, str):
-        if score_func not in NAMED:
-            raise ValueError(f"score_func must be one of {sorted(NAMED)}, got {score_func!r}.")
-        function, response_method, greater_is_better = NAMED[score_func]
-    else:
-        function = score_func
-    if function not in _SCORES:
-        raise TypeError(
-            f"score_func must be one of {', '.join(score.__name__ for score in _SCORES)}: the privacy of "
-            "other functions is not known."
-        )
-    takes = inspect.signature(function).parameters
-    if "groups" in options:
-        raise TypeError(
-            "groups belong to rows, not to a scorer: pass scorer(model, X, y, groups=...); or "
-            "let tools pass them, by scorer.set_score_request(groups=True)."
-        )
-    if unknown := sorted(set(options) - set(takes)):
-        raise TypeError(f"{function.__name__} does not accept {', '.join(unknown)}: leave it out.")
-    relation = options.get("neighboring_relation", "replace_one")
-    Budget(epsilon, 0.0 if delta is None else delta, relation).checked()
-    if isinstance(options.get("random_state"), int | np.integer):
-        options["random_state"] = check_random_state(options["random_state"])
-    return PrivateScorer(function, epsilon, delta, response_method, greater_is_better, options)

@@ -61,6 +61,16 @@ class BestEstimatorMixin:
     best_estimator_: Any
     scorer_: PrivateScorer
 
+    def _keep(self, best, scorer):
+        """Keep what is released of the best ((score, tie-breaker), parameters, fitted estimator)."""
+        (score, _), self.best_params_, self.best_estimator_ = best
+        self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
+        self.cv_results_ = {
+            "params": [self.best_params_],
+            "mean_test_score": np.array([score]),
+            "rank_test_score": np.array([1], dtype=np.int32),
+        }
+
     def _privacy_account(self):
         if not hasattr(self, "plan_"):
             raise NotFittedError(

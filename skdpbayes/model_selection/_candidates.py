@@ -18,6 +18,7 @@ from ..pipeline._leaks import is_private, refuse_selections_by_rows
 from ..pipeline._plan import plan_pipeline
 from ..pipeline._rehearsal import labels_of, rehearse
 from ..privacy.vouchers import covers
+from ..random import has_seeds
 from ._total import planned_cost, refuse_leaks, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
@@ -75,6 +76,29 @@ def most_rows_of(search):
     """Return how many rows of a person a candidate uses at most; None if rows are protected, or not known."""
     limits = limits_of(search)
     return int(max(limits)) if limits and all(isinstance(k, Integral) for k in limits) else None
+
+
+def expected_size(search):
+    """Return a size for the plan if the table's is private; the plan uses it only for expectations."""
+    values = search.estimator.get_params().items()
+    sizes = [value for name, value in values if name.endswith("public_size")]
+    if not any(sizes):
+        raise ValueError(
+            "neighboring_relation='add_or_remove_one' keeps the number of rows private: set the "
+            "estimator's public_size, to a number that does not come from the data."
+        )
+    # Persons may have fewer rows than that, and be more.
+    most_rows = max((one for one in limits_of(search) if isinstance(one, Integral)), default=1)
+    return round(max(filter(None, sizes)) / most_rows / (1.0 - search.test_size))
+
+
+def draws_seeds(distributions):
+    """Tell whether candidates of these may have seeds of their own."""
+    given = distributions if isinstance(distributions, list) else [distributions]
+    if any(name.endswith("random_state") for one in given for name in one):
+        return True
+    listed = (v for one in given for v in one.values() if isinstance(v, list | tuple))
+    return any(has_seeds(value) for values in listed for value in values)
 
 
 def refuse_collections(X, y):
@@ -151,7 +175,7 @@ def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=
 def _rehearse_whole(candidate, plan, X, y, exposure, groups):
     """Rehearse a private pipeline and check that the plan covers its own, which does not depend on rows."""
     params = fit_params(candidate, exposure)
-    check_arguments(candidate, params, groups is not None)
+    check_arguments(candidate, params, X, y)
     candidate._check_parameters()
     header = header_of(X)
     refuse_selections_by_rows(candidate, X, header)

@@ -12,8 +12,7 @@ persons are protected, they are split, each with all their rows.
 
 import warnings
 from dataclasses import replace
-from itertools import chain
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -27,14 +26,16 @@ from sklearn.utils.validation import _num_samples
 from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
 from .._inputs import plain, unless_harmless, unquoted
 from .._mechanisms.number_of_runs import draw_number
+from .._tables.order import refuse_other_order
 from .._tables.persons import count_persons
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._exposure import fit_params, to_last_step
-from ..metrics._scorer import NAMED
+from ..metrics._make_scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.loss_distributions import between_persons
 from ..privacy.release import keep_spent
 from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
@@ -43,6 +44,8 @@ from ._best import BestEstimatorMixin
 from ._candidates import (
     check_candidate,
     draw_candidate,
+    draws_seeds,
+    expected_size,
     is_private_pipeline,
     limits_of,
     most_rows_of,
@@ -236,7 +239,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 "choose another test_size."
             )
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
-        relation = self.neighboring_relation + ("_person" if protects_persons else "")
+        relation = self.neighboring_relation
+        relation = between_persons(relation) if protects_persons else relation
         budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
         law = float(self.mean_candidates), float(self.shape)
         is_gaussian = not is_private_pipeline(self.estimator)
@@ -284,20 +288,21 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         refuse_collections(X, y)
         told = unless_harmless("X must be a table and y a column, with one label for each row.")
         given = plain(X, "X"), plain(y, "y"), plain(exposure, "exposure")
+        refuse_other_order("exposure", exposure, X=X, y=y)
         X, y, exposure = unquoted(indexable, *given, told=told)
         table_shape(X)
         self._validate_params()
         persons = persons_of(self, groups, X, y)
         n_samples = _num_samples(X) if persons is None else count_persons(persons)
         replaces = self.neighboring_relation == "replace_one"
-        plan = self.privacy_plan(n_samples if replaces else self._expected_size())
+        plan = self.privacy_plan(n_samples if replaces else expected_size(self))
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)  # Proposition 43.
         with warnings.catch_warnings(action="ignore"):  # Those of candidates could be counted.
             # Proposition 43.
             candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
-        seeded = self._has_seeds() or any(has_seeds(candidate) for _, candidate in candidates)
+        seeded = has_seeds(self) or any(has_seeds(candidate) for _, candidate in candidates)
         if self.random_state is None and seeded:
             announce_seed()
         parts = self._parts(n_samples, plan, generator, persons)
@@ -322,7 +327,9 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 "scoring were found valid. The reason is not shown, because an error may quote rows: to find "
                 "it, fit the estimator on synthetic rows."
             )
-        return self._keep(best, scorer, plan)
+        self._keep(best, scorer)
+        keep_spent(self, plan)
+        return self
 
     def _best_of(self, candidates, scorer, table, parts, plan, generator):
         """Return the ((score, tie-breaker), parameters, fitted estimator) of the best candidate."""
@@ -339,28 +346,8 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         return best
 
     def _has_seeds(self):
-        """Tell whether candidates may have seeds, or the scorer, though the search has none."""
-        given = self.param_distributions
-        given = given if isinstance(given, list) else [given]
-        values = chain(
-            *(list(v) for one in given for v in one.values() if isinstance(v, list | tuple))
-        )
-        inside = [self.estimator, *(value for value in values if hasattr(value, "get_params"))]
-        scores = getattr(self.scoring, "options", {}).get("random_state")
-        drawn = any(name.endswith("random_state") for one in given for name in one)
-        return drawn or scores is not None or any(map(has_seeds, inside))
-
-    def _expected_size(self):
-        """Return a size for the plan if the table's is private; the plan uses it only for expectations."""
-        sizes = [v for k, v in self.estimator.get_params().items() if k.endswith("public_size")]
-        if not any(sizes):
-            raise ValueError(
-                "neighboring_relation='add_or_remove_one' keeps the number of rows private: set the "
-                "estimator's public_size, to a number that does not come from the data."
-            )
-        # Persons may have fewer rows than that, and be more.
-        most_rows = max((one for one in limits_of(self) if isinstance(one, Integral)), default=1)
-        return round(max(filter(None, sizes)) / most_rows / (1.0 - self.test_size))
+        """Tell whether the search has a seed, or candidates may have one; `has_seeds` asks the rest."""
+        return self.random_state is not None or draws_seeds(self.param_distributions)
 
     def _private_scorer(self, plan, generator):
         options = {"epsilon": plan.score_epsilon, "delta": None}
@@ -410,14 +397,3 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 return -np.inf
         refuse_unless_covered(fit_cost(candidate), plan, spender(candidate))
         return score
-
-    def _keep(self, best, scorer, plan):
-        (score, _), self.best_params_, self.best_estimator_ = best
-        self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
-        self.cv_results_ = {
-            "params": [self.best_params_],
-            "mean_test_score": np.array([score]),
-            "rank_test_score": np.array([1], dtype=np.int32),
-        }
-        keep_spent(self, plan)
-        return self

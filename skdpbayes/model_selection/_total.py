@@ -24,7 +24,7 @@ from ..metrics import PrivateScorer
 from ..pipeline._columns import refuse_hidden
 from ..pipeline._leaks import children, is_free, is_private, leaks
 from ..privacy.cost import PrivacyCost
-from ..privacy.loss_distributions import PERSON_RELATIONS
+from ..privacy.loss_distributions import PERSON_RELATIONS, between_rows
 from ..privacy.parallel import in_parallel
 from ._members import members_of
 
@@ -160,7 +160,7 @@ def _are_persons(fit, score, cv):
 
 def _over_folds(fits, score, dealt_out, train_scores):
     """Compose fits, given as a list of fits on the folds for each candidate, with their scores."""
-    if score.neighboring_relation not in ("replace_one", "replace_one_person"):
+    if between_rows(score.neighboring_relation) != "replace_one":
         raise ValueError(
             "folds depend on row numbers: under 'add_or_remove_one' an additional row moves others to "
             "different folds, so there is no total. Use neighboring_relation='replace_one'."

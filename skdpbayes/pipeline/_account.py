@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..privacy.budget import Budget
 from ..privacy.cost import composed
 from ..privacy.facts import About, Fact, as_json
+from ..privacy.loss_distributions import between_rows
 from ..privacy.persons import chain_of_rows, cost_for_persons
 from ..privacy.report import (
     Account,
@@ -158,7 +159,7 @@ def costs_of_steps(plan: Any) -> dict[str, Any]:
     """Return the cost of each step for what the plan protects: rows, or persons."""
     if plan.persons is None:
         return dict(plan.costs)
-    relation = plan.asked.neighboring_relation.removesuffix("_person")
+    relation = between_rows(plan.asked.neighboring_relation)
     _, count = chain_of_rows(relation, plan.persons.max_rows)
     hidden = plan.failure_is_of_persons
     return {

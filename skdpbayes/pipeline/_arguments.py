@@ -1,21 +1,23 @@
-"""What a pipeline's fit is given beside its table: for a step, by name; nothing where rows are chosen."""
+"""What a pipeline's fit is given beside its table: for a step, by name, and of its rows."""
 
 from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.validation import _check_method_params
+
+from .._tables.order import refuse_other_order
 
 
-def check_arguments(pipeline, params, has_persons):
-    """Raise a ValueError for arguments that no step is named for, or that cannot follow a choice of rows.
+def check_arguments(pipeline, params, X, y):
+    """Raise a ValueError for arguments that no step is named for, or that are in another order than rows.
 
     Parameters
     ----------
     pipeline : Pipeline
     params : dict
         Other arguments of its fit.
-    has_persons : bool
-        Whether at most some rows of each person are used.
+    X, y : table and labels
     """
     names = [name for name, _ in pipeline.steps]
-    last, final = pipeline.steps[-1]
+    last = names[-1]
     # Metadata that is routed belongs to whichever step requests it.
     for given in () if _routing_enabled() else sorted(params):
         step, separator, _ = given.partition("__")
@@ -29,11 +31,14 @@ def check_arguments(pipeline, params, has_persons):
                 f"{given}=... is for a step {step!r}, which the pipeline does not have: its steps are "
                 f"{names}."
             )
-    if has_persons and params:
-        own = sorted(params)[0].rpartition("__")[2]
-        raise ValueError(
-            f"{sorted(params)} cannot be used together with groups in a private pipeline: leave out one of "
-            f"them. Both work for the estimator alone, {type(final).__name__}(max_rows_per_group=...)"
-            f".fit(X, y, groups=..., {own}=...), and as the last step of scikit-learn's Pipeline, by "
-            f"{last}__groups=... and {last}__{own}=..., if no other step spends."
-        )
+    for given, column in params.items():
+        refuse_other_order(given, column, X=X, y=y)
+
+
+def of_chosen(params, X, kept):
+    """Return arguments of the rows that are kept; what does not belong to rows is as it is.
+
+    A row brings its weight and its exposure along: to a step that is bounded by its rows and these, what a
+    person brings is that many rows, whatever else they hold.
+    """
+    return _check_method_params(X, params, kept)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline, _name_estimators
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import available_if
@@ -27,7 +27,7 @@ from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._account import about_of_private, account_of_private
-from ._arguments import check_arguments
+from ._arguments import check_arguments, of_chosen
 from ._collections import OnPartitions, fit_steps
 from ._leaks import (
     leaks,
@@ -208,7 +208,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         groups : array-like of shape (n_samples,), default=None
             The person each row belongs to; required with ``max_rows_per_group``.
         **params : dict
-            Passed to the steps, as in scikit-learn's Pipeline.
+            Passed to the steps, as in scikit-learn's Pipeline, such as ``model__sample_weight``. Where rows
+            of persons are chosen, they bring theirs along.
 
         Returns
         -------
@@ -231,7 +232,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
         """
         self._check_parameters()
-        check_arguments(self, params, groups is not None)
+        check_arguments(self, params, X, y)
         n_rows, n_columns = table_shape(X)
         found = self._report_leaks(issparse(X))
         if is_collection(X):
@@ -249,6 +250,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
             if persons is not None:
                 kept = choose_rows(persons, self.max_rows_per_group, None)  # Proposition 60.
+                params = of_chosen(params, X, kept)
                 X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
             self._fit_within(plan, X, y, params)
         keep_spent(self, plan)
@@ -360,58 +362,3 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         """Return the private steps of a plan, each with what is charged for it."""
         steps = self.get_params()
         return [(steps[path], cost) for path, cost in plan.costs.items()]
-
-
-def make_private_pipeline(
-    *steps: Any,
-    epsilon: float = 1.0,
-    delta: float | None = None,
-    shares: dict[str, float] | None = None,
-    strict: bool = False,
-    learns_nothing: list[str] | None = None,
-    max_rows_per_group: int | None = None,
-    memory: Any = None,
-    verbose: bool = False,
-) -> PrivatePipeline:
-    """Make a pipeline whose private steps share one budget; steps are named as in `make_pipeline`.
-
-    Parameters
-    ----------
-    *steps : estimators
-    epsilon, delta, shares, strict, learns_nothing, max_rows_per_group, memory, verbose
-        As for `PrivatePipeline`.
-
-    Returns
-    -------
-    pipeline : PrivatePipeline
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpbayes import DPBayesianLogisticRegression
-    >>> from skdpbayes.pipeline import make_private_pipeline
-    >>> from skdpbayes.preprocessing import DPImputer, DPQuantileScaler
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(1e4, 2e3, (5000, 3))
-    >>> y = (X[:, 0] > 1e4).astype(int)
-    >>> X[::7, 1] = np.nan
-    >>> clf = make_private_pipeline(
-    ...     DPQuantileScaler(random_state=0),
-    ...     DPImputer(),
-    ...     DPBayesianLogisticRegression(classes=[0, 1], random_state=0),
-    ...     epsilon=1.0,
-    ... ).fit(X, y)
-    >>> 0.99 < clf.spent_epsilon_ <= 1.0, clf.score(X, y) > 0.9
-    (True, True)
-    """
-    return PrivatePipeline(
-        _name_estimators(steps),
-        epsilon=epsilon,
-        delta=delta,
-        shares=shares,
-        strict=strict,
-        learns_nothing=learns_nothing,
-        max_rows_per_group=max_rows_per_group,
-        memory=memory,
-        verbose=verbose,
-    )

@@ -8,6 +8,7 @@ Nothing here looks at other rows, and no error quotes a cell.
 import ast
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,8 @@ def _refuse_times(column):
 
 
 def _is_missing(value):
+    if isinstance(value, Decimal):
+        return value.is_nan()
     return value is None or str(value) in ("<NA>", "NaT", "nan")
 
 

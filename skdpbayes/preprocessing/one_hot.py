@@ -293,6 +293,11 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         ]
         return np.asarray(out, dtype=object)
 
+    def _levels(self, column):
+        """Return what the indicators of a column stand for, None for missing values."""
+        kept = self.categories_[column]
+        return [*(None if one == _MISSING else one for one in kept), _INFREQUENT]
+
 
 def categories_of(estimator, X, reset):
     """Return a table of canonical categories, of shape (n_samples, n_features)."""

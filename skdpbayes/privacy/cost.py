@@ -356,7 +356,7 @@ def composed(costs):
             "be added: give both the same neighboring_relation, or keep a PrivacyLedger(epsilon, delta, "
             "neighboring_relation) for each."
             + persons
-            * (len({one.endswith("_person") for one in relations}) > 1)
+            * (len({one in PERSON_RELATIONS for one in relations}) > 1)
         )
     (relation,) = relations
     fields: dict[str, Any] = {

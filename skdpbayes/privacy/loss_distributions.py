@@ -18,8 +18,19 @@ from scipy.stats import poisson
 from .accept_bits import BLOCK_BITS, LARGEST_BLOCK_RANGE, accept_bits_curve
 
 RELATIONS = {"replace_one": "REPLACE_ONE", "add_or_remove_one": "ADD_OR_REMOVE_ONE"}
+_PERSON = "_person"
 # The same for all rows of a person. Costs of one kind are not added to those of another.
-PERSON_RELATIONS = {f"{name}_person": relation for name, relation in RELATIONS.items()}
+PERSON_RELATIONS = {name + _PERSON: relation for name, relation in RELATIONS.items()}
+
+
+def between_persons(relation):
+    """Return the relation between tables that differ in a person, of one between rows."""
+    return relation + _PERSON
+
+
+def between_rows(relation):
+    """Return the relation between tables that differ in a row, of either kind."""
+    return relation.removesuffix(_PERSON)
 
 
 def relation_of(name):

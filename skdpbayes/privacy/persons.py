@@ -21,6 +21,7 @@ from typing import NamedTuple
 from .budget import Budget
 from .cost import PrivacyCost
 from .gaussian import TooSmallBudget
+from .loss_distributions import between_persons, between_rows
 
 # By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
 _LITTLE, _MUCH, _TRIES = 0.995, 0.8, 60
@@ -68,7 +69,7 @@ def chain_of_rows(neighboring_relation, max_rows):
 
 def steps_to_person(persons):
     """Return how many steps between rows lead to a table with another person, of a plan's `Persons`."""
-    relation = persons.budget.neighboring_relation.removesuffix("_person")
+    relation = between_rows(persons.budget.neighboring_relation)
     return chain_of_rows(relation, persons.max_rows)[1]
 
 
@@ -116,7 +117,7 @@ def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_p
             "persons with several rows: take max_rows_per_group=1, or another sampler."
         )
     return PrivacyCost(
-        f"{neighboring_relation}_person",
+        between_persons(neighboring_relation),
         mu=steps * cost.mu if mu is None else mu,
         rho=steps**2 * cost.rho,
         bits=tuple(replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.bits),
@@ -150,7 +151,7 @@ def plan_for_persons(make_plan, budget, max_rows):
         If there is none, or as by `cost_for_persons`.
     """
     relation, steps = chain_of_rows(budget.neighboring_relation, max_rows)
-    asked = budget._replace(neighboring_relation=f"{budget.neighboring_relation}_person")
+    asked = budget._replace(neighboring_relation=between_persons(budget.neighboring_relation))
 
     def attempt(share):
         plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))

@@ -106,19 +106,36 @@ PROFILES = pd.DataFrame(
 def test_odds_ratios_are_those_of_the_second_class_with_its_sign(binary):
     table = odds_ratios(binary)
     draws = binary[-1].posterior_samples_[:, 0]
-    assert list(table.columns) == ["mean", "sd", "5%", "95%", "P(> 1)"]
+    assert list(table.columns) == ["median", "5%", "95%", "P(> 1)"]
     assert "intercept" not in table.index and len(table) == 5
     age = table.loc["num__age"]
-    np.testing.assert_allclose(age["mean"], np.exp(draws[:, 0]).mean())
+    np.testing.assert_allclose(age["median"], np.median(np.exp(draws[:, 0])))
     assert age["5%"] > 3.0 and age["P(> 1)"] == 1.0
     assert table.loc["num__income", "95%"] < 1.0 and table.loc["num__income", "P(> 1)"] == 0.0
     np.testing.assert_allclose(age[["5%", "95%"]], np.quantile(np.exp(draws[:, 0]), [0.05, 0.95]))
 
 
+def test_what_a_table_of_bent_numbers_leads_with_is_within_its_interval():
+    """At a small epsilon the mean of a ratio is that of its few largest draws."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (300, 2)), rng.integers(0, 2, 300)
+    clf = DPBayesianLogisticRegression(epsilon=0.02, prior_scale=20.0, random_state=0)
+    clf.fit(X, y)
+    ratios = odds_ratios(clf)
+    draws = coefficient_draws(clf)[["x0", "x1"]]
+    assert (np.exp(draws).mean() > ratios["95%"]).all()
+    np.testing.assert_allclose(np.log(ratios["median"]), draws.median(), atol=0.1)
+    quotient = contrasts(clf, {"ratio": lambda d: np.exp(d["x0"] - d["x1"])})
+    for table in (ratios, quotient):
+        assert table.columns[0] == "median"
+        assert table["median"].between(table["5%"], table["95%"]).all()
+    assert quotient.loc["ratio", "mean"] > quotient.loc["ratio", "95%"]
+
+
 def test_ratios_are_for_as_many_units_as_asked(binary):
     one = odds_ratios(binary, raw=True)
     ten = odds_ratios(binary, raw=True, per={"age": 10})
-    per_year = np.log(one.loc["age", "mean"])
+    per_year = np.log(one.loc["age", "median"])
     assert abs(per_year - 0.04) < 0.01
     np.testing.assert_allclose(np.log(ten.loc["age", "5%"]), 10 * np.log(one.loc["age", "5%"]))
     assert (ten.loc["income"] == one.loc["income"]).all()
@@ -131,8 +148,8 @@ def test_with_several_classes_odds_are_against_a_reference(ternary):
     draws = ternary[-1].posterior_samples_
     table = odds_ratios(ternary, reference="car")
     assert list(dict.fromkeys(table.index.get_level_values("class"))) == ["bus", "foot"]
-    expected = np.exp(draws[:, 2, 0] - draws[:, 1, 0]).mean()
-    np.testing.assert_allclose(table.loc[("foot", "num__age"), "mean"], expected)
+    expected = np.median(np.exp(draws[:, 2, 0] - draws[:, 1, 0]))
+    np.testing.assert_allclose(table.loc[("foot", "num__age"), "median"], expected)
     flipped = odds_ratios(ternary, reference="foot").loc[("car", "num__age"), "95%"]
     np.testing.assert_allclose(flipped, 1.0 / table.loc[("foot", "num__age"), "5%"], rtol=1e-2)
     with pytest.raises(ValueError, match="reference"):
@@ -154,7 +171,7 @@ def test_ratios_are_of_the_right_models(binary, ridge, counts):
             rate_ratios(model)
     draws = counts[-1].posterior_samples_[:, 0, 0]
     table = rate_ratios(counts)
-    np.testing.assert_allclose(table.loc["num__age", "mean"], np.exp(draws).mean())
+    np.testing.assert_allclose(table.loc["num__age", "median"], np.median(np.exp(draws)))
     assert table.loc["num__age", "5%"] > 1.5
     with pytest.raises(ValueError, match="reference"):
         odds_ratios(binary, reference=0)
@@ -317,7 +334,7 @@ def test_effects_are_differences_of_predictions_of_each_draw(request, name):
     few = average_marginal_effects(
         pipeline, PROFILES, n_draws=None, variables=["age", "region"], level=0.8
     )
-    assert list(few.columns)[2:4] == ["10%", "90%"]
+    assert list(few.columns)[:3] == ["median", "10%", "90%"]
     # Of 20 draws of 400, against the mean of all.
     for found, key in ((slopes, ("age", "slope")), (differences, ("region", "north - east"))):
         found = np.asarray(found)
@@ -345,8 +362,8 @@ def test_an_effect_is_the_derivative(binary):
     p = expit(rows @ draws.to_numpy()[:, :-1].T + draws.to_numpy()[:, -1])
     slopes = np.mean(p * (1 - p), axis=0) * draws["age"]
     found = average_marginal_effects(binary, PROFILES, "age").loc[("age", "slope")]
-    expected = slopes.mean(), slopes.std(ddof=0), *np.quantile(slopes, [0.05, 0.95])
-    np.testing.assert_allclose(found.to_numpy()[:4], expected, rtol=1e-6)
+    expected = *np.quantile(slopes, [0.5, 0.05, 0.95]), slopes.mean(), slopes.std(ddof=0)
+    np.testing.assert_allclose(found.drop("P(> 0)"), expected, rtol=1e-6)
 
 
 def test_effects_of_a_ridge_are_its_raw_coefficients(ridge):
@@ -354,8 +371,8 @@ def test_effects_of_a_ridge_are_its_raw_coefficients(ridge):
     effects = average_marginal_effects(ridge, PROFILES)
     raw = raw_coefficients(ridge)
     for name in ("age", "income"):
-        found = effects.loc[(name, "slope")].to_numpy()
-        np.testing.assert_allclose(found, raw.loc[name].to_numpy(), rtol=1e-6)
+        found = effects.loc[(name, "slope")][raw.columns]
+        np.testing.assert_allclose(found, raw.loc[name], rtol=1e-6)
 
 
 def of_ages(*steps, data_norm=2.0):
@@ -509,3 +526,44 @@ def test_marginaleffects_agrees_with_draws(request, name):
     size = np.abs(table["mean"]).max()  # Of three classes one may hardly change.
     np.testing.assert_allclose(found["estimate"].to_numpy(), table["mean"], atol=0.02 * size)
     np.testing.assert_allclose(found["std_error"].to_numpy(), table["sd"], rtol=0.02)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_codes_of_categories_are_none_of_marginaleffects_numbers(table, named):
+    marginaleffects = pytest.importorskip("marginaleffects")
+    pytest.importorskip("formulaic")
+    from skdpbayes.inspection import to_marginaleffects
+
+    X, y, _ = table
+    X = X.assign(code=np.random.default_rng(1).integers(1, 4, N), y=y)
+    if named:
+        encoder = DPOneHotEncoder(categories=[[1, 2, 3], REGIONS])
+        clf = DPBayesianLogisticRegression(data_norm=2.0, random_state=0)
+        model = make_private_pipeline(encoder, clf, epsilon=5.0).fit(X[["code", "region"]], y)
+    else:
+        formula = (
+            "y ~ C(region, levels=['east', 'north']) + C(code, levels=[1, 2, 3]) + missing(code)"
+        )
+        model = DPBayesianLogisticRegression.from_formula(formula, random_state=0).fit(X)
+    rows = X.head(20)[["code", "region"]]
+    given = {"categorical": "code"} if named else {}
+    expected = average_marginal_effects(model, rows, "code", n_draws=2000, **given)
+    assert [contrast for _, contrast in expected.index] == ["2.0 - 1.0", "3.0 - 1.0"]
+    seen = to_marginaleffects(model, rows, n_draws=2000, **given)
+    assert set(seen.vault.variables_type.values()) == {"character"}
+    codes = seen.vault.modeldata.head(3).with_columns(code=pl.Series(["1.0", "3.0", None]))
+    changed = rows.head(3).assign(code=[1.0, 3.0, np.nan])
+    reached = model[:-1].transform(changed)
+    np.testing.assert_allclose(seen.get_exog(codes)[:, :-1], reached)
+    other = marginaleffects.avg_predictions(seen, newdata=seen.vault.modeldata.head(9))
+    predicted = model.predict_proba(rows.head(9))[:, 1].mean()
+    np.testing.assert_allclose(other["estimate"].to_numpy(), predicted, atol=5e-3)
+    with pytest.raises(ValueError, match="height"):
+        to_marginaleffects(model, rows, categorical="height")
+    if not pl.__version__.startswith("1."):
+        return  # marginaleffects 0.6 compares categories with polars 1 only.
+    for name in ("code", "region"):
+        expected = average_marginal_effects(model, rows, name, n_draws=2000, **given)
+        found = marginaleffects.avg_comparisons(seen, variables=name).sort("contrast")
+        np.testing.assert_allclose(found["estimate"].to_numpy(), expected["mean"], atol=2e-3)
+        assert found["contrast"].to_list() == [contrast for _, contrast in expected.index]

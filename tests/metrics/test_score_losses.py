@@ -11,7 +11,7 @@ import pytest
 
 from skdpbayes._mechanisms.discrete_laplace import discrete_laplace, laplace_scale
 from skdpbayes.metrics import (
-    _means,
+    _bounded_mean,
     _numbers,
     _ranking,
     _tables,
@@ -61,7 +61,7 @@ def released(monkeypatch):
         caught.append(np.ravel(np.asarray(integers, dtype=float)) / float(scale))
         return np.asarray(integers)
 
-    for module in (_means, _numbers, _tables, _ranking):
+    for module in (_bounded_mean, _numbers, _tables, _ranking):
         monkeypatch.setattr(module, "with_noise", catch)
 
     def release(score, rows, **options):

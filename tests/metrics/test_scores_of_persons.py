@@ -9,7 +9,7 @@ from sklearn import metrics as plain
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, cross_val_score
 
-import skdpbayes.metrics._means
+import skdpbayes.metrics._bounded_mean
 from skdpbayes import metrics
 from skdpbayes.audit import replay
 from skdpbayes.metrics import make_private_scorer
@@ -174,7 +174,7 @@ def test_a_person_of_several_rows_moves_a_score_as_a_row_may(name, relation):
 @pytest.mark.parametrize("name", OF_MEANS[:3])
 def test_rows_that_count_in_full_are_found(name, monkeypatch):
     monkeypatch.setattr(
-        skdpbayes.metrics._means,
+        skdpbayes.metrics._bounded_mean,
         "means_of",
         lambda shares, persons: np.bincount(persons, weights=shares),
     )

@@ -1,6 +1,7 @@
 """A formula looks at single rows: what it declares is public, and anything else is refused."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -301,7 +302,7 @@ def test_raw_coefficients_of_products_predict(people, model):
 
 def test_tables_of_a_formula_are_those_of_any_pipeline(people, model):
     ratios = odds_ratios(model)
-    assert ratios.loc["age", "5%"] > 2.0 and ratios.loc["region[north]", "mean"] > 1.5
+    assert ratios.loc["age", "5%"] > 2.0 and ratios.loc["region[north]", "median"] > 1.5
     rows = pd.DataFrame({"age": [30.0, 60.0], "income": [2e4, 3e4], "region": ["north", "south"]})
     effects = average_marginal_effects(model, rows)
     assert effects.loc[("age", "slope"), "5%"] > 0
@@ -342,6 +343,14 @@ def test_a_missing_cell_does_not_change_what_is_taken(kind):
     formula = "bounded(x, 0, 1) + missing(x)"
     np.testing.assert_array_equal(encoded(formula, full), [[1, 0], [-1, 0], [1, 0]])
     np.testing.assert_array_equal(encoded(formula, some), [[1, 0], [-1, 0], [0, 1]])
+
+
+def test_decimals_that_are_no_numbers_are_missing():
+    cells = [Decimal("1"), Decimal("NaN"), Decimal("-NaN"), Decimal("sNaN"), None]
+    table = pd.DataFrame({"x": pd.Series(cells, dtype=object)})
+    formula = "bounded(x, 0, 1) + missing(x) + C(x, levels=[1])"
+    expected = [[1, 0, 1], [0, 1, 0], [0, 1, 0], [0, 1, 0], [0, 1, 0]]
+    np.testing.assert_array_equal(encoded(formula, table), expected)
 
 
 @pytest.mark.parametrize(

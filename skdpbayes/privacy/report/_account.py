@@ -165,9 +165,7 @@ def of_estimator(estimator: Any, of: str = "estimator") -> Account:
 
 def with_seeds(account: Account, estimator: Any) -> Account:
     """Return an account that says whether an estimator, or one inside it, has a seed."""
-    # A search's scores may have seeds, too.
-    seeded = getattr(estimator, "_has_seeds", None)
-    if not (has_seeds(estimator) or (seeded is not None and seeded())):
+    if not has_seeds(estimator):
         return account._replace(seeds=False)
     warning = (
         "random_state was given: anyone who knows it can subtract the noise, and nothing is protected "

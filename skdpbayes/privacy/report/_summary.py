@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple, Self
 
 from ..budget import Budget
-from ..loss_distributions import PERSON_RELATIONS
+from ..loss_distributions import PERSON_RELATIONS, between_rows
 from ..persons import chain_of_rows
 from ..remaining import largest_epsilon, rounded_down
 from ._account import epsilon_of, finite, shares
@@ -208,5 +208,5 @@ def assumptions_of(account, charged):
     """Return what must hold for the guarantee, each with an ``id`` that stays."""
     relation = account.budget.neighboring_relation
     limit = account.max_rows
-    changes = limit is not None and chain_of_rows(relation.removesuffix("_person"), limit)[1] > 1
+    changes = limit is not None and chain_of_rows(between_rows(relation), limit)[1] > 1
     return assumptions(account, charged, persons_have_rows=changes)

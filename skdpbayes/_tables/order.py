@@ -1,0 +1,41 @@
+"""Columns beside a table are taken row by row, by their places: those in another order are refused.
+
+index of a column = index of the table, where both have one
+"""
+
+from .._inputs import plain, unless_harmless, unquoted
+from .collections import is_collection
+
+# What is wrong with rows in another order.
+_OF_GROUPS = "the wrong persons might be protected"
+_OF_OTHERS = "rows would get those of other rows"
+
+
+def refuse_other_order(called, column, **beside):
+    """Raise a ValueError if a column and what it belongs to have indices, and these differ.
+
+    Parameters
+    ----------
+    called : str
+        The name of the column.
+    column : array-like or None
+    **beside : table or column
+        What it belongs to, by its name.
+    """
+    column = plain(column, called)
+    for name, table in beside.items():
+        table = plain(table, name)
+        if not (_has_index(column) and _has_index(table)) or len(column) != len(table):
+            continue  # Another length is refused by its shape.
+        consequence = _OF_GROUPS if called == "groups" else _OF_OTHERS
+        text = (
+            f"{called} has another index than {name}, and rows are taken by their places, so that "
+            f"{consequence}: pass {called} of the same rows in the same order, e.g. "
+            f"{called}.loc[{name}.index]; or, if the order is right as it is, {called}.to_numpy()."
+        )
+        if not unquoted(column.index.equals, table.index, told=unless_harmless(text)):
+            raise ValueError(text)
+
+
+def _has_index(table):
+    return hasattr(table, "iloc") and not is_collection(table)
