@@ -2,11 +2,11 @@
 
     A    = sum_i (x_i, c) (x_i, c)^T + N
     h_b  = sum_i [y_i in bin b] + N,  and the same of exposures
-    F    = sum_i v_i min(1, m_i / M) z_i z_i^T + N                     at one of the points
+    F    = sum_i v_i z_i z_i^T + N
     g_k  = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N        psi_i = psi_{tau_k}(y_i - m_i(u_k))
 
-Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points, clips and
-``M`` follow from what was released before.
+Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points and clips
+follow from what was released before.
 """
 
 import math
