@@ -249,16 +249,6 @@ def slope_matrix(family, predicted, weights, rows):
     return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
 
 
-def bounded_curvature(target, transform, theta, most):
-    """Return ``sum_i w_i min(1, m_i / most) z_i z_i^T``, ``m`` being means. **It is not private.**"""
-
-    def factors(part, block):
-        means = target.family.inverse_link(block.logits(theta[None]))[0]
-        return np.sqrt(np.minimum(1.0, means / most))
-
-    return _moment(target, transform, factors)
-
-
 @silently()
 def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
     """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**

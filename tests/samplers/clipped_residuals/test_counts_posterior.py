@@ -17,7 +17,7 @@ from skdpbayes.samplers.clipped_residuals.counts import beliefs, table
 from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs
 from skdpbayes.samplers.clipped_residuals.counts.centre import centre_for
 from skdpbayes.samplers.clipped_residuals.counts.clips import best_clip
-from skdpbayes.samplers.clipped_residuals.counts.curvature import curvature_given
+from skdpbayes.samplers.clipped_residuals.counts.curvature import curvature_given, moment_given
 from skdpbayes.samplers.clipped_residuals.counts.dispersion import dispersion_given, of_histogram
 from skdpbayes.samplers.clipped_residuals.counts.histogram import (
     count_edges,
@@ -26,13 +26,14 @@ from skdpbayes.samplers.clipped_residuals.counts.histogram import (
     log_exposures_seen,
 )
 from skdpbayes.samplers.clipped_residuals.counts.law import clipped_count
-from skdpbayes.samplers.clipped_residuals.counts.population import CountPopulation
+from skdpbayes.samplers.clipped_residuals.counts.population import CountPopulation, counted
 from skdpbayes.samplers.clipped_residuals.counts.releases import CountLook, CountReleases
 from skdpbayes.samplers.clipped_residuals.counts.table import looked_up, tabulated
 from skdpbayes.samplers.noise_aware.draws import draw
 from skdpbayes.samplers.noise_aware.scales import Group, Prior
 from skdpbayes.targets import LinearModel, Poisson
 from skdpbayes.targets.linear.families.dispersed import distribution, drawn
+from skdpbayes.targets.linear.weighted import weighted_moment
 
 # Laws
 
@@ -148,21 +149,45 @@ def test_clips_are_tighter_where_noise_is_larger(rng):
     assert leaning > clips[2]
 
 
-def test_a_released_curvature_is_believed_as_far_as_noise_allows(rng):
+def test_a_released_moment_is_believed_as_far_as_noise_allows(rng):
     own = np.diag([1.0, 2.0, 0.5])
     change = 0.2 * rng.normal(size=(3, 3))
     true = own + change + change.T
     for noise, tolerance in ((1e-4, 1e-3), (0.1, 0.4)):
-        found = curvature_given(own, np.zeros((3, 3)), true, noise)
-        matrix = (found.basis * found.values) @ found.basis.T
-        np.testing.assert_allclose(matrix, true, atol=tolerance)
-        np.testing.assert_allclose(found.change @ own, matrix, atol=1e-9)
-        assert np.all(found.doubt < 2.0 * noise)
-    drowned = curvature_given(own, np.zeros((3, 3)), true, 100.0)
-    assert drowned.values == pytest.approx(np.linalg.eigvalsh(own), abs=0.1)
+        found, unknown = moment_given(own, np.zeros((3, 3)), true, noise)
+        np.testing.assert_allclose(found, true, atol=tolerance)
+        assert np.linalg.eigvalsh(found)[0] > 0.0 and np.all(unknown < (2.0 * noise) ** 2)
+    drowned, _ = moment_given(own, np.zeros((3, 3)), true, 100.0)
+    np.testing.assert_allclose(drowned, own, atol=0.1)
 
 
-# The posterior
+@pytest.mark.parametrize("constant", [0.0, 0.6])
+def test_a_population_takes_another_moment_and_keeps_its_constant(rng, constant):
+    """Long rows count less before and after."""
+
+    def some(scales):
+        half = rng.normal(size=(300, 4)) * scales
+        rows = np.vstack([half, -half])
+        if constant:
+            rows[:, -1] = constant
+        return rows
+
+    before, after = some([1.0, 1.0, 2.0, 0.5]), some([0.2, 2.0, 1.0, 0.7])
+    transform = rng.normal(size=(4, 4))
+    rows, others = before @ transform, after @ transform
+    norm = 1.2 * math.sqrt(np.mean(np.sum(rows**2, axis=1)))
+    population = CountPopulation(rows, counted(rows, norm), np.zeros(600), 1.0, 20.0, 40.0)
+    wanted = (others * counted(others, norm)[:, None]).T @ others / 600
+    along = np.linalg.inv(transform)[:, -1]
+    for share in (1.0, 0.8):
+        found = population.reshaped(wanted, share, along, constant, norm)
+        if constant:
+            np.testing.assert_allclose(found.rows @ along, constant, rtol=1e-9)
+        # How much the constant counts in all follows from the rows.
+        got = found.moment / (along @ found.moment @ along) ** bool(constant)
+        aim = wanted / (along @ wanted @ along) ** bool(constant)
+        np.testing.assert_allclose(got, aim, atol=1e-9 * np.trace(aim))
+        assert np.max(np.abs(found.weights - counted(found.rows, norm))) < 0.05
 
 
 def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
@@ -183,7 +208,8 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         settled=None,
         _tables={},
         start=truth,
-        curvature=curvature_given(population.curvature(truth, 2.0), 1e-3 * np.eye(length)),
+        unknown=1e-3 * np.eye(length),
+        curvature=curvature_given(population.curvature(truth), 1e-3 * np.eye(length)),
     )
     vars(given).update({**fields, **changed})
     for k, clip in enumerate((5.0, 2.0, 1.5, 1.2)):
@@ -291,6 +317,17 @@ def a_table(seed, n, d, rate, dispersion=1.0, kind="uniform"):
     return np.ascontiguousarray(rows), counts.astype(float), np.append(theta, intercept)
 
 
+def decaying(seed, n, d, rate):
+    """A table of normal columns of ever smaller deviations, in a random basis."""
+    rng = np.random.default_rng(seed)
+    basis, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    rows = rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -0.7 @ basis / 1.5
+    rows = np.ascontiguousarray(np.clip(rows, -1.0, 1.0))
+    theta = 0.5 * rng.normal(size=d)
+    counts = rng.poisson(rate * np.exp((rows - rows.mean(axis=0)) @ theta))
+    return rows, counts.astype(float), np.append(theta, math.log(rate) - rows.mean(axis=0) @ theta)
+
+
 def fitted(seed, n, d, epsilon, rate=1.0, weights=None, relation="replace_one", **options):
     rows, counts, truth = a_table(seed, n, d, rate, **options)
     model = LinearModel(
@@ -326,6 +363,23 @@ def coverage(repetitions, *arguments, **options):
 def test_intervals_cover_as_often_as_they_say(repetitions, epsilon, rate, dispersion, kind):
     found = coverage(repetitions, 5000, 4, epsilon, rate, dispersion=dispersion, kind=kind)
     assert abs(found - 0.9) < 0.08
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("epsilon, rate", [(1.0, 20.0), (10.0, 5.0)])
+def test_intervals_cover_where_columns_decay(epsilon, rate):
+    shares, n, d, largest = [], 5000, 20, 96.0
+    for seed in range(6):
+        rows, counts, truth = decaying(seed, n, d, rate)
+        model = LinearModel(
+            family=Poisson(largest), n_features=d, norm=math.sqrt(d), constant="short"
+        )
+        plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-5))
+        released = carry_out(model.target(rows, counts), plan, seed, 0)
+        draws = model.in_blocks(released.draws.copy())[:, 0]
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        shares.append(np.mean((low < truth) & (truth < high)))
+    assert np.mean(shares) > 0.82
 
 
 @pytest.mark.nightly
@@ -377,16 +431,27 @@ def test_counts_that_vary_more_are_known_to(rng):
     assert np.max(np.abs(draws.mean(axis=0) - truth) / draws.std(axis=0)) < 4.0
 
 
-def test_the_curvature_is_released_at_the_point_of_a_look():
-    rows, counts, _ = a_table(0, 1000, 2, 1.0)
-    model = LinearModel(family=Poisson(20.0), n_features=2, norm=math.sqrt(2))
-    plan = ClippedResiduals().plan(model.bounds(), 1000, Budget(3.0, 1e-6))
-    released = CountReleases(plan, model.target(rows, counts), np.random.default_rng(0))
-    released.look_around()
-    point, *_ = released.released_curvature
-    looks = released.beliefs.looks
-    np.testing.assert_array_equal(point, looks[len(looks) // 2].point)
-    assert len(looks) == len(plan.look_multipliers) and len(released.histograms) == 1
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_rows_are_as_they_are_believed_to_be_where_noise_hides_most_columns(epsilon):
+    """Of what looks see a change of ``u`` by, in deviations of what is not known."""
+    n, d = 4000, 12
+    rows, counts, _ = decaying(0, n, d, 20.0)
+    model = LinearModel(family=Poisson(96.0), n_features=d, norm=math.sqrt(d))
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-5))
+    target = model.target(rows, counts)
+    off = []
+    for seed in range(4):
+        released = CountReleases(plan, target, np.random.default_rng(seed))
+        given = released.beliefs
+        matrix = weighted_moment(released.target, given.transform) / n
+        curvature = given.curvature
+        scale = np.trace(given.population.curvature(given.start)) / np.trace(
+            given.population.moment
+        )
+        miss = scale * curvature.basis.T @ (matrix - given.population.moment) @ curvature.basis
+        unknown = np.outer(curvature.doubt, curvature.doubt) * (1.0 + np.eye(d + 1))
+        off.append(np.mean(miss**2 / (unknown + np.diag(curvature.own_doubt))))
+    assert np.mean(off) < 1.5
 
 
 # Public numbers
@@ -399,6 +464,15 @@ def test_it_may_be_asked_for_and_says_what_privacy_costs():
     assert plans[0].widening > plans[1].widening > 1.0
     assert any("noise hides nearly all" in text for text in plans[0].warnings)
     assert not plans[1].warnings and "histogram" in plans[1].summary()["spent on"]
+    # Noise does not hide coefficients here, but how columns vary together.
+    of_many = LinearModel(family=Poisson(9.0), n_features=20, norm=1.0).bounds()
+    of_columns = [
+        any("vary together" in text for text in plan.warnings)
+        for plan in (
+            ClippedResiduals().plan(of_many, 5000, Budget(epsilon, 1e-5)) for epsilon in (0.3, 1.0)
+        )
+    ]
+    assert of_columns == [True, False]
     # Counts of survival do not have the law that looks take.
     assert Auto().plan(bounds, 10_000, Budget(1.0, 1e-6)).name in ("sghmc", "sgfs")
     wide = LinearModel(family=Poisson(9.0), n_features=300, norm=1.0).bounds()

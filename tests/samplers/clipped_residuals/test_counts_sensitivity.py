@@ -19,7 +19,6 @@ from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.targets import LinearModel, Poisson, second_moment
 from skdpbayes.targets.linear.weighted import (
     binned,
-    bounded_curvature,
     clipped_sums,
     reweighted,
     weighted_moment,
@@ -42,7 +41,7 @@ def alone(target, i):
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("constant", [0.0, 0.7])
 def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_sparse, constant):
-    """Counts of 0 and of the maximum, residuals at their clip and below, means from 0 to the largest."""
+    """Counts of 0 and of the maximum, residuals at their clip and below, rows of all lengths."""
     n = 60
     rows = rng.normal(size=(n, 3)) * rng.choice([1e-6, 0.1, 1.0], size=(n, 1))
     rows[:20] /= np.linalg.norm(rows[:20], axis=1)[:, None]
@@ -59,7 +58,6 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
         norm, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 1)
         centre = centre_for(max(clip, 1.0), 1.3, LARGEST)
         theta = rng.normal(size=length) * 10.0 ** rng.uniform(-2, 2)
-        most = 10.0 ** rng.uniform(-2, 1)
         own = reweighted(target, transform, norm)
         sums, squares, matrices = [], [], []
         for i in range(n):
@@ -67,7 +65,7 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
             _, square = clipped_sums(alone(target, i), theta, clip, centre=centre)
             squares.append(square / (3.0 * clip**2))
             sums.append(of_record @ transform / (3.0 * norm * clip))
-            matrix = bounded_curvature(alone(own, i), transform, theta, most)
+            matrix = weighted_moment(alone(own, i), transform)
             matrices.append(matrix / (3.0 * norm**2))
         assert min(squares) >= 0.0 and max(squares) <= 1 + 1e-9
         longest = max(longest, np.linalg.norm(sums, axis=1).max())
@@ -108,20 +106,6 @@ def test_a_record_is_in_one_bin_of_each_histogram(rng):
     assert not binned(bare, edges, exposure_edges())[2]
 
 
-def test_curvatures_are_those_of_the_definition(rng):
-    rows, theta = rng.uniform(-0.5, 0.5, size=(50, 3)), rng.normal(size=4)
-    weights, offsets = rng.random(50), rng.normal(size=50)
-    _, target = table_of(
-        rows, rng.integers(5, size=50), weights, offsets, constant=0.5, max_weight=1.0
-    )
-    z, transform = np.column_stack([rows, np.full(50, 0.5)]), rng.normal(size=(4, 4))
-    factors = weights * np.minimum(1.0, np.exp(z @ theta + offsets) / 1.3)
-    moved = z @ transform
-    expected = (moved * factors[:, None]).T @ moved
-    found = bounded_curvature(target, transform, theta, 1.3)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="needs doubles of more than 64 bits")
 @pytest.mark.parametrize("far, clip", [(1.0, 2.0), (20.0, 1.0), (300.0, 1.0)])
 def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
@@ -136,11 +120,9 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     released = CountReleases.__new__(CountReleases)
     released.coordinates = Coordinates(transform, 1.5, float(np.hypot(1.0, 0.7)))
     own = reweighted(target, transform, 1.5)
-    top, most = model.family.slope_bound, 2.5
     z = np.hstack([rows.astype(LONG) * target.scale[:, None], np.full((n, 1), LONG(0.7))])
     moved = z @ transform.astype(LONG)
     v = np.minimum(LONG(1), LONG(1.5) ** 2 / (moved * moved).sum(axis=1))
-    means = np.minimum(np.exp(z @ theta.astype(LONG) + offsets), LONG(top))
     centre = centre_for(clip, 1.3, LARGEST)
     logits = np.clip(z @ theta.astype(LONG) + offsets, centre.nodes[0], centre.nodes[-1])
     place = np.minimum(np.searchsorted(centre.nodes, logits), centre.nodes.size - 1)
@@ -156,12 +138,9 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     error = np.linalg.norm((found[0] @ transform - (v * psi) @ moved).astype(float))
     assert 0 < error <= 0.5 * room * 1.5 * clip
     assert abs(float(found[1] - psi @ psi)) <= 0.5 * room * clip**2
-    matrix = bounded_curvature(own, transform, theta, most)
-    exact = (moved * (v * np.minimum(LONG(1), means / LONG(most)))[:, None]).T @ moved
-    room = (
-        released.coordinates.inflation_within(plan, released._reach(theta, abs(math.log(most))))
-        - 1.0
-    )
+    matrix = weighted_moment(own, transform)
+    exact = (moved * v[:, None]).T @ moved
+    room = released.coordinates.inflation_within(plan, 0.0) - 1.0
     error = np.linalg.norm((matrix - exact).astype(float))
     assert UNIT_ROUNDOFF < error <= 0.5 * room * 1.5**2
 
@@ -234,13 +213,12 @@ def scored(plan, table, tables, seed):
     released = CountReleases(plan, table, np.random.default_rng(seed))
     released.look_around()
     transform, n_records, found = released.coordinates.transform, released.n_records, 0.0
-    point, most, matrix, matrix_noise = released.released_curvature
+    matrix, matrix_noise = released.released_curvature
     constant = plan.bounds.row_norm / 2.0
     for sign, one in zip((1, -1), tables, strict=True):
         own = reweighted(one, transform, released.norm)
         parts = [(released.moment - second_moment(one, constant), released.moment_noise)]
-        seen = bounded_curvature(own, transform, transform @ point, most)
-        parts.append((matrix - seen, matrix_noise))
+        parts.append((matrix - weighted_moment(own, transform), matrix_noise))
         bins = binned(one, count_edges(LARGEST), exposure_edges())
         for values, exact in zip(released.histograms, bins, strict=False):
             parts.append((values - exact, released.histogram_noise))
@@ -251,11 +229,3 @@ def scored(plan, table, tables, seed):
             parts += [(look.value - value, look.noise), (look.square - square, look.square_noise)]
         found -= sign * sum(np.sum(miss**2) / (2.0 * noise**2) for miss, noise in parts)
     return found
-
-
-def test_a_plain_curvature_is_one_of_means_that_are_cut(rng):
-    """The bound on a record is that of a second moment, which it is where all means are large."""
-    rows = rng.uniform(-0.5, 0.5, size=(20, 2))
-    _, target = table_of(rows, np.ones(20), None, np.full(20, 3.0), constant=0.0)
-    matrix = bounded_curvature(target, np.eye(2), np.zeros(2), 1.0)
-    np.testing.assert_allclose(matrix, weighted_moment(target, np.eye(2)))

@@ -25,8 +25,7 @@ _LARGEST_DOUBT = 1.5
 _OF_SHAPE = 0.1
 # Least number of rows of the population that are used where results need not be exact.
 _FEW, _FEWER = 200, 64
-# The largest mean that counts fully for a curvature, relative to the average mean.
-_MOST, _TINY = 2.0, 1e-12
+_TINY = 1e-12
 # Dispersions closer than this, on a scale of logarithms, share tables.
 _CLOSE = 0.01
 
@@ -37,7 +36,8 @@ class Beliefs:
     Parameters
     ----------
     population : CountPopulation
-    design : Design
+    unknown : ndarray of shape (length, length)
+        Variances of the entries of its second moment, weighted.
     transform : ndarray of shape (length, length)
         ``W``.
     constant : float
@@ -52,34 +52,21 @@ class Beliefs:
 
     settled: CountSurrogate
 
-    def __init__(self, *, population, design, transform, constant, prior, counts, histogram, start):
-        self.population, self.design, self.transform = population, design, transform
+    def __init__(
+        self, *, population, unknown, transform, constant, prior, counts, histogram, start
+    ):
+        self.population, self.unknown, self.transform = population, unknown, transform
         self.constant, self.prior, self.counts = constant, prior, counts
         self.histogram, self.start = histogram, start
         self.scales, self.dispersion = prior.usual, USUAL
         self.looks, self._tables = [], {}
-        self.learn_curvature(self.most)
+        self._learn_curvature()
 
-    @property
-    def most(self):
-        """The largest mean that counts fully for a curvature, at the next point."""
-        return _MOST * float(np.mean(self.population.weights * self.population.means(self.start)))
-
-    def learn_curvature(self, most, *released):
-        """Take in a curvature at the next point, if there is one.
-
-        Parameters
-        ----------
-        most : float
-            The largest mean that counted fully.
-        released : ndarray of shape (length, length), float
-            The curvature, of one record, and the deviation of the noise on its diagonal.
-        """
-        population, squares = self.population, self.transform**2
-        own = population.curvature(self.start, most)
-        factors = np.diag(own) / np.maximum(np.diag(population.curvature(self.start, 0.0)), _TINY)
-        unknown = squares.T @ self.design.uncertainty @ squares * np.outer(factors, factors)
-        self.curvature = curvature_given(own, unknown, *released)
+    def _learn_curvature(self):
+        """Note the curvature at the next point."""
+        own, rows = self.population.curvature(self.start), self.population.moment
+        factors = np.diag(own) / np.maximum(np.diag(rows), _TINY)
+        self.curvature = curvature_given(own, self.unknown * np.outer(factors, factors))
 
     def learn(self, rounds):
         """Find the mode given all that is released, and the dispersion that follows from it."""
@@ -153,7 +140,7 @@ class Beliefs:
             clipped_count(means, centres[some], clip, value, population.largest)[0]
             for value in self.dispersion.ends
         ]
-        return 0.5 * (weights * (ends[1] - ends[0])) @ rows / len(rows)
+        return 0.5 * population.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
 
     def surrogate(self):
         """Return the posterior given the last looks."""
@@ -165,7 +152,7 @@ class Beliefs:
             for look, own, table in zip(looks, centres, tables, strict=True)
         ]
         seen, _ = population.seen(self.start[None], centres, tables)
-        away = (seen[0] - origins) @ self.curvature.change.T @ self.curvature.basis
+        away = (seen[0] - origins) @ self.curvature.basis
         blocks, own = self._blocks(looks), np.arange(len(looks))
         blocks[:, own, own] += (_OF_SHAPE * away.T) ** 2
         return CountSurrogate(
@@ -210,8 +197,7 @@ class Beliefs:
         left = np.array(residuals)
         covariances = np.einsum("krp,lrp->pkl", left, left) / len(counts)
         turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
-        blocks = population.size * np.tensordot(turned, covariances, axes=(0, 0))
-        blocks *= self.curvature.ratios[:, None, None]
+        blocks = population.size * population.share * np.tensordot(turned, covariances, axes=(0, 0))
         leanings = population.size * len(population.rows) * np.array(leanings)
         blocks += np.einsum("ki,li->ikl", leanings, leanings)
         own = np.arange(len(looks))
@@ -220,12 +206,10 @@ class Beliefs:
 
     def deviations_without_noise(self):
         """Return the deviations that coefficients would have without noise, as far as that is known."""
-        population, curvature = self.population, self.curvature
+        population = self.population
         # Without privacy records count fully, and no mean is cut.
         factors = population.means(self.start) * population.size / self.dispersion.value
         precision = (population.rows * factors[:, None]).T @ population.rows
-        turned = curvature.basis * np.sqrt(curvature.ratios)
-        half = turned @ curvature.basis.T
-        precision = half @ precision @ half + self.prior.precision(self.scales)
+        precision += self.prior.precision(self.scales)
         covariance = self.transform @ np.linalg.inv(precision) @ self.transform.T
         return np.sqrt(np.diag(covariance))

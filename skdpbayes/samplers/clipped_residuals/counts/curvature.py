@@ -1,10 +1,12 @@
-"""What is believed of the table's curvature at a point, given a population's and a noisy one.
+"""What is believed of a table's rows given two noisy second moments, and of its curvature given a population.
 
     F / n = P + X + noise,      X_ij ~ N(0, U_ij + k^2 f_i f_j / length),      f = diag P
 
-``P`` is that of a population whose rows have the released second moment. ``U`` is what that leaves unknown,
-and ``k``, which is learnt, how much rows differ from the population's. As for responses that are numbers, see
-`clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is not diagonal.
+``P`` is that of a population whose rows have the second moment that was released first. ``U`` is what that
+leaves unknown, and ``k``, which is learnt, how much rows differ from the population's. As for responses that
+are numbers, see `clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is
+not diagonal. The population is then changed to have the ``F`` that is believed (`population.reshaped`):
+its curvatures are those of the table but for what ``F`` leaves unknown, and rows that are not normal.
 """
 
 from typing import NamedTuple
@@ -12,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...noise_aware.design import variance_component
-from ..curvature import apart, spectrum
+from ..curvature import apart, spectrum, turned
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
 _USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
@@ -20,6 +22,8 @@ _USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
 _LEAST_EIGENVALUE, _LEAST_SHARE = 1e-3, 0.2
 # ``U`` off the diagonal, at most, in units of ``f_i f_j / length``: ``P + X`` is positive.
 _POSITIVE = 0.25
+# By how much rows that are not normal may change what records count; what it is at least and at most.
+_OF_WEIGHTS, _OF_SHARE = 0.2, (-0.5, 1.0)
 
 
 class CountCurvature(NamedTuple):
@@ -31,10 +35,6 @@ class CountCurvature(NamedTuple):
         Eigenvectors of ``H``.
     values : ndarray of shape (length,)
         Its eigenvalues.
-    ratios : ndarray of shape (length,)
-        What they are relative to the population's curvature along them.
-    change : ndarray of shape (length, length)
-        ``H P^-1``.
     doubt, own_doubt : ndarray of shape (length,)
         ``p`` and ``h``: in the basis entries have variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the
         diagonal.
@@ -42,44 +42,68 @@ class CountCurvature(NamedTuple):
 
     basis: np.ndarray
     values: np.ndarray
-    ratios: np.ndarray
-    change: np.ndarray
     doubt: np.ndarray
     own_doubt: np.ndarray
 
 
-def curvature_given(own, unknown, matrix=None, noise_scale=0.0):
-    """Return the `CountCurvature`.
+def moment_given(own, unknown, matrix, noise_scale):
+    """Return what is believed of ``F / n``, which is positive, and variances of its entries.
 
     Parameters
     ----------
-    own : ndarray of shape (length, length)
-        ``P``.
-    unknown : ndarray of shape (length, length)
-        ``U``, before it is cut.
-    matrix : ndarray of shape (length, length) or None, default=None
-        ``F / n``; None before it is released.
-    noise_scale : float, default=0.0
+    own, unknown : ndarray of shape (length, length)
+        ``P``, and ``U`` before it is cut.
+    matrix : ndarray of shape (length, length)
+        ``F / n``, with noise.
+    noise_scale : float
         Deviation of the noise on its diagonal.
     """
+    f, units, unknown = _measured(own, unknown)
+    noise = noise_scale**2 * 0.5 * (1.0 + np.eye(len(own)))
+    excess = matrix - own
+    size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
+    prior = unknown + size * units
+    share = prior / (prior + noise)
+    values, basis, doubt = spectrum(own + excess * share, noise * share, share**2 * noise)
+    values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
+    return (basis * values) @ basis.T, turned(doubt, basis.T)
+
+
+def share_given(own, unknown, matrix, noise_scale):
+    """Return what records count relative to rows that are normal: ``tr F / tr P``, as far as both are known.
+
+    Parameters
+    ----------
+    own, unknown, matrix, noise_scale
+        As for `moment_given`.
+    """
+    whole = np.trace(own)
+    hidden = (np.trace(unknown) + len(own) * noise_scale**2) / whole**2
+    off = np.clip(np.trace(matrix) / whole - 1.0, *_OF_SHARE)
+    return float(1.0 + off * _OF_WEIGHTS**2 / (_OF_WEIGHTS**2 + hidden))
+
+
+def curvature_given(own, unknown):
+    """Return the `CountCurvature`, given a population's and what is not known of it.
+
+    Parameters
+    ----------
+    own, unknown : ndarray of shape (length, length)
+        ``P``, and variances of entries, to which is added what rows that are not normal may change.
+    """
+    f, units, unknown = _measured(own, unknown)
+    values, basis = np.linalg.eigh(own)
+    values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
+    return CountCurvature(basis, values, *apart(turned(unknown + _USUAL * units, basis)))
+
+
+def _measured(own, unknown):
+    """Return ``f``, the unit of variances, and ``U``."""
     length, f = len(own), np.diag(own)
     f = np.maximum(f, _LEAST_SHARE * f.mean())
     units = np.outer(f, f) / length
-    unknown = np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
-    if matrix is None:
-        found, doubt, seen = own, unknown + _USUAL * units, np.zeros_like(own)
-    else:
-        noise = noise_scale**2 * 0.5 * (1.0 + np.eye(length))
-        excess = matrix - own
-        size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
-        prior = unknown + size * units
-        share = prior / (prior + noise)
-        found, doubt, seen = own + excess * share, noise * share, share**2 * noise
-    least = _LEAST_EIGENVALUE * f.mean()
-    values, basis, doubt = spectrum(found, doubt, seen)
-    values = np.maximum(values, least)
-    of_population, vectors = np.linalg.eigh(own)
-    inverse = (vectors / np.maximum(of_population, least)) @ vectors.T
-    along = np.maximum(np.sum(basis * (own @ basis), axis=0), least)
-    change = (basis * values) @ basis.T @ inverse
-    return CountCurvature(basis, values, values / along, change, *apart(doubt))
+    return (
+        f,
+        units,
+        np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length))),
+    )

@@ -2,11 +2,11 @@
 
     A    = sum_i (x_i, c) (x_i, c)^T + N
     h_b  = sum_i [y_i in bin b] + N,  and the same of exposures
-    F    = sum_i v_i min(1, m_i / M) z_i z_i^T + N                     at one of the points
+    F    = sum_i v_i z_i z_i^T + N
     g_k  = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N        psi_i = psi_{tau_k}(y_i - m_i(u_k))
 
-Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points, clips and
-``M`` follow from what was released before.
+Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points and clips
+follow from what was released before.
 """
 
 import math
@@ -21,8 +21,9 @@ from ..schedule import CLIPPING, SIZE_SHARE, Shares
 _MOMENT, _CURVATURE, _N_LOOKS, _GROWTH = 0.08, 0.12, 4, 1.5
 # Slopes and clips where counts are about 1.
 _SLOPE, _CLIP = 0.75, 1.25
-# An expected error of logits at which little is learnt.
-_NOTHING = 0.5
+# An expected error of logits at which little is learnt, and noise of the curvature, relative to its usual
+# eigenvalue, that hides which columns vary together.
+_NOTHING, _HIDDEN = 0.5, 1.0
 
 
 def share_for_counts(n_samples, length, mu, moved):
@@ -58,6 +59,25 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     def is_drowned(self):
         """Whether noise hides nearly all."""
         return self.expected_error > _NOTHING
+
+    @property
+    def noise_of_rows(self):
+        """About the largest eigenvalue of the curvature's noise, over the mean one of curvatures."""
+        length, moved = self.n_parameters, self.budget.records_moved
+        noise = math.sqrt(moved) * CLIPPING * length * self.curvature_multiplier / self.n_samples
+        return noise * math.sqrt(2.0 * length)
+
+    @property
+    def warnings(self):
+        """Warnings that the user should read before the fit, a tuple of str."""
+        found = super().warnings
+        if self.noise_of_rows > _HIDDEN and not self.is_drowned:
+            found += (
+                f"noise hides how columns vary together, in {self.n_samples:,} rows at "
+                f"epsilon={self.budget.epsilon:g}: if a few directions have most of their variance, "
+                "intervals are too short. Raise epsilon, or take more rows or fewer columns.",
+            )
+        return found
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""

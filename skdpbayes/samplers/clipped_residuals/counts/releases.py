@@ -1,6 +1,6 @@
 """The releases for counts, one after the other, and what is believed given them.
 
-    A -> W, C -> histograms -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ... , F at one of these points
+    A -> W, C -> histograms -> F -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ...
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....targets.linear.weighted import binned, bounded_curvature
+from ....targets.linear.weighted import binned, weighted_moment
 from ..._machinery.execution import progress_bar, single_threaded_blas
 from ..._machinery.lattice import release_moment, release_vector
 from ..._machinery.shards import total
@@ -23,6 +23,7 @@ from ..rows import RowReleases
 from ..sums import release_sums
 from .beliefs import Beliefs
 from .centre import FIRST, Centre, centre_for
+from .curvature import moment_given, share_given
 from .dispersion import of_histogram
 from .histogram import count_edges, counts_seen, exposure_edges, log_exposures_seen
 from .population import count_population
@@ -129,11 +130,14 @@ class CountReleases(RowReleases):
         if constant:
             theta[-1] = math.log(rate) / constant
         transform = self.coordinates.transform
-        self.beliefs = Beliefs(
-            population=count_population(
+        population, unknown = self._reshaped(
+            count_population(
                 self.design, self.coordinates, offsets, self.n_records, self.family, generator
-            ),
-            design=self.design,
+            )
+        )
+        self.beliefs = Beliefs(
+            population=population,
+            unknown=unknown,
             transform=transform,
             constant=constant,
             prior=prior_of(self.plan.bounds, 1, self.table.prior_precision, transform),
@@ -154,21 +158,23 @@ class CountReleases(RowReleases):
         longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
         return 2.0 * (longest + 3.0 * max(1.0, logit) + _OF_FUNCTION)
 
-    def release_curvature(self):
-        """Release the curvature where the next look is."""
-        point, transform = self.beliefs.start, self.coordinates.transform
-        theta = transform @ point
-        most = self.beliefs.most
-        reach = self._reach(theta, abs(math.log(most)))
-        room = self.coordinates.inflation_within(self.plan, reach)
-        noise = math.sqrt(self.moved) * self.norm**2 * self.largest * room
-        noise /= free_shift(self.plan.curvature_multiplier, theta.size**2)
-        matrix = total(bounded_curvature, self.target, transform, theta, most)
-        mu = 1.0 / self.plan.curvature_multiplier
+    def _reshaped(self, population):
+        """Release the weighted second moment, and return a population that has it, and what is not known."""
+        plan, transform = self.plan, self.coordinates.transform
+        bound = math.sqrt(self.moved) * self.norm**2 * self.largest
+        bound *= self.coordinates.inflation_within(plan, 0.0)
+        noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
+        matrix = total(weighted_moment, self.target, transform)
+        mu = 1.0 / plan.curvature_multiplier
         matrix = release_moment(matrix, noise, self.generator, mu=mu)  # Proposition 76.
         self.advance()
-        self.released_curvature = point, most, matrix, noise
-        self.beliefs.learn_curvature(most, matrix / self.n_records, noise / self.n_records)
+        self.released_curvature = matrix, noise
+        unknown = transform.T**2 @ self.design.uncertainty @ transform**2
+        seen = population.moment, unknown, matrix / self.n_records, noise / self.n_records
+        moment, unknown = moment_given(*seen)
+        share, along = share_given(*seen), np.linalg.inv(transform)[:, -1]
+        constant = plan.bounds.constant
+        return population.reshaped(moment, share, along, constant, self.norm), unknown
 
     def release_look(self, clip, multipliers):
         """Release sums of clipped residuals at the mode."""
@@ -189,13 +195,11 @@ class CountReleases(RowReleases):
         self.advance()
 
     def look_around(self):
-        """Release looks at one mode after the other, and the curvature at the one in the middle."""
+        """Release looks at one mode after the other."""
         plan, beliefs = self.plan, self.beliefs
-        pairs = list(zip(plan.look_multipliers, plan.square_multipliers, strict=True))
+        pairs = zip(plan.look_multipliers, plan.square_multipliers, strict=True)
         reach = self.largest * self.moved * self.norm
-        for k, pair in enumerate(pairs):
-            if k == len(pairs) // 2:
-                self.release_curvature()
+        for pair in pairs:
             self.release_look(beliefs.clip(reach * pair[0]), pair)
             beliefs.learn(_ROUNDS)
 

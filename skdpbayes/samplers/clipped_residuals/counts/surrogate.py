@@ -1,13 +1,12 @@
 """The posterior of ``u`` given looks at clipped residuals of counts.
 
-    g_k ~ N(f^c_k(u) + E x_k, B_k),      f^c_k = f_k(u_k) + (I + M) (f_k(u) - f_k(u_k))
+    g_k ~ N(f_k(u) + E x_k, B_k),      x_k = H^-1 (f_k(u) - f_k(u_k))
 
-``f_k`` is what a look sees of a population (`population`). ``I + M = H P^-1`` takes its curvature ``P`` to
-that of the table, ``H``, as far as that is known (`curvature`). ``E`` is what is not known of ``H``: it is
-symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 + h_i`` in the basis of the eigenvectors of
-``H``, and integrated out; ``x_k = H^-1 (f^c_k - f_k(u_k))``. ``B`` has the noise, what looks at the same
-counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``: where
-that is hardly known, noise is most of it.
+``f_k`` is what a look sees of a population (`population`), whose curvature is ``H``. ``E`` is what is not
+known of the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 +
+h_i`` in the basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what looks at the
+same counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``:
+where that is hardly known, noise is most of it.
 """
 
 from dataclasses import dataclass
@@ -64,19 +63,17 @@ class CountSurrogate(WithPrior):
 
     @cached_property
     def _turned(self):
-        """What turns changes of looks, and the looks less those at their points, in the basis."""
-        basis = self.curvature.basis
-        return self.curvature.change.T @ basis, (self.values - self.origins) @ basis
+        """The looks less those at their points, in the basis."""
+        return (self.values - self.origins) @ self.curvature.basis
 
     def likelihood(self, u):
         """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length)."""
-        turn, target = self._turned
-        curvature = self.curvature
+        curvature, turn = self.curvature, self.curvature.basis
         f, slopes = self.population.seen(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
         x = changed / curvature.values
         energy, by_r, _, by_x = conditioned(
-            target - changed, self.blocks[None], x, curvature.doubt, curvature.own_doubt
+            self._turned - changed, self.blocks[None], x, curvature.doubt, curvature.own_doubt
         )
         by_changed = by_x / curvature.values - by_r
         return energy, self.population.pulled(by_changed @ turn.T, slopes)
@@ -84,8 +81,7 @@ class CountSurrogate(WithPrior):
     def information(self, u):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
         matrix = self.prior.precision(self.scales)
-        turn, _ = self._turned
-        curvature = self.curvature
+        curvature, turn = self.curvature, self.curvature.basis
         f, jacobians = self.population.jacobians(u, self.centres, self.tables)
         changed = (f - self.origins) @ turn
         x = changed / curvature.values
