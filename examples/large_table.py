@@ -83,7 +83,7 @@ def main(n_rows=20_000):
         print(f"{n_rows:,} rows in {size:,.0f} MiB of files\n")
         options = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": name}
         with (
-            LocalCluster(n_workers=2, memory_limit="4GiB", **options) as cluster,
+            LocalCluster(n_workers=2, memory_limit="1GiB", **options) as cluster,
             Client(cluster) as client,
         ):
             people = dd.read_parquet(folder)
