@@ -6,7 +6,7 @@
 Needs ``pip install "skdpbayes[distributed]" pyarrow``. Writes made-up people to parquet, file by file, and
 fits a private pipeline on two worker processes. One budget pays for quantiles of incomes, for the list of
 regions, and for the model. The client holds no rows. The workers hold the numbers that reach the model, here
-14 of 8 bytes for each row, all of them together in each pass: give them several times that.
+14 of 8 bytes for each row, in memory or, where that is short, in files that Dask writes beside the table.
 """
 
 import resource

@@ -239,15 +239,16 @@ def total(function, target, *args, **options):
     return shards.total(function, *args, **options)
 
 
-def mapped(function, target, *args, numbered=False):
+def mapped(function, target, *args, numbered=False, instead=False):
     """Return what a function makes of a target record by record, wherever the records are.
 
-    If ``numbered``, the function takes the number of the target's first record before ``args``.
+    If ``numbered``, the function takes the number of the target's first record before ``args``. If
+    ``instead``, nothing may be asked of ``target`` afterwards, and workers need not hold it.
     """
     shards = _shards_of(target)
     if shards is None:
         return function(target, 0, *args) if numbered else function(target, *args)
-    made = shards.kept(function, *args, numbered=numbered)
+    made = shards.kept(function, *args, numbered=numbered, instead=instead)
     return target._replace(address=shards.child(made).address)
 
 
