@@ -6,7 +6,7 @@
 Needs ``pip install "skdpbayes[distributed]" pyarrow``. Writes made-up people to parquet, file by file, and
 fits a private pipeline on two worker processes. One budget pays for quantiles of incomes, for the list of
 regions, and for the model. The client holds no rows. The workers hold the numbers that reach the model, here
-14 of 8 bytes for each row, all of them together in each pass: give them several times that.
+14 of 8 bytes for each row, in memory or, where that is short, in files that Dask writes beside the table.
 """
 
 import resource
@@ -83,7 +83,7 @@ def main(n_rows=20_000):
         print(f"{n_rows:,} rows in {size:,.0f} MiB of files\n")
         options = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": name}
         with (
-            LocalCluster(n_workers=2, memory_limit="4GiB", **options) as cluster,
+            LocalCluster(n_workers=2, memory_limit="1GiB", **options) as cluster,
             Client(cluster) as client,
         ):
             people = dd.read_parquet(folder)

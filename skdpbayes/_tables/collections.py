@@ -11,15 +11,6 @@ def is_collection(X):
     return dask is not None and dask.is_dask_collection(X)
 
 
-def refuse_groups(*given):
-    """Raise a ValueError if rows of a collection are to be chosen by their persons."""
-    if any(one is not None for one in given):
-        raise ValueError(
-            "groups are for tables in memory: pass X.compute() if it fits, or keep one row of each person "
-            "beforehand, e.g. with drop_duplicates('person')."
-        )
-
-
 def header_of(X):
     """Return the names and types of a table's columns, as a table without rows; None if it has neither."""
     if not hasattr(X, "shape"):

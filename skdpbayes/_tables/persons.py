@@ -12,6 +12,12 @@ from .._inputs import plain, unless_harmless, unquoted
 from ..random import separate_generator
 from .order import refuse_other_order
 
+NO_ORDER = (
+    "groups holds labels that have no order, such as both numbers and text: make them one kind, e.g. by "
+    "groups = np.asarray(groups).astype(str)."
+)
+_NOT_COMPARED = "groups must be a column of labels, which can be compared."
+
 
 def check_groups(groups, max_rows, n_samples, **beside):
     """Return the index of every row's person, or None if rows are protected.
@@ -30,19 +36,24 @@ def check_groups(groups, max_rows, n_samples, **beside):
         If only one of ``groups`` and ``max_rows`` is given, if a row has no group, or if rows are in another
         order. Errors quote no group.
     """
+    return number_persons(groups, n_samples, **beside) if has_persons(groups, max_rows) else None
+
+
+def has_persons(groups, max_rows):
+    """Tell whether persons are protected, or raise a ValueError if only one of two arguments is given."""
     if max_rows is None:
         if groups is not None:
             raise ValueError(
                 "groups were given, but max_rows_per_group is None: choose how many rows of a person may "
                 "count, a public number, e.g. max_rows_per_group=5; or leave out groups to protect rows."
             )
-        return None
+        return False
     if groups is None:
         raise ValueError(
             f"max_rows_per_group={max_rows} needs to know the person of each row: pass "
             "fit(X, y, groups=...), with one label per row; or set max_rows_per_group=None."
         )
-    return number_persons(groups, n_samples, **beside)
+    return True
 
 
 def number_persons(groups, n_samples, **beside):
@@ -62,7 +73,7 @@ def number_persons(groups, n_samples, **beside):
         no group and no index.
     """
     refuse_other_order("groups", groups, **beside)
-    return _numbered(_column(plain(groups, "groups"), n_samples))
+    return _numbered(labels_of_rows(plain(groups, "groups"), n_samples))
 
 
 def count_persons(persons):
@@ -70,7 +81,8 @@ def count_persons(persons):
     return int(persons.max()) + 1 if persons.size else 0
 
 
-def _column(groups, n_samples):
+def labels_of_rows(groups, n_samples):
+    """Return groups as an array, or raise an error if they are no column, or have missing values."""
     if isinstance(groups, str):
         raise TypeError(
             "groups is text, but must be a column with one label for each row: pass the column itself, e.g. "
@@ -86,7 +98,14 @@ def _column(groups, n_samples):
         raise ValueError(
             f"groups is of shape {groups.shape} and must be ({n_samples},): one label for each row."
         )
-    return groups.ravel().astype(object if groups.dtype.kind == "T" else groups.dtype)
+    groups = groups.ravel().astype(object if groups.dtype.kind == "T" else groups.dtype)
+    told = unless_harmless(_NOT_COMPARED)
+    if unquoted(_is_missing, groups, told=told):
+        raise ValueError(
+            "groups has missing values: give each row of an unknown person a group of its own, or leave them "
+            "out."
+        )
+    return groups
 
 
 def _is_missing(labels):
@@ -96,12 +115,6 @@ def _is_missing(labels):
 
 
 def _numbered(groups):
-    told = unless_harmless("groups must be a column of labels, which can be compared.")
-    if unquoted(_is_missing, groups, told=told):
-        raise ValueError(
-            "groups has missing values: give each row of an unknown person a group of its own, or leave them "
-            "out."
-        )
     try:
         labels, numbers = np.unique(groups, return_inverse=True)
         # If labels are only partially ordered, such as sets, sorting may not put equal ones side by side.
@@ -110,10 +123,7 @@ def _numbered(groups):
     except Exception:  # Of NumPy's, or of labels of a class of their own.
         pass
     # Outside the handler, because the caught error may hold a label.
-    raise ValueError(
-        "groups holds labels that have no order, such as both numbers and text: make them one kind, e.g. by "
-        "groups = np.asarray(groups).astype(str)."
-    )
+    raise ValueError(NO_ORDER)
 
 
 def choose_rows(persons, max_rows, random_state):

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import available_if
 
 from .._checks import check_sizes, table_shape
 from .._silence import silently
-from .._tables.collections import header_of, is_collection, refuse_groups
-from .._tables.persons import check_groups, choose_rows
+from .._tables.collections import header_of, is_collection
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.release import keep_spent
@@ -37,6 +36,7 @@ from ._leaks import (
     refuse_tools,
 )
 from ._names import tell_names
+from ._persons import rows_of_persons
 from ._plan import PipelinePlan, plan_pipeline, settings_for_persons
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
@@ -236,10 +236,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         n_rows, n_columns = table_shape(X)
         found = self._report_leaks(issparse(X))
         if is_collection(X):
-            refuse_groups(groups)
             refuse_learning(self)
-        persons = check_groups(groups, self.max_rows_per_group, n_rows, X=X, y=y)
-        n_samples = n_rows if persons is None else int(persons.max()) + 1
+        n_samples, chosen = rows_of_persons(X, y, groups, params, self.max_rows_per_group, n_rows)
         header = header_of(X)
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
@@ -248,10 +246,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         with self._parts_of_budget(plan):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
-            if persons is not None:
-                kept = choose_rows(persons, self.max_rows_per_group, None)  # Proposition 60.
-                params = of_chosen(params, X, kept)
-                X, y = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
+            X, y, params = chosen()
             self._fit_within(plan, X, y, params)
         keep_spent(self, plan)
         tell_names(self)

@@ -269,11 +269,6 @@ def test_what_is_not_for_collections_says_so(table):
     for sampler in ("dp_fast_mh", "dp_mh"):
         with pytest.raises(ValueError, match="Dask"):
             DPBayesianLogisticRegression(sampler=sampler).fit(X, y)
-    with pytest.raises(ValueError, match="groups are for tables in memory"):
-        DPBayesianLogisticRegression(max_rows_per_group=2).fit(X, y, groups=np.arange(4_000))
-    pipe = make_private_pipeline(DPBayesianLogisticRegression(), max_rows_per_group=1)
-    with pytest.raises(ValueError, match="groups are for tables in memory"):
-        pipe.fit(X, y, groups=np.arange(4_000))
     with pytest.raises(ValueError, match="client is for collections"):
         DPBayesianLogisticRegression().fit(*table, client=object())
     with pytest.raises(ValueError, match="not numeric"):

@@ -235,7 +235,7 @@ def test_errors_and_logs_of_workers_quote_no_cell(people, client, on_cluster, co
     assert SECRET not in "".join(map(str, (caught.value, caught.value.__cause__)))
     if on_cluster:
         logs = str(client.get_worker_logs())
-        assert "_unless_failed" in logs and SECRET not in logs
+        assert "unless_failed" in logs and SECRET not in logs
 
 
 def test_marks_of_objects_tell_values_apart_and_not_their_addresses():

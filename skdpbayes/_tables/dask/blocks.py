@@ -7,7 +7,7 @@ from sklearn import config_context, get_config
 
 from ..._silence import silently
 from ..collections import example_of
-from .read import blocks_of, in_whole_rows
+from .partitions import blocks_of, in_whole_rows
 from .shards import Failed
 
 # What scikit-learn's configuration says about the form of tables, in this process and not on workers.
@@ -32,19 +32,34 @@ def map_blocks(function, X):
     """
     X = in_whole_rows(X)
     like = function(example_of(X))
-    attempt, unless_failed = (dask.delayed(one, pure=True) for one in (_attempt, _unless_failed))
+    attempt, raising = (dask.delayed(one, pure=True) for one in (_attempt, unless_failed))
     forms = {name: get_config()[name] for name in _FORMS}
     function, none = dask.delayed(function), like[:0]
-    mapped = [unless_failed(attempt(function, block, none, forms)) for block in blocks_of(X)]
-    if hasattr(like, "columns"):
+    mapped = [raising(attempt(function, block, none, forms)) for block in blocks_of(X)]
+    sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
+    return collection_of(mapped, none, sizes)
+
+
+def collection_of(blocks, none, sizes=None):
+    """Return a collection of partitions that are delayed.
+
+    Parameters
+    ----------
+    blocks : list of dask.delayed.Delayed
+    none : ndarray, data frame or column
+        One without rows, which has the columns and types of the partitions.
+    sizes : sequence of int or None, default=None
+        Of the partitions of an array; None if they are not known.
+    """
+    if hasattr(none, "iloc"):
         import dask.dataframe as dd
 
-        return dd.from_delayed(mapped, meta=none, verify_meta=False)
-    sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * X.npartitions
+        return dd.from_delayed(blocks, meta=none, verify_meta=False)
+    sizes = (np.nan,) * len(blocks) if sizes is None else sizes
     return da.concatenate(
         [
-            da.from_delayed(block, (size, *like.shape[1:]), meta=none)
-            for size, block in zip(sizes, mapped, strict=True)
+            da.from_delayed(block, (size, *none.shape[1:]), meta=none)
+            for size, block in zip(sizes, blocks, strict=True)
         ],
         allow_unknown_chunksizes=True,
     )
@@ -61,7 +76,7 @@ def _attempt(function, block, none, forms):
         return Failed(error.with_traceback(None))  # Frames hold rows.
 
 
-def _unless_failed(result):
+def unless_failed(result):
     """Return a result, or raise the error that it is instead."""
     if isinstance(result, Failed):
         raise result.error

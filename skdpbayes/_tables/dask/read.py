@@ -4,18 +4,19 @@ partitions of X, y, sample_weight -> Rows on the workers -> labels that occur, s
 """
 
 import secrets
-from contextlib import suppress
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils import check_consistent_length
 
-from ..._inputs import unless_harmless, unquoted
 from ...samplers._machinery.shards import LocalShards
-from ..collections import example_of, is_collection, refuse_groups
+from ..collections import example_of
 from ..labels import encode_labels, label_set
+from ..persons import has_persons
 from ..rows import UNLABELLED, Rows, Table, prepared
 from .marks import mark_of
+from .partitions import aligned, blocks_of, client_or_none, in_whole_rows
+from .persons import choose_in_parts
 from .shards import DaskShards, Failed, MarkedShard, do_one, raised, says_why
 
 # What scikit-learn records about columns in a fit, and checks later.
@@ -31,11 +32,13 @@ class RemoteTable(Table):
         Those of `Rows`.
     n_features : int
     classes : ndarray of shape (n_classes,) or None
+    n_samples : int or None, default=None
+        The number of persons, if these are protected.
     """
 
-    def __init__(self, shards, n_features, classes):
+    def __init__(self, shards, n_features, classes, n_samples=None):
         self.shards, self.n_features, self.classes = shards, n_features, classes
-        self.n_samples = sum(shards.sizes)
+        self.n_samples = sum(shards.sizes) if n_samples is None else n_samples
 
     def __enter__(self):
         self.shards.__enter__()
@@ -50,36 +53,44 @@ class RemoteTable(Table):
 
     def target(self, make, remote):
         """Return what ``remote`` makes of the address of the targets that ``make`` builds on the shards."""
-        made = self.shards.kept(make)
-        # The rows from which targets were built can be released.
+        # The rows from which targets are built are not needed any more.
+        made = self.shards.kept(make, instead=True)
         self.__exit__()
         self.shards = made.__enter__()
-        return remote(made.address, self.n_samples)
+        return remote(made.address, sum(made.sizes))
 
 
 def read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate):
     """Return the `RemoteTable` of a collection; parameters are those of `read_table`."""
-    _check(estimator, y, groups)
+    _check(estimator, y)
+    limit = getattr(estimator, "max_rows_per_group", None)
+    protects_persons = has_persons(groups, limit)
     # Sets names and the number of features, and refuses columns of text.
     n_features = validate(estimator, example_of(X), reset=True).shape[1]
     columns = {name: vars(estimator)[name] for name in _COLUMNS if hasattr(estimator, name)}
-    client, labelled = _client(client), not (isinstance(y, str) and y == UNLABELLED)
+    client, labelled = client_or_none(client), not (isinstance(y, str) and y == UNLABELLED)
     X = in_whole_rows(X)
     blocks = blocks_of(X)
     beside = [
-        [None] * len(blocks) if part is None else _aligned(part, X, len(blocks), name)
+        [None] * len(blocks) if part is None else aligned(part, X, len(blocks), name)
         for name, part in (
             ("y", y if labelled else None),
             ("sample_weight", sample_weight),
             ("exposure", exposure),
         )
     ]
-    shards = _load(zip(blocks, *beside, strict=True), client, labelled, validate, columns)
+    blocks, n_samples = list(zip(blocks, *beside, strict=True)), None
+    if protects_persons:
+        # Proposition 60.
+        chosen = choose_in_parts(groups, X, limit, estimator.random_state, client)
+        blocks, n_samples = chosen.of(blocks, "X", "y"), chosen.n_persons
+    shards = _load(blocks, client, labelled, validate, columns)
     classes = None
     if labelled:
         classes = None if is_regressor(estimator) else _classes(estimator, shards)
-        shards = shards.kept(_prepared, prepared(estimator, classes, sample_weight))
-    return RemoteTable(shards, n_features, classes)
+        of_rows = prepared(estimator, classes, sample_weight)
+        shards = shards.kept(_prepared, of_rows, instead=True)
+    return RemoteTable(shards, n_features, classes, n_samples)
 
 
 def _classes(estimator, shards):
@@ -89,7 +100,7 @@ def _classes(estimator, shards):
     return label_set(estimator.classes)
 
 
-def _check(estimator, y, groups):
+def _check(estimator, y):
     if not getattr(estimator, "_reads_collections", False):
         raise TypeError(
             f"{type(estimator).__name__} is for tables in memory: pass X.compute() if it fits, or use "
@@ -99,58 +110,6 @@ def _check(estimator, y, groups):
         raise ValueError(
             "y is None, but a fit needs labels or responses: pass a column of the collection."
         )
-    refuse_groups(groups, getattr(estimator, "max_rows_per_group", None))
-
-
-def _client(client):
-    """Return the given client, or the current one, or None."""
-    try:
-        from distributed import get_client, secede
-
-        client = get_client() if client is None else client
-    except (ImportError, ValueError):
-        return None
-    if client.asynchronous:
-        raise ValueError(
-            "client is asynchronous, but a fit waits for results: pass one with asynchronous=False."
-        )
-    # A fit that is itself a task of a worker leaves its thread, once, to the tasks that it waits for.
-    with suppress(ValueError, KeyError):
-        secede()
-    return client
-
-
-def in_whole_rows(X):
-    """Return a collection whose partitions have all columns, as those of data frames always do."""
-    return X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
-
-
-def blocks_of(collection):
-    """Return the partitions of a collection, in their order.
-
-    Graphs are not optimised, because each column of a data frame could then get a shuffle of its own, with a
-    different order of rows.
-    """
-    return list(np.ravel(np.array(collection.to_delayed(optimize_graph=False), dtype=object)))
-
-
-def _aligned(part, X, n_blocks, name):
-    """Return the blocks of labels or weights that belong to the partitions of X."""
-    chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
-    if is_collection(part):
-        if hasattr(part, "rechunk") and part.shape[0] == sum(chunks):
-            part = part.rechunk({0: chunks})
-        blocks = blocks_of(part)
-        if len(blocks) == n_blocks:
-            return blocks
-    elif unquoted(np.shape, part, told=unless_harmless(f"{name} must be a column."))[:1] == (
-        sum(chunks),
-    ):
-        return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
-    raise ValueError(
-        f"{name} must have the partitions of X: pass a Dask collection that was made in the same way, e.g. a "
-        "column of the same data frame."
-    )
 
 
 def _load(blocks, client, *how):

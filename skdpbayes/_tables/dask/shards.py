@@ -1,13 +1,17 @@
-"""Shards of a table that are in the memory of a cluster's workers.
+"""Shards of a table that a cluster's workers hold, in memory or in files.
 
     theta -> workers -> one sum for each shard -> the client, which adds them up
 
-A pass is one task for each thread of a worker, for the shards that the worker holds. If a worker is lost,
-Dask recomputes its shards from their source. Every task compares a shard's mark with that of the rows that
+A pass is one task for each thread of a worker, for the shards that the worker holds; or more, so that a task
+needs a small share of the worker's memory at a time. What Dask has moved to files for want of memory comes
+back for its task, and may go again after it: shards as a whole may be larger than memory. Every other pass
+runs backwards, and begins with what was used last. If a worker is lost, Dask recomputes its shards from their
+source. Every task compares a shard's mark with that of the rows that
 were read first, because a source that changes could put one record into two shards. Workers log the arguments
 of tasks that fail, records included. Tasks therefore never fail: they return the kind of the error instead.
 """
 
+import math
 from functools import reduce
 from operator import add
 from typing import Any
@@ -18,6 +22,10 @@ from dask.sizeof import sizeof
 from ..._silence import silently
 from ...exceptions import ChangedRowsError
 from ...samplers._machinery.shards import Shard, Shards, of_target
+
+# What tasks that run at a time may need of a worker's memory, if no shard is larger. Dask moves what it holds
+# to files beyond six tenths.
+SHARE_OF_MEMORY = 1 / 8
 
 
 class Failed:
@@ -66,6 +74,7 @@ class DaskShards(Shards):
     def call(self, function, of_shards, *args):
         """Return the results of a function for all shards, in their order."""
         found = [None] * len(self.futures)
+        self._groups.reverse()
         of_groups = [[of_shards[p] for p in group] for group in self._groups]
         for group, results in zip(
             self._groups, self._asked(do_each, function, of_groups, args), strict=True
@@ -102,13 +111,19 @@ class DaskShards(Shards):
         own = ([each[p] for p in numbers] for each in (self.futures, self.sizes, self.marks))
         return DaskShards(self.client, *own)
 
-    def kept(self, function, *args, numbered=False):
+    def kept(self, function, *args, numbered=False, instead=False):
         """Return new shards on the same workers, with targets that a function makes from these."""
-        of_shards = zip(self.futures, self.marks, self.own_args(args, numbered), strict=True)
-        futures = [
-            self.client.submit(make_one, function, future, mark, own, key=_name(function))
-            for future, mark, own in of_shards
-        ]
+        futures = self.client.map(
+            make_one,
+            [function] * len(self.futures),
+            self.futures,
+            self.marks,
+            self.own_args(args, numbered),
+            key=[_name(function) for _ in self.futures],
+        )
+        if instead:
+            # Each is released when what is made of it is there, and not when all is.
+            self.futures = []
         raised(self.client.gather(self.client.map(failure, futures, pure=False)))
         return DaskShards(self.client, futures, self.sizes, self.marks)
 
@@ -116,7 +131,9 @@ class DaskShards(Shards):
 @sizeof.register(Shard)
 def _size_of(shard):
     """Return the size of a shard in bytes, by which Dask decides what to move to other workers or to disk."""
-    return sizeof(shard.target)
+    target = shard.target
+    # Of tuples with more than ten entries, Dask looks at a random ten.
+    return sum(map(sizeof, target)) if isinstance(target, tuple) else sizeof(target)
 
 
 def _name(function):
@@ -126,14 +143,23 @@ def _name(function):
 
 
 def _groups(client, futures):
-    """Return the indices of the futures on each worker, in as many groups as it has threads."""
-    places, threads = client.who_has(futures), client.nthreads()
+    """Return the indices of the futures of each task: some of those on a worker, which are small together.
+
+    There are as many tasks as the worker has threads, or more if they would need much of its memory.
+    """
+    places, workers = client.who_has(futures), client.sync(client.scheduler.identity)["workers"]
+    held = client.nbytes([future.key for future in futures], summary=False)
     on: dict[Any, list[int]] = {}
     for number, future in enumerate(futures):
         on.setdefault(next(iter(places.get(future.key, ())), None), []).append(number)
     groups = []
     for worker, numbers in on.items():
-        n = threads.get(worker, 1)
+        known = workers.get(worker, {})
+        limit, n = known.get("memory_limit"), known.get("nthreads", 1)
+        numbers.sort(key=lambda number: -held[futures[number].key])  # So that groups are alike.
+        if limit:
+            total = sum(held[futures[number].key] for number in numbers)
+            n = max(n, math.ceil(total * known["nthreads"] / (SHARE_OF_MEMORY * limit)))
         groups += [numbers[first::n] for first in range(min(n, len(numbers)))]
     return groups
 

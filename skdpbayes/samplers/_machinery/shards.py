@@ -92,10 +92,11 @@ class Shards:
         """
         raise NotImplementedError
 
-    def kept(self, function, *args, numbered=False):
+    def kept(self, function, *args, numbered=False, instead=False):
         """Return shards in the same places, with targets that a function makes from the targets of these.
 
-        If ``numbered``, the function takes the number of a shard's first record before ``args``.
+        If ``numbered``, the function takes the number of a shard's first record before ``args``. If
+        ``instead``, these shards are gone afterwards, one by one.
         """
         raise NotImplementedError
 
@@ -190,12 +191,14 @@ class LocalShards(Shards):
         """Return the shards with given numbers."""
         return LocalShards([self.shards[p] for p in numbers], [self.sizes[p] for p in numbers])
 
-    def kept(self, function, *args, numbered=False):
+    def kept(self, function, *args, numbered=False, instead=False):
         """Return shards with targets that a function makes from the targets of these."""
-        pairs = zip(self.shards, self.own_args(args, numbered), strict=True)
-        return LocalShards(
-            [Shard(function(shard.target, *own)) for shard, own in pairs], self.sizes
-        )
+        made = []
+        for number, own in enumerate(self.own_args(args, numbered)):
+            made.append(Shard(function(self.shards[number].target, *own)))
+            if instead:
+                self.shards[number] = None
+        return LocalShards(made, self.sizes)
 
 
 def _numbers(address, size, kind):
@@ -236,15 +239,16 @@ def total(function, target, *args, **options):
     return shards.total(function, *args, **options)
 
 
-def mapped(function, target, *args, numbered=False):
+def mapped(function, target, *args, numbered=False, instead=False):
     """Return what a function makes of a target record by record, wherever the records are.
 
-    If ``numbered``, the function takes the number of the target's first record before ``args``.
+    If ``numbered``, the function takes the number of the target's first record before ``args``. If
+    ``instead``, nothing may be asked of ``target`` afterwards, and workers need not hold it.
     """
     shards = _shards_of(target)
     if shards is None:
         return function(target, 0, *args) if numbered else function(target, *args)
-    made = shards.kept(function, *args, numbered=numbered)
+    made = shards.kept(function, *args, numbered=numbered, instead=instead)
     return target._replace(address=shards.child(made).address)
 
 

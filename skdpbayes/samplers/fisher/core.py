@@ -23,7 +23,7 @@ def run_fisher(plan, chain, target, generator, verbose):
     # Proposition 15.
     moment = release_moment(total(second_moment, target), plan.moment_noise, generator)
     path, transform, norm = complete(plan, moment, chain)
-    target = mapped(reweighted, target, transform, norm)
+    target = mapped(reweighted, target, transform, norm, instead=True)
     n_blocks = plan.bounds.n_blocks
     scale = shift_scale(target.prior_precision.reshape(n_blocks, -1).max(axis=0), plan.n_samples)
     coordinates = OfBlocks(transform, scale) if n_blocks > 1 else transform

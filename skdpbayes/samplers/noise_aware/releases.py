@@ -90,7 +90,7 @@ class Releases:
         self.family = plan.family
         self.looks, self.curvatures = [], []
         self._release_moment()
-        self.target = mapped(reweighted, target, *self._own)
+        self.target = mapped(reweighted, target, *self._own, instead=True)
         advance()
 
     @property

@@ -1,0 +1,59 @@
+"""The partitions of a collection, what lies beside them, and the client that computes them."""
+
+from contextlib import suppress
+
+import numpy as np
+
+from ..._inputs import unless_harmless, unquoted
+from ..collections import is_collection
+
+
+def client_or_none(client):
+    """Return the given client, or the current one, or None."""
+    try:
+        from distributed import get_client, secede
+
+        client = get_client() if client is None else client
+    except (ImportError, ValueError):
+        return None
+    if client.asynchronous:
+        raise ValueError(
+            "client is asynchronous, but a fit waits for results: pass one with asynchronous=False."
+        )
+    # A fit that is itself a task of a worker leaves its thread, once, to the tasks that it waits for.
+    with suppress(ValueError, KeyError):
+        secede()
+    return client
+
+
+def in_whole_rows(X):
+    """Return a collection whose partitions have all columns, as those of data frames always do."""
+    return X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
+
+
+def blocks_of(collection):
+    """Return the partitions of a collection, in their order.
+
+    Graphs are not optimised, because each column of a data frame could then get a shuffle of its own, with a
+    different order of rows.
+    """
+    return list(np.ravel(np.array(collection.to_delayed(optimize_graph=False), dtype=object)))
+
+
+def aligned(part, X, n_blocks, name):
+    """Return the blocks of labels or weights that belong to the partitions of X."""
+    chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
+    if is_collection(part):
+        if hasattr(part, "rechunk") and part.shape[0] == sum(chunks):
+            part = part.rechunk({0: chunks})
+        blocks = blocks_of(part)
+        if len(blocks) == n_blocks:
+            return blocks
+    elif unquoted(np.shape, part, told=unless_harmless(f"{name} must be a column."))[:1] == (
+        sum(chunks),
+    ):
+        return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
+    raise ValueError(
+        f"{name} must have the partitions of X: pass a Dask collection that was made in the same way, e.g. a "
+        "column of the same data frame."
+    )
