@@ -26,7 +26,7 @@ from ..privacy.reserve import check_seeds_are_allowed, reserve
 from ..privacy.vouchers import vouchers
 from ..random import has_seeds
 from ._account import about_of_private, account_of_private
-from ._arguments import check_arguments, of_chosen
+from ._arguments import check_arguments
 from ._collections import OnPartitions, fit_steps
 from ._leaks import (
     leaks,
