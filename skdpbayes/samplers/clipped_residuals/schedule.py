@@ -21,9 +21,9 @@ import numpy as np
 
 from .clipped_normal import clipped_normal
 
-# C^2 and K^2 over the mean square of whitened rows: the least, larger ones of both, and K^2 over C^2.
+# C^2 and K^2 over the mean square of whitened rows: the least, larger ones of both, K^2 over C^2, and the most.
 CLIPPING = 1.3
-_CLIPPINGS, _RATIOS = (2.0, 3.0, 5.0, 8.0, 12.0), (2.0, 4.0)
+_CLIPPINGS, _RATIOS, _MOST_CLIPPING = (2.0, 3.0, 5.0, 8.0, 12.0), (2.0, 4.0), 24.0
 # By how much both, and then ``K`` alone, may make the error larger, and the most that may be unknown of the
 # curvature then.
 _TOLERANCE, _MOST_UNKNOWN = 0.03, 0.001
@@ -36,7 +36,7 @@ ERRORS, _RESPONSES = 0.05, 1.0 / 3.0
 # The part of the second moment's noise that the curvature inherits from it.
 _OF_MOMENT = 3.0
 # Clips over the residuals' deviation.
-_CLIPS = np.linspace(1.2, 4.0, 57)
+_CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 # Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
 # is released.
@@ -90,7 +90,8 @@ def share_budget(n_samples, length, mu, moved):
     shares, _ = _best_shares(*known, Clippings())
     wider = [Clippings(value, value) for value in _CLIPPINGS]
     clippings = _widest(*known, Clippings(), wider, shares)
-    wider = [Clippings(clippings.rows, ratio * clippings.rows) for ratio in _RATIOS]
+    rows = clippings.rows
+    wider = [Clippings(rows, min(ratio * rows, _MOST_CLIPPING)) for ratio in _RATIOS]
     clippings = _widest(*known, clippings, wider, shares)
     shares, error = _best_shares(*known, clippings)
     return shares, clippings, error
