@@ -21,7 +21,7 @@ import numpy as np
 
 from .clipped_normal import clipped_normal
 
-# C^2 and K^2 over the mean square of whitened rows: the least, larger ones of both, K^2 over C^2, and the most.
+# C^2 and K^2 over the mean square of whitened rows: least, larger ones of both, K^2 over C^2, and the most.
 CLIPPING = 1.3
 _CLIPPINGS, _RATIOS, _MOST_CLIPPING = (2.0, 3.0, 5.0, 8.0, 12.0), (2.0, 4.0), 24.0
 # By how much both, and then ``K`` alone, may make the error larger, and the most that may be unknown of the
