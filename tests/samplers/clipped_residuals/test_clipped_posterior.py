@@ -261,7 +261,8 @@ def fitted(
         norm=math.sqrt(d),
         max_weight=None if weights is None else weights.max(),
     )
-    plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-6, relation), n_draws)
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-6, relation))
+    plan = plan.changed(n_draws=n_draws or plan.n_draws)
     released = carry_out(model.target(rows, responses, weights), plan, seed, 0)
     return model.in_blocks(released.draws.copy())[:, 0], truth, released
 
