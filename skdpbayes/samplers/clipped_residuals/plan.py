@@ -1,15 +1,16 @@
 """What is released for a posterior from clipped residuals, and what it costs.
 
     A   = sum_i (x_i, c) (x_i, c)^T + N
-    F   = sum_i v_i z_i z_i^T + N                                   z = W^T x,   v_i = min(1, C^2 / |z_i|^2)
+    F   = sum_i v_i z_i z_i^T + N                                   z = W^T x
     q_j = sum_i psi_i^2 + N            at 0, to find the first clip
     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
     M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
 
-Each is a Gaussian mechanism; ``W``, ``C``, the points ``u_k`` and the clips ``tau_k`` follow from what was
-released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 +
-c^2)``, ``sqrt(q) C^2``, ``tau^2``, ``q C tau`` and ``sqrt(q) C^2 tau^2`` apart; see `sensitivity` for
-``g_k`` and ``s_k`` together. Shares are found by `schedule`.
+with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``, the points
+``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2`` under replace_one and
+else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``, ``tau^2``, ``q C tau`` and
+``sqrt(q) K^2 tau^2`` apart; see `sensitivity` for ``g_k`` and ``s_k`` together. `schedule` finds shares, and
+``C^2`` and ``K^2`` relative to the mean square of rows.
 """
 
 import math
@@ -48,6 +49,10 @@ class ClippedResidualsPlan(Plan):
         That of ``M``; None if it is not released.
     expected_error : float
         Of predictions, about, over the bound of responses, if errors are a twentieth of it.
+    row_clipping, matrix_clipping : float
+        ``C^2`` and ``K^2`` over the mean square of rows in coordinates that ``A`` whitens. Rows longer than
+        ``C`` count less: their part of a look is at most that of a row of norm ``C``, and of a matrix that of
+        one of norm ``K``. The less noise there is, the larger they are.
     """
 
     moment_multiplier: float
@@ -56,6 +61,8 @@ class ClippedResidualsPlan(Plan):
     look_multipliers: tuple[float, ...]
     square_multipliers: tuple[float, ...]
     expected_error: float
+    row_clipping: float
+    matrix_clipping: float
     errors_multiplier: float | None = None
 
     @property
@@ -112,6 +119,10 @@ class ClippedResidualsPlan(Plan):
         )
         if self.errors_multiplier is not None:
             lines["spent on"] += ", and how errors vary with the rows"
+        lines["long rows"] = (
+            f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
+            "coordinates in which they vary alike"
+        )
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, if errors have a deviation of a "
             "twentieth of the bound of responses"
@@ -137,7 +148,7 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
     plan : kind
     """
     length, replaces = bounds.n_parameters, budget.records_moved == 2
-    shares, error = share(n_samples, length, budget.mu, budget.records_moved)
+    shares, clippings, error = share(n_samples, length, budget.mu, budget.records_moved)
 
     def multiplier(share):
         return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
@@ -175,4 +186,6 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         square_multipliers=squares,
         errors_multiplier=of_errors,
         expected_error=error,
+        row_clipping=clippings.rows,
+        matrix_clipping=clippings.matrices,
     )

@@ -1,6 +1,6 @@
 """The releases, one after the other, and what is believed given them.
 
-    A  ->  W, C  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1  ->  ... M
+    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1 ...  M
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from ...targets.linear.weighted import reweighted, squares_moment, weighted_moment
+from ...targets.linear.weighted import squares_moment, weighted_moment
 from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_moment, release_vector
-from .._machinery.shards import mapped, total
+from .._machinery.shards import total
 from .._paid_noise import free_shift
 from .._protocol import Released
 from ..noise_aware.draws import settle
@@ -86,7 +86,7 @@ class Releases(RowReleases):
     def _release_curvature(self):
         """Release the weighted second moment, and fix the prior by both."""
         plan, transform = self.plan, self.coordinates.transform
-        bound = math.sqrt(self.moved) * self.norm**2 * self.largest
+        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
         bound *= self.coordinates.inflation_within(plan, 0.0)
         noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
         matrix = total(weighted_moment, self.target, transform)
@@ -142,12 +142,10 @@ class Releases(RowReleases):
         """Release how squares of clipped residuals vary with the rows, at the last point."""
         look, transform = self.looks[-1], self.curvature.transform
         theta = transform @ look.point
-        bound = math.sqrt(self.moved) * (self.largest * self.norm * look.clip) ** 2
+        bound = math.sqrt(self.moved) * (self.largest * self.matrix_norm * look.clip) ** 2
         bound *= self._room(theta, look.clip, 2.0)
         noise = bound / free_shift(self.plan.errors_multiplier, len(transform) ** 2)
-        target = self.target
-        if self.is_weighted:
-            target = mapped(reweighted, self.table, self.coordinates.transform, self.norm, 2)
+        target = self.reweighted(2) if self.is_weighted else self.target
         matrix = total(squares_moment, target, theta, look.clip, transform)
         mu = 1.0 / self.plan.errors_multiplier
         # Proposition 73.
@@ -159,9 +157,9 @@ class Releases(RowReleases):
         plan, clip, believed = self.plan, self.bound, math.inf
         for _ in range(N_SIZES):
             believed = min(believed, self.release_size(clip))
-            clip = self._clip(clip, believed, plan.look_multipliers[0])
+            clip = self._clip(clip, believed)
         for pair in zip(plan.look_multipliers, plan.square_multipliers, strict=True):
-            clip = self._clip(clip, believed, pair[0])
+            clip = self._clip(clip, believed)
             self.release_look(self.start[:-1], clip, *pair)
             self.start = self._started()
             settled = settle(self.surrogate(), _ROUNDS)
@@ -180,9 +178,10 @@ class Releases(RowReleases):
         points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(left))])
         return points[np.argmin(self.surrogate().potential(points)[0])]
 
-    def _clip(self, clip, believed, multiplier):
+    def _clip(self, clip, believed):
         """Return the clip for residuals of a deviation, never larger than the last."""
-        best, _ = best_clip(self.n_records, self.largest * self.moved * self.norm, 1.0 / multiplier)
+        mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.look_multipliers))
+        best, _ = best_clip(self.n_records, self.largest * self.moved * self.norm, mu)
         return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
 
     def _believed(self, settled):

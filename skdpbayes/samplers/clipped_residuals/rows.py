@@ -1,13 +1,14 @@
 """What is released of rows before any response: a second moment, and the coordinates that follow from it.
 
-A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C,      z = W^T x,      v_i = min(1, C^2 / |z_i|^2)
+A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,    z = W^T x,    v_i = min(1, C / |z_i|, K^2 / |z_i|^2)
 """
+
+import math
 
 from ...targets.linear.weighted import reweighted
 from .._machinery.shards import mapped
 from ..noise_aware.coordinates import coordinates_for
 from ..noise_aware.releases import release_design
-from .schedule import CLIPPING
 
 # Deviations of the noise on an entry of ``A`` at which whitening stops.
 _NOISE_FLOOR = 1.5
@@ -43,9 +44,15 @@ class RowReleases:
             self.moment_noise,
             plan.bounds._replace(prior_precision=(precision, precision)),
             self.n_records,
-            CLIPPING,
+            plan.row_clipping,
             noise_floor=_NOISE_FLOOR,
         )
         self.norm = self.coordinates.norm
-        self.target = mapped(reweighted, target, self.coordinates.transform, self.norm)
+        self.matrix_norm = self.norm * math.sqrt(plan.matrix_clipping / plan.row_clipping)
+        self.target = self.reweighted(1)
         advance()
+
+    def reweighted(self, power):
+        """Return the table with weights ``w^power v``. **It is not private.**"""
+        transform, norms = self.coordinates.transform, (self.norm, power, self.matrix_norm)
+        return mapped(reweighted, self.table, transform, *norms)

@@ -1,11 +1,16 @@
-"""How to share a budget among releases, from public numbers: a recursion of expected errors.
+"""How to share a budget among releases, and where to clip, from public numbers: a recursion of errors.
 
     err_{k+1}^-2 = err_k^-2 + 1 / (length (q C t sigma_k / (m_k n c))^2 + rho^2 err_k^2 / 2),
     sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
 
 ``m_k`` is the ``mu`` of look ``k``, ``rho`` what is not known of the curvature. ``t`` makes
-``(q C t / m)^2 + n E psi^2``, over ``c^2``, least. Errors are relative to the bound of responses. Weights are
-taken to be near their maximum, by which noise and sums are both larger: how many are not is private.
+``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all looks together. Errors are relative
+to the bound of responses. Weights are taken to be near their maximum, by which noise and sums are both
+larger: how many are not is private.
+
+Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at other
+coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large as they can be
+without an error, sampling included, that is much larger than before.
 """
 
 import math
@@ -16,8 +21,12 @@ import numpy as np
 
 from .clipped_normal import clipped_normal
 
-# C^2 over the mean square of whitened rows.
+# C^2 and K^2 over the mean square of whitened rows: least, larger ones of both, K^2 over C^2, and the most.
 CLIPPING = 1.3
+_CLIPPINGS, _RATIOS, _MOST_CLIPPING = (2.0, 3.0, 5.0, 8.0, 12.0), (2.0, 4.0), 24.0
+# By how much both, and then ``K`` alone, may make the error larger, and the most that may be unknown of the
+# curvature then.
+_TOLERANCE, _MOST_UNKNOWN = 0.03, 0.001
 # Of all sizes before the first look.
 SIZE_SHARE = 0.01
 _MOMENTS, _CURVATURES = (0.08, 0.15, 0.25), (0.12, 0.2, 0.3)
@@ -29,11 +38,16 @@ _OF_MOMENT = 3.0
 # Clips over the residuals' deviation.
 _CLIPS = np.linspace(1.2, 2.5, 27)
 _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
-
-
 # Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
 # is released.
-_ERRORS_SHARE, _MOST_NOISE = 0.04, 0.7
+_ERRORS_SHARE, _MOST_NOISE = 0.04, 0.3
+
+
+class Clippings(NamedTuple):
+    """``C^2`` and ``K^2`` over the mean square of whitened rows."""
+
+    rows: float = CLIPPING
+    matrices: float = CLIPPING
 
 
 class Shares(NamedTuple):
@@ -47,7 +61,7 @@ class Shares(NamedTuple):
 
 
 def best_clip(n_samples, reach, mu):
-    """Return (clip over the deviation, slope) with which a look of a given ``mu`` says most.
+    """Return (clip over the deviation, slope) with which looks say most.
 
     Parameters
     ----------
@@ -55,13 +69,14 @@ def best_clip(n_samples, reach, mu):
     reach : float
         ``q C``.
     mu : float
+        Of all looks together.
     """
     best = np.argmin(((reach / mu * _CLIPS) ** 2 + n_samples * _UNIT.square) / _UNIT.slope**2)
     return float(_CLIPS[best]), float(_UNIT.slope[best])
 
 
 def share_budget(n_samples, length, mu, moved):
-    """Return the `Shares` whose expected error is least, and that error over the bound of responses.
+    """Return `Shares`, `Clippings`, and the expected error over the bound of responses.
 
     Parameters
     ----------
@@ -71,37 +86,69 @@ def share_budget(n_samples, length, mu, moved):
     moved : int
         ``q``: how many records' contributions differ between neighbours.
     """
+    known = n_samples, length, mu, moved
+    shares, _ = _best_shares(*known, Clippings())
+    wider = [Clippings(value, value) for value in _CLIPPINGS]
+    clippings = _widest(*known, Clippings(), wider, shares)
+    rows = clippings.rows
+    wider = [Clippings(rows, min(ratio * rows, _MOST_CLIPPING)) for ratio in _RATIOS]
+    clippings = _widest(*known, clippings, wider, shares)
+    shares, error = _best_shares(*known, clippings)
+    return shares, clippings, error
+
+
+def _widest(n_samples, length, mu, moved, clippings, wider, shares):
+    """Return the widest `Clippings` that cost little and leave matrices what they say."""
+    known, sampling = (n_samples, length, mu, moved), ERRORS * math.sqrt(length / n_samples)
+    most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
+    for way in wider:
+        is_drowned = shares.errors > _share_of_errors(*known, way)
+        if way.matrices > way.rows:
+            is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN
+        if is_drowned or math.hypot(sampling, _expected_error(*known, way, shares)) > most:
+            break
+        clippings = way
+    return clippings
+
+
+def _best_shares(n_samples, length, mu, moved, clippings):
+    """Return the `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
-    errors = _share_of_errors(n_samples, length, mu, moved)
+    errors = _share_of_errors(n_samples, length, mu, moved, clippings)
     ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
     for moment, curvature, n_looks, growth in ways:
-        each = curvature / CLIPPING**2 + moment / _OF_MOMENT**2
-        known = 2.0 / moved * (mu * n_samples) ** 2 / length**3 * each
         looks = growth ** np.arange(n_looks)
         looks *= (1.0 - SIZE_SHARE - errors - moment - curvature) / looks.sum()
-        error = _expected_error(n_samples, length, mu, moved, looks, min(1.0 / known, 1.0))
+        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist()))
+        error = _expected_error(n_samples, length, mu, moved, clippings, shares)
         if error < least * (1.0 - 1e-3):
-            best, least = (
-                Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist())),
-                error,
-            )
+            best, least = shares, error
     return best, least
 
 
-def _share_of_errors(n_samples, length, mu, moved):
+def _share_of_errors(n_samples, length, mu, moved, clippings):
     """Return the share of ``M``, or 0 if noise would hide it."""
-    square = CLIPPING * length * float(_CLIPS[-1] ** 2 / _UNIT.square[-1])
+    clip, _ = best_clip(n_samples, moved * math.sqrt(clippings.rows * length), mu)
+    square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
     noise = math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
     return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
 
 
-def _expected_error(n_samples, length, mu, moved, shares, unknown):
-    reach = moved * math.sqrt(CLIPPING * length)
-    precision = _RESPONSES**-2
-    for share in shares:
+def _unknown(n_samples, length, mu, moved, clippings, shares):
+    """Return ``rho^2``."""
+    each = shares.curvature / clippings.matrices**2 + shares.moment / _OF_MOMENT**2
+    return min(length**3 / (2.0 / moved * (mu * n_samples) ** 2 * each), 1.0)
+
+
+def _expected_error(n_samples, length, mu, moved, clippings, shares):
+    """Return the error of the last look by the recursion, over the bound of responses."""
+    unknown = _unknown(n_samples, length, mu, moved, clippings, shares)
+    reach = moved * math.sqrt(clippings.rows * length)
+    precision, whole = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
+    for share in shares.looks:
         m = mu * math.sqrt(share)
         square = ERRORS**2 + 1.0 / precision
-        clip, slope = best_clip(n_samples, reach, m)
+        clip, slope = best_clip(n_samples, reach, whole)
         noise = length * square * (reach * clip / (m * n_samples * slope)) ** 2
         precision += 1.0 / (noise + 0.5 * unknown / precision)
     return precision**-0.5

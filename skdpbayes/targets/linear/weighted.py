@@ -1,8 +1,8 @@
 """Gradients, scores and curvatures of a linear model's target with weights, in other coordinates.
 
-    v_i = min(1, C^2 / |W^T x_i|^2)
+    v_i = min(1, C / |W^T x_i|, K^2 / |W^T x_i|^2)                           K >= C, mostly the same
     g(u) = sum_i v_i H^T (p_i - e_{y_i}) (x) W^T x_i,                        |g_i| <= C,    times sqrt(2)
-    F(u) = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) W^T x_i x_i^T W,      |F_i| <= C^2 / 4,    times 2
+    F(u) = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) W^T x_i x_i^T W,      |F_i| <= K^2 / 4,    times 2
 
 with ``H`` as in `families`, and the factors for more than two classes. A score ``a`` is a gradient without
 labels, with ``1/K`` in the place of ``e_y``: half as long, or ``sqrt(1 - 1/K)``. A record that is long
@@ -21,7 +21,9 @@ from .blocks import Block, sum_of_blocks
 
 
 @silently()
-def record_weights(target: Any, transform: np.ndarray, norm: float) -> np.ndarray:
+def record_weights(
+    target: Any, transform: np.ndarray, norm: float, of_matrices: float | None = None
+) -> np.ndarray:
     """Return ``v``: what records count. **It is not private.**
 
     Parameters
@@ -32,35 +34,39 @@ def record_weights(target: Any, transform: np.ndarray, norm: float) -> np.ndarra
         ``W``.
     norm : float
         ``C``.
+    of_matrices : float or None, default=None
+        ``K``; None is ``C``, so that ``v`` is ``min(1, C^2 / |z|^2)``.
 
     Returns
     -------
     weights : ndarray of shape (n_samples,)
         In [0, 1].
     """
+    of_matrices = norm if of_matrices is None else of_matrices
     weights = np.empty(target.scale.size)
 
     def of_block(part, block):
         moved = block.moved(transform)
         squares = np.einsum("ij,ij->i", moved, moved)
         # What is no number does not count.
-        weights[part] = np.nan_to_num(np.minimum(1.0, norm**2 / squares), nan=0.0)
+        least = np.minimum(norm / np.sqrt(squares), of_matrices**2 / squares)
+        weights[part] = np.nan_to_num(np.minimum(1.0, least), nan=0.0)
         return ()
 
     sum_of_blocks(target, of_block)
     return weights
 
 
-def reweighted(target, transform, norm, power=1):
+def reweighted(target, transform, norm, power=1, of_matrices=None):
     """Return a target of which records count ``w^power v``, ``w`` being their weights. **It is not private.**
 
     Parameters
     ----------
-    target, transform, norm
+    target, transform, norm, of_matrices
         As for `record_weights`.
     power : int, default=1
     """
-    weights = target.weights**power * record_weights(target, transform, norm)
+    weights = target.weights**power * record_weights(target, transform, norm, of_matrices)
     return target._replace(weights=read_only(weights))
 
 

@@ -11,6 +11,7 @@ from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
 from skdpbayes.samplers.clipped_residuals.releases import Releases
 from skdpbayes.samplers.clipped_residuals.sensitivity import FREE, look_precision
+from skdpbayes.samplers.noise_aware.coordinates import Coordinates
 from skdpbayes.targets import LinearModel, Normal, second_moment
 from skdpbayes.targets.linear.weighted import (
     clipped_sums,
@@ -19,7 +20,7 @@ from skdpbayes.targets.linear.weighted import (
     weighted_moment,
 )
 
-FAMILY = Normal(-2.0, 2.0)
+FAMILY, LONG = Normal(-2.0, 2.0), np.longdouble
 
 
 def table_of(rows, responses, weights=None, **options):
@@ -29,7 +30,10 @@ def table_of(rows, responses, weights=None, **options):
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("constant", [0.0, 0.7])
-def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_sparse, constant):
+@pytest.mark.parametrize("ratio", [1.0, 2.0, 4.0])
+def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(
+    rng, is_sparse, constant, ratio
+):
     """Single records of any length, weight and residual, in coordinates that stretch some directions."""
     rows = rng.normal(size=(80, 3)) * rng.choice([1e-6, 0.1, 1.0], size=(80, 1))
     weights, responses = 3.0 * rng.random(80), rng.uniform(-3, 3, size=80)
@@ -47,8 +51,9 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
     for _ in range(30):
         transform = rng.normal(size=(length, length)) * 10.0 ** rng.uniform(-1, 2, size=length)
         norm, clip = 10.0 ** rng.uniform(-1, 1), 10.0 ** rng.uniform(-2, 1)
+        of_matrices = norm * math.sqrt(ratio)
         theta = rng.normal(size=length) * 10.0 ** rng.uniform(-2, 2)
-        own, twice = (reweighted(target, transform, norm, power) for power in (1, 2))
+        own, twice = (reweighted(target, transform, norm, power, of_matrices) for power in (1, 2))
         sums, matrices, squares = [], [], []
         for i in range(80):
             chosen = own._replace(weights=np.where(np.arange(80) == i, own.weights, 0.0))
@@ -57,10 +62,10 @@ def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_s
             _, square = clipped_sums(only, theta, clip)
             assert 0.0 <= square <= 3.0 * clip**2 * (1 + 1e-9)
             sums.append(of_record @ transform / (3.0 * norm * clip))
-            matrices.append(weighted_moment(chosen, transform) / (3.0 * norm**2))
+            matrices.append(weighted_moment(chosen, transform) / (3.0 * of_matrices**2))
             chosen = twice._replace(weights=np.where(np.arange(80) == i, twice.weights, 0.0))
             of_record = squares_moment(chosen, theta, clip, transform)
-            squares.append(of_record / (3.0 * norm * clip) ** 2)
+            squares.append(of_record / (3.0 * of_matrices * clip) ** 2)
         longest = max(longest, np.linalg.norm(sums, axis=1).max())
         for k, found in enumerate((matrices, squares)):
             steepest[k] = max(steepest[k], max(np.linalg.norm(m) for m in found))
@@ -89,6 +94,43 @@ def test_sums_are_those_of_the_definition(rng):
     expected = (moved * (weights * psi**2)[:, None]).T @ moved
     found = squares_moment(target, theta, 0.8, transform)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="needs doubles of more than 64 bits")
+@pytest.mark.parametrize("ratio", [1.0, 1.5])
+@pytest.mark.parametrize("far", [1.0, 100.0])
+def test_releases_are_rounded_by_less_than_is_charged(ratio, far):
+    """Proposition 75, against sums in longer numbers, with rows beyond both norms."""
+    rng, n, clip = np.random.default_rng(0), 3000, 0.3
+    rows = np.ascontiguousarray(rng.normal(size=(n, 3)) * np.exp(rng.uniform(-3, 3, (n, 1))))
+    responses, theta = rng.uniform(-2.0, 2.0, size=n), far * rng.normal(size=4)
+    model, target = table_of(rows, responses, constant=0.7)
+    transform = np.linalg.qr(rng.normal(size=(4, 4)))[0] * np.geomspace(1.0, 300.0, 4)
+    plan = ClippedResiduals().plan(model.bounds(), n, Budget(1.0, 1e-6))
+    z = np.hstack([rows.astype(LONG) * target.scale[:, None], np.full((n, 1), LONG(0.7))])
+    moved = z @ transform.astype(LONG)
+    squares = (moved * moved).sum(axis=1)
+    norm = float(np.quantile(np.sqrt(squares), 0.3))
+    at, of_matrices = Coordinates(transform, norm, float(np.hypot(1.0, 0.7))), ratio * norm
+    own = reweighted(target, transform, norm, 1, of_matrices)
+    v = np.minimum(LONG(norm) / np.sqrt(squares), LONG(of_matrices) ** 2 / squares)
+    v = np.minimum(LONG(1), v)
+    assert np.mean(squares > of_matrices**4 / norm**2) > 0.1 < np.mean(v == 1)
+    psi = np.clip(responses - z @ theta.astype(LONG), -LONG(clip), LONG(clip))
+    reach = (at.row_norm * float(np.linalg.norm(theta)) + FAMILY.half_width) / clip
+    found, square = clipped_sums(own, theta, clip, is_weighted=False)
+    room = at.inflation_within(plan, reach) - 1.0
+    error = np.linalg.norm((found @ transform - (v * psi) @ moved).astype(float))
+    assert 0 < error <= 0.5 * room * norm * clip
+    assert abs(float(square - psi @ psi)) <= 0.5 * room * clip**2
+    for power, factors, matrix in (
+        (0, v, weighted_moment(own, transform)),
+        (2, v * psi**2, squares_moment(own, theta, clip, transform)),
+    ):
+        room = at.inflation_within(plan, power * reach) - 1.0
+        exact = (moved * factors[:, None]).T @ moved
+        error = np.linalg.norm((matrix - exact).astype(float))
+        assert 0 < error <= 0.5 * room * of_matrices**2 * clip**power
 
 
 def moved_squares(of_square):
@@ -180,7 +222,7 @@ def log_ratio(released, tables):
     for sign, table in zip((1, -1), tables, strict=True):
         miss = released.moment - second_moment(table, constant)
         total -= sign * np.sum(miss**2) / (2 * released.moment_noise**2)
-        own = reweighted(table, before, released.norm)
+        own = reweighted(table, before, released.norm, 1, released.matrix_norm)
         total -= sign * np.sum((matrix - weighted_moment(own, before)) ** 2) / (2 * matrix_noise**2)
         if released.errors is not None:
             squares, squares_noise = released.errors

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_ROWS
 from ..plan import ClippedResidualsPlan
-from ..schedule import CLIPPING, SIZE_SHARE, Shares
+from ..schedule import CLIPPING, SIZE_SHARE, Clippings, Shares
 
 # Of mu^2, and how many looks, each of which has more than the last. Clips follow from counts from the first
 # look on, since a histogram tells these: looks need not begin with little.
@@ -27,13 +27,13 @@ _NOTHING, _HIDDEN = 0.5, 1.0
 
 
 def share_for_counts(n_samples, length, mu, moved):
-    """Return the `Shares`, and about the error where counts have a mean of 1; as `share_budget`."""
+    """Return `Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
     looks = [_GROWTH**k for k in range(_N_LOOKS)]
     left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
     shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(left * x for x in looks))
     reach = moved * math.sqrt(CLIPPING * length) * _CLIP / _SLOPE
     noise = reach / (n_samples * mu * math.sqrt(sum(shares.looks)))
-    return shares, math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
+    return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
