@@ -127,7 +127,10 @@ def test_a_job_that_fails_leaves_the_others_and_a_process_that_dies_says_so(tmp_
         }
         for number, method in enumerate(("fail", "double", "die", "double"))
     ]
-    answers = run_jobs(sys.executable, "run_fake", jobs, tmp_path)
+    answers = {}
+    run_jobs(
+        sys.executable, "run_fake", jobs, tmp_path, lambda one: answers.update({one["id"]: one})
+    )
     assert answers[0]["error"] == "ValueError: no way"
     found, seconds = asking.read_answer(answers[1], tmp_path / "1.npz")
     assert found["found"].tolist() == [1.0, 3.0, 5.0] and seconds >= 0.0
@@ -146,10 +149,10 @@ def test_a_peer_that_cannot_be_installed_is_reported_and_the_others_go_on(tmp_pa
             raise NotInstallableError("no such package")
         return sys.executable
 
-    def run(python, script, jobs, folder):
+    def run(python, script, jobs, folder, take):
         for job in jobs:
             np.savez(job["output"], probabilities=np.eye(2))
-        return {job["id"]: {"id": job["id"], "seconds": 0.5} for job in jobs}
+            take({"id": job["id"], "seconds": 0.5})
 
     monkeypatch.setattr(asking, "python_of", python_of)
     monkeypatch.setattr(asking, "run_jobs", run)
@@ -175,12 +178,16 @@ class Answers:
     """In the place of an `Asker`: every answer is the option itself, or none."""
 
     keep = only = None
+    known, n_processes = {}, 1
 
-    def ask(self, requests):
-        return [
+    def ask(self, requests, heard=None):
+        answers = [
             (None, "failed") if options.get("C") == 0.0 else ({"C": options.get("C", 5.0)}, 1.0)
             for _, _, options in requests
         ]
+        for place, answer in enumerate(answers if heard else ()):
+            heard(place, answer)
+        return answers
 
 
 def test_what_is_tuned_is_chosen_on_tables_of_its_own_and_stands_apart():
@@ -241,7 +248,7 @@ def test_an_answer_that_cannot_be_scored_is_a_failure_and_is_not_chosen():
     assert choose(Answers(), peers, [cell], score, "loss") == {("theirs", "table", 1.0): {"C": 3.0}}
     (record,) = measure(Answers(), "question", [peers[0]._replace(grid=())], [cell], score)
     assert record["loss"] == 5.0
-    found = asking.record_of("question", "theirs", cell, False, ({"C": 2.0}, 1.0), score)
+    found = asking.record_of({}, cell, ({"C": 2.0}, 1.0), score)
     assert found["error"] == "cannot be scored: Input contains NaN."
 
 

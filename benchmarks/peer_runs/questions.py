@@ -178,7 +178,8 @@ def clusters(asker, size, arguments):
                 "n_clusters": scenario.n_components,
             }
             path = asker.save(f"mixture-{name}-{seed}", arrays)
-            cells += [Cell(name, epsilon, seed, path) for epsilon in size.epsilons]
+            table = f"{name}, {size.n_rows:,} rows"
+            cells += [Cell(table, epsilon, seed, path) for epsilon in size.epsilons]
 
     def score(arrays, path):
         with np.load(path) as data:
