@@ -325,7 +325,7 @@ def draw(results):
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained", sharey=True)
     for number, (name, found) in enumerate(results.items()):
         sizes = np.array(sorted(found))
-        axes[is_ledger[number]].loglog(
+        axes[int(is_ledger[number])].loglog(
             sizes / sizes[0],
             [found[size] for size in sizes],
             "os^vDP<>"[number % 8] + "-",
