@@ -16,8 +16,10 @@ that are reported. This package is never tuned. Seconds are of CPU time of one t
 accounting in a process's first fits included. Probabilities below 1e-6 count as 1e-6 in log losses.
 What is measured is said in `peer_runs/questions.py`.
 
-``--quick`` takes fewer seeds, smaller tables and some minutes. ``--results`` keeps every single fit as
-a line of JSON; with ``--from`` such a file is laid out again.
+``--quick`` takes fewer seeds, smaller tables and five minutes on two cores. ``--results`` keeps every
+single fit as a line of JSON, and does not ask again for what its file holds, so that a run which was
+stopped goes on; ``--again`` asks, and the later answer counts. With ``--from`` such a file is laid out.
+``--results FILE --peers skdpbayes --again`` measures this package anew beside peers that were measured.
 """
 
 import argparse
@@ -27,7 +29,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from peer_runs.asking import Asker
+from peer_runs.asking import Asker, key_of
 from peer_runs.environments import REQUIREMENTS, default_cache
 from peer_runs.questions import FULL, QUESTIONS, QUICK
 from peer_runs.report import section
@@ -40,6 +42,7 @@ def parsed():
     parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller tables")
     parser.add_argument("--questions", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--seeds", type=int, help="instead of 5, or 3 with --quick")
+    parser.add_argument("--epsilons", type=float, nargs="+", help="instead of 0.1, 0.3, 1 and 3")
     parser.add_argument(
         "--peers", nargs="+", metavar="NAME", help="these alone, as tables name them"
     )
@@ -51,7 +54,9 @@ def parsed():
     parser.add_argument(
         "--source", action="append", default=[], metavar="PEER=PATH", help="instead of a registry's"
     )
-    parser.add_argument("--results", type=Path, help="file of single fits, added to")
+    parser.add_argument("--results", type=Path, help="file of single fits, gone on with")
+    parser.add_argument("--again", action="store_true", help="ask for what the file holds, too")
+    parser.add_argument("--processes", type=int, default=2, help="environments at the same time")
     parser.add_argument(
         "--from", dest="kept", type=Path, help="lay out such a file, and run nothing"
     )
@@ -68,16 +73,19 @@ def parsed():
 def measured(arguments):
     """Yield (question, records)."""
     if arguments.kept:
-        lines = arguments.kept.read_text().splitlines()
-        kept = [json.loads(line) for line in lines]
+        kept = read(arguments.kept)
         for question in arguments.questions:
             yield question, [record for record in kept if record["question"] == question]
         return
     size = QUICK if arguments.quick else FULL
     if arguments.seeds:
-        size = size._replace(n_seeds=arguments.seeds, n_tables=4 * arguments.seeds)
+        few = min(size.n_large, arguments.seeds)
+        size = size._replace(n_seeds=arguments.seeds, n_large=few, n_tables=8 * arguments.seeds)
+    if arguments.epsilons:
+        size = size._replace(epsilons=tuple(arguments.epsilons))
     if arguments.untuned:
         size = size._replace(is_tuned=False)
+    known = [] if arguments.again or not arguments.results else read(arguments.results)
     with tempfile.TemporaryDirectory() as folder:
         asker = Asker(
             arguments.cache,
@@ -86,16 +94,30 @@ def measured(arguments):
             tell,
             partial(keep, arguments),
             arguments.peers,
+            known,
+            arguments.processes,
         )
         for question in arguments.questions:
-            yield question, QUESTIONS[question][0](asker, size, arguments)
+            records = QUESTIONS[question][0](asker, size, arguments)
+            if arguments.results:  # With what was measured before, of other peers say.
+                records = [one for one in read(arguments.results) if one["question"] == question]
+            yield question, records
+
+
+def read(path):
+    """Return the records of a file, of each fit the last one."""
+    if not path.exists():
+        return []
+    records = map(json.loads, path.read_text().splitlines())
+    return list({key_of(record): record for record in records}.values())
 
 
 def keep(arguments, records):
     """Add records to the file of results."""
     if arguments.results:
+        lines = [json.dumps(record, default=float) + "\n" for record in records]
         with arguments.results.open("a") as file:
-            file.writelines(json.dumps(record, default=float) + "\n" for record in records)
+            file.write("".join(lines))  # At once: environments answer at the same time.
 
 
 def tell(line):

@@ -1,6 +1,6 @@
 """How cost grows with rows, columns, draws, classes, partitions and entries of a ledger.
 
-    python benchmarks/scale.py [--quick] [--only rows ledger ...] [--output scale.png]
+    python benchmarks/scale.py [--quick] [--only rows ledger ...] [--results scale.csv] [--output scale.png]
 
 Every cost is CPU time of this process, on one thread for numerical code, so that other work on the machine
 matters little; the least of some repetitions is taken. For each quantity the slope is that of the logarithm
@@ -8,10 +8,12 @@ of the time against that of the size, between the largest size and the one in th
 quadratic. Beside it is the slope that the algorithm promises for large sizes. What grows faster than that (by
 more than 0.25) is marked. In the end it says what 10^9 rows would take on a cluster, by these figures.
 
-Dask runs in threads of this process, so that workers, scheduler and client are all counted.
+Dask runs in threads of this process, so that workers, scheduler and client are all counted. ``--results``
+keeps what was measured beside what its file has of other quantities; ``--output`` draws all of these.
 """
 
 import argparse
+import csv
 import gc
 import tempfile
 import time
@@ -73,11 +75,11 @@ def draws_of(n_draws):
     return lambda: clf.sample_posterior(n_draws)
 
 
-def mixture_of(n_components):
+def mixture_of(n_components, n_rows=50_000):
     """Return a fit of so many groups in two dimensions."""
     rng = np.random.default_rng(0)
-    angle = 2 * np.pi * rng.integers(n_components, size=50_000) / n_components
-    X = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((50_000, 2))
+    angle = 2 * np.pi * rng.integers(n_components, size=n_rows) / n_components
+    X = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.05 * rng.standard_normal((n_rows, 2))
     mixture = DPGaussianMixturePosterior(
         n_components, epsilon=1.0, delta=1e-6, data_norm=1.5, covariance_type="diag"
     )
@@ -203,6 +205,13 @@ QUANTITIES = {
         3,
     ),
     "components": ("mixture, 50,000 x 2", mixture_of, powers(2, 16), powers(2, 8), 2),
+    "mixture_rows": (
+        "mixture of 3, 2 columns",
+        lambda n: mixture_of(3, n),
+        powers(10_000, 320_000),
+        powers(10_000, 80_000),
+        1,
+    ),
     "partitions": ("fit, 256,000 x 20", partitions_of, powers(4, 128), powers(4, 32), 1),
     "ledger": (
         "one more Gaussian charge, file",
@@ -242,9 +251,9 @@ QUANTITIES = {
     "ledger_many_kinds": (
         "one more of batches, no two alike, memory",
         ledger_of(many_kinds, "reserve", False),
-        powers(5, 40),
-        powers(5, 20),
-        1,
+        powers(10, 320),
+        powers(10, 80),
+        1,  # Compositions are a few, but all kinds are looked at.
     ),
 }
 
@@ -288,29 +297,50 @@ def slope(found):
     return float(np.diff(np.log(times))[0] / np.diff(np.log(ends))[0])
 
 
-def draw(results, path):
-    """Save a picture: time over that of the smallest size, against size over the smallest."""
-    import matplotlib
+def save(results, path):
+    """Write sizes and CPU seconds to a file, beside what it has of other quantities."""
+    everything = (load(path) if Path(path).exists() else {}) | results
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["quantity", "size", "seconds"])
+        for name, found in everything.items():
+            writer.writerows([name, size, f"{found[size]:.6f}"] for size in sorted(found))
+    return everything
 
-    matplotlib.use("Agg")
+
+def load(path):
+    """Return {name: {size: CPU seconds}} of a file."""
+    results = {}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            results.setdefault(row["quantity"], {})[int(row["size"])] = float(row["seconds"])
+    return results
+
+
+def draw(results):
+    """Return a picture: CPU seconds against size over the smallest, both on logarithmic scales."""
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(7.2, 4.8), layout="constrained")
+    is_ledger = [name.startswith("ledger") for name in results]
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained", sharey=True)
     for number, (name, found) in enumerate(results.items()):
-        sizes, times = np.array(sorted(found)), np.array([found[s] for s in sorted(found)])
-        axis.loglog(
+        sizes = np.array(sorted(found))
+        axes[int(is_ledger[number])].loglog(
             sizes / sizes[0],
-            times,
+            [found[size] for size in sizes],
             "os^vDP<>"[number % 8] + "-",
+            color=f"C{number % 10}",
             ms=4,
             lw=1,
-            label=f"{name} ({slope(found):.1f})",
+            label=f"{name.replace('_', ', ')}: {slope(found):.1f}",
         )
-    axis.set(xlabel="size over the smallest", ylabel="CPU seconds")
-    axis.grid(alpha=0.25, which="both")
-    axis.legend(frameon=False, fontsize=8, ncols=2)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    axes[0].set(xlabel="size over the smallest", ylabel="CPU seconds", title="fits and draws")
+    axes[1].set(xlabel="entries over the fewest", title="ledgers")
+    for axis in axes:
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, fontsize=8, title="slope at the end", title_fontsize=8)
+    return figure
 
 
 def on_paper(results, n_rows=10**9, n_features=20):
@@ -351,6 +381,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
     parser.add_argument("--only", nargs="+", choices=QUANTITIES, default=tuple(QUANTITIES))
+    parser.add_argument("--results", help="file of what was measured")
     parser.add_argument("--output", help="file of the picture")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
@@ -363,8 +394,13 @@ def main():
         results = measure_all(arguments.only, arguments.quick)
     if "rows" in results:
         on_paper(results)
+    if arguments.results:
+        results = save(results, arguments.results)
     if arguments.output:
-        draw(results, arguments.output)
+        import matplotlib
+
+        matplotlib.use("Agg")
+        draw(results).savefig(arguments.output, dpi=120)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What `benchmarks/peers.py` shares: scores, choices, and what becomes of a peer that is not there."""
 
+import argparse
 import math
 import sys
 from pathlib import Path
@@ -127,7 +128,10 @@ def test_a_job_that_fails_leaves_the_others_and_a_process_that_dies_says_so(tmp_
         }
         for number, method in enumerate(("fail", "double", "die", "double"))
     ]
-    answers = run_jobs(sys.executable, "run_fake", jobs, tmp_path)
+    answers = {}
+    run_jobs(
+        sys.executable, "run_fake", jobs, tmp_path, lambda one: answers.update({one["id"]: one})
+    )
     assert answers[0]["error"] == "ValueError: no way"
     found, seconds = asking.read_answer(answers[1], tmp_path / "1.npz")
     assert found["found"].tolist() == [1.0, 3.0, 5.0] and seconds >= 0.0
@@ -146,10 +150,10 @@ def test_a_peer_that_cannot_be_installed_is_reported_and_the_others_go_on(tmp_pa
             raise NotInstallableError("no such package")
         return sys.executable
 
-    def run(python, script, jobs, folder):
+    def run(python, script, jobs, folder, take):
         for job in jobs:
             np.savez(job["output"], probabilities=np.eye(2))
-        return {job["id"]: {"id": job["id"], "seconds": 0.5} for job in jobs}
+            take({"id": job["id"], "seconds": 0.5})
 
     monkeypatch.setattr(asking, "python_of", python_of)
     monkeypatch.setattr(asking, "run_jobs", run)
@@ -175,12 +179,16 @@ class Answers:
     """In the place of an `Asker`: every answer is the option itself, or none."""
 
     keep = only = None
+    known, n_processes = {}, 1
 
-    def ask(self, requests):
-        return [
+    def ask(self, requests, heard=None):
+        answers = [
             (None, "failed") if options.get("C") == 0.0 else ({"C": options.get("C", 5.0)}, 1.0)
             for _, _, options in requests
         ]
+        for place, answer in enumerate(answers if heard else ()):
+            heard(place, answer)
+        return answers
 
 
 def test_what_is_tuned_is_chosen_on_tables_of_its_own_and_stands_apart():
@@ -209,6 +217,63 @@ def test_what_is_tuned_is_chosen_on_tables_of_its_own_and_stands_apart():
             ("public", False, math.inf),
         ]
     )
+
+
+def test_what_a_file_of_results_holds_is_not_asked_again_unless_it_has_failed():
+    peers = [Peer("theirs", "jax", "logistic", "", {}, grid(C=[3.0, 2.0]))]
+    cells = [Cell("table", 1.0, seed, None) for seed in range(3)]
+    tuning = [Cell("table", 1.0, 1_000, None)]
+    asker, asked, kept = Answers(), [], []
+    ask = asker.ask
+    asker.ask = lambda requests, heard=None: asked.append(len(requests)) or ask(requests, heard)
+    asker.keep = kept.extend
+
+    def score(arrays, path):
+        return {"loss": arrays["C"]}
+
+    def measured():
+        return measure(asker, "question", peers, cells, score, tuning, "loss")
+
+    first = measured()
+    assert len(first) == len(kept) == 6 and asked == [2, 6]
+    asker.known = {asking.key_of(record): record for record in first if record["seed"] < 2}
+    assert sorted(map(repr, measured())) == sorted(map(repr, first))
+    assert asked[2:] == [2, 2] and len(kept) == 8
+    asker.known = {asking.key_of(record): record for record in first}
+    measured()
+    assert asked[4:] == [0, 0] and len(kept) == 8
+    failed = first[0] | {"error": "failed"}
+    assert Asker(None, {}, "", known=[failed, first[1]]).known.keys() == {asking.key_of(first[1])}
+
+
+def test_of_a_fit_that_was_asked_for_twice_the_later_answer_counts(tmp_path):
+    command = pytest.importorskip("peers")
+    record = {"question": "q", "table": "t", "epsilon": math.inf, "seed": 0, "peer": "p"}
+    record["is_tuned"] = False
+    arguments = argparse.Namespace(results=tmp_path / "kept.jsonl")
+    assert command.read(arguments.results) == []
+    for loss in (0.5, 0.25):
+        command.keep(arguments, [record | {"loss": loss}, record | {"seed": 1, "loss": 1.0}])
+    assert [one["loss"] for one in command.read(arguments.results)] == [0.25, 1.0]
+
+
+def test_rows_are_in_the_order_of_peers_and_budgets_whoever_answers_first():
+    peers = [Peer(name, name, "logistic", "") for name in ("ours", "theirs")]
+    records = [
+        {"table": table, "peer": peer, "is_tuned": tuned, "epsilon": epsilon}
+        for epsilon in (1.0, 0.1)
+        for tuned in (True, False)
+        for peer in ("theirs", "ours")
+        for table in ("a", "b")
+    ]
+    found = [tuple(record.values()) for record in report.ordered(records, peers)]
+    assert found[:3] == [
+        ("a", "ours", False, 0.1),
+        ("a", "ours", False, 1.0),
+        ("a", "ours", True, 0.1),
+    ]
+    assert [one[0] for one in found] == ["a"] * 8 + ["b"] * 8
+    assert [one[1] for one in found[:8]] == ["ours"] * 4 + ["theirs"] * 4
 
 
 def test_a_picture_shows_the_medians_that_are_kept(tmp_path):
@@ -241,7 +306,7 @@ def test_an_answer_that_cannot_be_scored_is_a_failure_and_is_not_chosen():
     assert choose(Answers(), peers, [cell], score, "loss") == {("theirs", "table", 1.0): {"C": 3.0}}
     (record,) = measure(Answers(), "question", [peers[0]._replace(grid=())], [cell], score)
     assert record["loss"] == 5.0
-    found = asking.record_of("question", "theirs", cell, False, ({"C": 2.0}, 1.0), score)
+    found = asking.record_of({}, cell, ({"C": 2.0}, 1.0), score)
     assert found["error"] == "cannot be scored: Input contains NaN."
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,11 +48,18 @@ class Asker:
         Takes the records of each environment as soon as they are there.
     only : collection of str or None
         Names of peers; the others are not asked.
+    known : list of dict
+        Records of earlier runs, which are not asked for again.
+    n_processes : int
+        Environments that work at the same time.
     """
 
-    def __init__(self, cache, sources, folder, tell=print, keep=None, only=None):
+    def __init__(
+        self, cache, sources, folder, tell=print, keep=None, only=None, known=(), n_processes=1
+    ):
         self.cache, self.sources, self.folder, self.tell = cache, sources, Path(folder), tell
-        self.keep, self.only = keep, only
+        self.keep, self.only, self.n_processes = keep, only, n_processes
+        self.known = {key_of(record): record for record in known if "error" not in record}
         self.missing, self._pythons, self._ids = {}, {}, itertools.count()
 
     def save(self, name, arrays):
@@ -71,29 +79,41 @@ class Asker:
                 self.tell(f"{runner}: {self.missing[runner]}")
         return self._pythons[runner]
 
-    def ask(self, requests):
-        """Return (arrays or None, CPU seconds or the text of an error) for each (peer, cell, options)."""
-        answers, by_runner = [None] * len(requests), {}
+    def ask(self, requests, heard=None):
+        """Return (arrays or None, CPU seconds or the text of an error) for each (peer, cell, options).
+
+        ``heard`` is called with the place and the answer of each, as it comes.
+        """
+        answers, jobs, by_runner = [None] * len(requests), {}, {}
         for place, (peer, cell, options) in enumerate(requests):
-            job = {
-                "id": next(self._ids),
-                "method": peer.method,
-                "data": str(cell.data),
-                "seed": cell.seed,
-                "options": budget(cell.epsilon) | peer.options | options,
-            }
-            job["output"] = str(self.folder / f"answer{job['id']}.npz")
-            by_runner.setdefault(peer.runner, []).append((place, job))
-        for runner, jobs in by_runner.items():
+            number = next(self._ids)
+            jobs[number] = (
+                place,
+                {
+                    "id": number,
+                    "method": peer.method,
+                    "data": str(cell.data),
+                    "seed": cell.seed,
+                    "options": budget(cell.epsilon) | peer.options | options,
+                    "output": str(self.folder / f"answer{number}.npz"),
+                },
+            )
+            by_runner.setdefault(peer.runner, []).append(jobs[number][1])
+
+        def take(found):
+            place, job = jobs[found["id"]]
+            answers[place] = read_answer(found, job["output"])
+            if heard:
+                heard(place, answers[place])
+
+        for runner, asked in by_runner.items():
             python = self.python(runner)
             if python is None:
-                for place, _ in jobs:
-                    answers[place] = None, self.missing[runner]
+                for job in asked:
+                    take({"id": job["id"], "error": self.missing[runner]})
                 continue
-            self.tell(f"{runner}: {len(jobs)} fits")
-            found = run_jobs(python, f"run_{runner}", [job for _, job in jobs], self.folder)
-            for place, job in jobs:
-                answers[place] = read_answer(found[job["id"]], job["output"])
+            self.tell(f"{runner}: {len(asked)} fits")
+            run_jobs(python, f"run_{runner}", asked, self.folder, take)
         return answers
 
 
@@ -116,6 +136,12 @@ def budget(epsilon):
     return {"epsilon": epsilon, "delta": DELTA, "mu": Budget(epsilon, DELTA).mu}
 
 
+def key_of(record):
+    """Return what a record is of."""
+    names = "question", "table", "epsilon", "seed", "peer", "is_tuned"
+    return tuple(record[name] for name in names)
+
+
 def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
     """Return records: dicts with question, table, epsilon, seed, peer, is_tuned, and scores or an error.
 
@@ -132,51 +158,92 @@ def measure(asker, question, peers, cells, score, tuning=(), criterion=None):
     criterion : str, default=None
         The score that is to be small there.
     """
-    peers = [peer for peer in peers if not asker.only or peer.name in asker.only]
-    chosen = choose(asker, peers, tuning, score, criterion)
-    records = []
-    for runner in dict.fromkeys(peer.runner for peer in peers):
-        requests, labels = [], []
-        for peer in peers:
-            if peer.runner != runner:
-                continue
-            for cell in cells if peer.is_private else without_budgets(cells):
-                options = chosen.get((peer.name, cell.table, cell.epsilon))
-                for extra in [{}] if options is None else [{}, options]:
-                    requests.append((peer, cell, extra))
-                    labels.append((question, peer.name, cell, bool(extra)))
-        answers = asker.ask(requests)
-        found = [
-            record_of(*label, answer, score) for label, answer in zip(labels, answers, strict=True)
+    wanted = {}
+    for peer in peers:
+        if asker.only and peer.name not in asker.only:
+            continue
+        fits = [
+            (peer, cell, False) for cell in (cells if peer.is_private else without_budgets(cells))
         ]
-        if asker.keep:
-            asker.keep(found)
-        records += found
+        fits += [(peer, cell, True) for cell in cells if tuning and peer.grid]
+        wanted.setdefault(peer.runner, []).extend(fits)
+
+    def ask_one(fits):
+        return _measure_one(asker, question, fits, score, tuning, criterion)
+
+    records = []
+    with ThreadPoolExecutor(asker.n_processes) as pool:
+        for task in as_completed(pool.submit(ask_one, fits) for fits in wanted.values()):
+            records += task.result()
     return records
 
 
-def record_of(question, name, cell, is_tuned, answer, score):
-    """Return the record of one answer; one that cannot be scored, for NaN say, has an error."""
-    record = {
+def _measure_one(asker, question, fits, score, tuning, criterion):
+    """Return the records of the fits of one environment."""
+    records, new = [], []
+    for peer, cell, is_tuned in fits:
+        label = record_label(question, peer, cell, is_tuned)
+        if key_of(label) in asker.known:
+            records.append(asker.known[key_of(label)])
+        else:
+            new.append((label, peer, cell))
+    to_tune = {
+        (peer.name, cell.table, cell.epsilon) for label, peer, cell in new if label["is_tuned"]
+    }
+    peers = {peer.name: peer for peer, _, _ in fits}.values()
+    chosen = choose(asker, peers, tuning, score, criterion, to_tune)
+    # Where no option has a score there is nothing to choose.
+    requests = [
+        (label, (peer, cell, chosen[key] if label["is_tuned"] else {}))
+        for label, peer, cell in new
+        if (key := (peer.name, cell.table, cell.epsilon)) in chosen or not label["is_tuned"]
+    ]
+
+    def heard(place, answer):
+        label, (_, cell, _) = requests[place]
+        records.append(record_of(label, cell, answer, score))
+        if asker.keep:
+            asker.keep(records[-1:])
+
+    asker.ask([request for _, request in requests], heard)
+    return records
+
+
+def record_label(question, peer, cell, is_tuned):
+    """Return the part of a record that says what it is of."""
+    return {
         "question": question,
         "table": cell.table,
         "epsilon": cell.epsilon,
         "seed": cell.seed,
-        "peer": name,
+        "peer": peer.name,
         "is_tuned": is_tuned,
     }
+
+
+def record_of(label, cell, answer, score):
+    """Return the record of one answer; one that cannot be scored, for NaN say, has an error."""
     arrays, seconds = answer
     if arrays is None:
-        return record | {"error": seconds}
+        return label | {"error": seconds}
     try:
-        return record | score(arrays, cell.data) | {"seconds": seconds}
+        return label | score(arrays, cell.data) | {"seconds": seconds}
     except ValueError as error:
-        return record | {"error": f"cannot be scored: {' '.join(str(error).split())[:150]}"}
+        return label | {"error": f"cannot be scored: {' '.join(str(error).split())[:150]}"}
 
 
-def choose(asker, peers, tuning, score, criterion):
-    """Return {(peer's name, table, epsilon): options} with the smallest median of a score."""
-    requests = [(peer, cell, options) for peer in peers for options in peer.grid for cell in tuning]
+def choose(asker, peers, tuning, score, criterion, wanted=None):
+    """Return {(peer's name, table, epsilon): options} with the smallest median of a score.
+
+    ``wanted`` are those that are asked for; None is all.
+    """
+    requests = [
+        (peer, cell, options)
+        for peer in peers
+        for options in peer.grid
+        for cell in tuning
+        if wanted is None or (peer.name, cell.table, cell.epsilon) in wanted
+    ]
     found = {}
     for (peer, cell, options), (arrays, _) in zip(requests, asker.ask(requests), strict=True):
         value = math.inf

@@ -90,23 +90,28 @@ def python_of(name, cache, sources=None):
     return python
 
 
-def run_jobs(python, script, jobs, folder):
-    """Return {id: answer} of jobs for one peer; see `protocol`.
+def run_jobs(python, script, jobs, folder, take):
+    """Call ``take`` with the answer to each job for one peer, as it comes; see `protocol`.
 
     Jobs without an answer, because the process has died, have an error.
     """
-    path = Path(folder) / f"{script}.jsonl"
+    path, errors = Path(folder) / f"{script}.jsonl", Path(folder) / f"{script}.err"
     path.write_text("".join(json.dumps(job) + "\n" for job in jobs))
-    result = subprocess.run(
-        [python, HERE / f"{script}.py", path],
-        capture_output=True,
-        text=True,
-        env=os.environ | ONE_THREAD,
-    )
-    answers = {}
-    for line in result.stdout.splitlines():
-        if line.startswith("{"):
-            answer = json.loads(line)
-            answers[answer["id"]] = answer
-    last = (result.stderr.strip().splitlines() or ["no answer"])[-1][:200]
-    return {job["id"]: answers.get(job["id"], {"id": job["id"], "error": last}) for job in jobs}
+    # What is meant for this Python would be found by those of others.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | ONE_THREAD
+    command, open_ = [python, HERE / f"{script}.py", path], {job["id"] for job in jobs}
+    with (
+        errors.open("w+") as file,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=file, text=True, env=env
+        ) as process,
+    ):
+        for line in process.stdout:
+            if line.startswith("{"):
+                answer = json.loads(line)
+                open_.discard(answer["id"])
+                take(answer)
+    last = (errors.read_text().strip().splitlines() or ["no answer"])[-1][:200]
+    for job in jobs:
+        if job["id"] in open_:
+            take({"id": job["id"], "error": last})

@@ -67,6 +67,8 @@ def draw(tables, score="log loss"):
                 ms=4,
             )
         axis.set(title=name, xscale="log", yscale="log", xlabel="epsilon")
+        for formatted in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+            formatted("{x:g}")
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes.flat[len(tables) :]:

@@ -1,5 +1,6 @@
 """The questions: which tables, which scores, and how the answers are laid out."""
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -27,43 +28,51 @@ class Size(NamedTuple):
 
 
 FULL = Size()
-QUICK = Size((0.1, 1.0, 3.0), 3, 1, 10, 10_000, 20_000, True)
+QUICK = Size((0.1, 1.0), 3, 1, 10, 10_000, 20_000, True)
+# Where peers are tuned in the small version, which takes longer than all fits of a table.
+TUNED_QUICKLY = ("credit",)
 
 
 def classification(asker, size, arguments):
     """Linear classifiers and additive models on six real tables."""
+    # At once, environments start once; one by one, fewer files are there at the same time.
+    groups = [arguments.tables] if size.is_quick else [[name] for name in arguments.tables]
     records = []
-    for name in arguments.tables:
-        table = tables.load(name, arguments.adult)
-        if table is None:
-            asker.tell(f"{name}: no file given")
-            continue
-        is_large = len(table.X) > tables.LARGE
-        n_seeds = size.n_large if is_large else size.n_seeds
-        epsilons = (1.0,) if is_large and size.is_quick else size.epsilons
-        files = {
-            seed: asker.save(f"{name}{seed}", tables.split(table, seed))
-            for seed in (*range(n_seeds), TUNING_SEED)
-        }
-        cells = [
-            Cell(name, epsilon, seed, files[seed])
-            for epsilon in epsilons
-            for seed in range(n_seeds)
-        ]
-        tuning = [Cell(name, epsilon, TUNING_SEED, files[TUNING_SEED]) for epsilon in epsilons]
+    for names in groups:
+        parts = [classified(name, asker, size, arguments) for name in names]
+        cells, tuning = (list(itertools.chain(*part)) for part in zip(*parts, strict=True))
         records += measure(
             asker,
             "classification",
             known.CLASSIFIERS,
             cells,
             score_probabilities,
-            # A large table leaves little to choose, and would take most of the time.
-            () if not size.is_tuned or (is_large and size.is_quick) else tuning,
+            tuning,
             "log loss",
         )
-        for path in files.values():
+        for path in {cell.data for cell in cells + tuning}:
             path.unlink()
     return records
+
+
+def classified(name, asker, size, arguments):
+    """Return the cells of one table, and those for tuning."""
+    table = tables.load(name, arguments.adult)
+    if table is None:
+        asker.tell(f"{name}: no file given")
+        return [], []
+    is_large = len(table.X) > tables.LARGE
+    epsilons = (1.0,) if is_large and size.is_quick else size.epsilons
+    seeds = range(size.n_large if is_large else size.n_seeds)
+    is_tuned = size.is_tuned and (not size.is_quick or name in TUNED_QUICKLY)
+    wanted = [*seeds, *([TUNING_SEED] if is_tuned else [])]
+    files = {seed: asker.save(f"{name}{seed}", tables.split(table, seed)) for seed in wanted}
+    by_seed = {
+        seed: [Cell(name, epsilon, seed, path) for epsilon in epsilons]
+        for seed, path in files.items()
+    }
+    tuning = by_seed.pop(TUNING_SEED, [])
+    return list(itertools.chain(*by_seed.values())), tuning
 
 
 def score_probabilities(arrays, path):
@@ -77,7 +86,8 @@ def regression(asker, size, arguments):
     import regression as designs
 
     cells = []
-    shapes = [("uniform", 2_000, 5), ("uniform", 20_000, 10), ("decaying", 20_000, 10)]
+    shapes = [("uniform", 2_000, 5), ("decaying", 20_000, 10), ("uniform", 20_000, 10)]
+    shapes = shapes[: 2 if size.is_quick else 3]
     for design, n, d in shapes:
         for seed in range(size.n_seeds):
             rng = np.random.default_rng(seed)
@@ -166,7 +176,7 @@ def clusters(asker, size, arguments):
     from sklearn.metrics import adjusted_rand_score
 
     cells = []
-    for name, scenario in SCENARIOS.items():
+    for name, scenario in list(SCENARIOS.items())[: 2 if size.is_quick else None]:
         for seed in range(size.n_seeds):
             X, X_test, labels, _ = draw_tables(name, size.n_rows, seed)
             arrays = {
@@ -178,7 +188,8 @@ def clusters(asker, size, arguments):
                 "n_clusters": scenario.n_components,
             }
             path = asker.save(f"mixture-{name}-{seed}", arrays)
-            cells += [Cell(name, epsilon, seed, path) for epsilon in size.epsilons]
+            table = f"{name}, {size.n_rows:,} rows"
+            cells += [Cell(table, epsilon, seed, path) for epsilon in size.epsilons]
 
     def score(arrays, path):
         with np.load(path) as data:
@@ -213,7 +224,7 @@ def networks(asker, size, arguments):
         return []
     X, y, X_test, y_test = load_digits(arguments.mnist, "patches")
     name, cells, files = f"MNIST, {size.n_digits:,} rows", [], {}
-    seeds = range(min(size.n_seeds, 3))
+    seeds = range(1 if size.is_quick else min(size.n_seeds, 3))
     for seed in (*seeds, TUNING_SEED):
         kept = np.random.default_rng(seed).permutation(len(X))[: size.n_digits]
         rows = {"X": X[kept], "y": y[kept], "X_test": X_test, "y_test": y_test}

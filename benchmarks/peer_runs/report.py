@@ -71,12 +71,16 @@ def rows_of(records, scores):
     return rows
 
 
-def ordered(records):
-    """Return records with those of a table together."""
-    places = {}
-    for record in records:
-        places.setdefault(record["table"], len(places))
-    return sorted(records, key=lambda record: places[record["table"]])
+def ordered(records, peers):
+    """Return records by table, method and budget, whichever came first."""
+    tables = list(dict.fromkeys(record["table"] for record in records))
+    names = [peer.name for peer in peers]
+
+    def place(record):
+        peer = names.index(record["peer"])
+        return tables.index(record["table"]), peer, record["is_tuned"], record["epsilon"]
+
+    return sorted(records, key=place)
 
 
 def failures(records):
@@ -104,6 +108,6 @@ def section(title, text, records, peers, scores):
     """Return the lines of one question."""
     head = ["table", "method", "epsilon", *scores]
     lines = [title, "-" * len(title), "", text, "", *guarantees(peers), ""]
-    lines += [*simple_table(head, rows_of(ordered(records), scores)), ""]
+    lines += [*simple_table(head, rows_of(ordered(records, peers), scores)), ""]
     missing = failures(records)
     return [*lines, *(["Without figures:", "", *missing, ""] if missing else [])]

@@ -20,16 +20,25 @@ class Passage(NamedTuple):
 
     Attributes
     ----------
-    kind : {"gaussian", "laplace", "choice", "counts"}
-        Sums with Gaussian or discrete Laplace noise, a choice by weights, or counts of values that occur.
+    kind : {"gaussian", "laplace", "choice", "counts", "batch"}
+        Sums with Gaussian or discrete Laplace noise, a choice by weights, counts of values, or sums
+        over a batch with Gaussian noise.
     statistic : ndarray, dict or callable
         What it is made of: sums, logarithms of weights, or {value: count}; or what returns it.
     noise : ndarray or float or None
         Deviations of Gaussian noise, or the scale of Laplace noise.
     charged : float or None
-        What is paid for it: ``mu``, epsilon, or a range of log odds; None is not known here.
+        What is paid for it: ``mu``, epsilon, or a range of log odds; of batches, how far a record in one may
+        move it, in deviations. None is not known here.
     is_joint : bool
         Whether that is for this release and those before it, back to the last that was not joint.
+    alone : callable or None
+        Draws the same without records, for the noise of a statistic that ``is_noisy`` to be seen.
+    rate : float
+        At which a record is in a batch.
+    is_noisy : bool
+        Whether the statistic has its noise already, because compiled code has added it. Two runs that draw
+        the same numbers then differ in what records have moved.
     """
 
     kind: str
@@ -37,6 +46,9 @@ class Passage(NamedTuple):
     noise: Any = None
     charged: float | None = None
     is_joint: bool = False
+    alone: Callable[[], Any] | None = None
+    rate: float = 1.0
+    is_noisy: bool = False
 
 
 _listener: ContextVar[Any] = ContextVar("listener", default=None)
@@ -75,6 +87,11 @@ def through_door(
     """
     listener = _listener.get()
     return release() if listener is None else listener(passage, release, generator)
+
+
+def is_listened_to() -> bool:
+    """Tell whether somebody listens."""
+    return _listener.get() is not None
 
 
 def pass_by(what):

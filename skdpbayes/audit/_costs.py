@@ -8,9 +8,15 @@ is not covered.
 
 import math
 
+from scipy.stats import binom
+
+from ..privacy.loss_distributions import records_moved
+
 _ROUNDING = 1.0 + 1e-6
 # Of a squared mu, what may be left over.
 _LEFT = 0.02
+# A record is in so many batches, or more, with this probability.
+_UNLIKELY = 1e-8
 
 
 def check_costs(cost, movements):
@@ -30,8 +36,8 @@ def check_costs(cost, movements):
         text = "the number of runs that a selection costs; the releases of each were compared"
         return [("not covered", text)], None not in [one.charged for one, _ in movements]
     found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
+    found += _batches(cost, movements)
     for name, text in (
-        ("sampled", "steps on batches, which are charged for"),
         ("counted", "steps on batches, which are charged for"),
         ("rho", "a part that is known as zCDP only"),
     ):
@@ -65,6 +71,31 @@ def _gaussian(cost, movements):
     if paid < limit * (1.0 - _LEFT):
         text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the door"
         return [("not covered", f"{text}: steps of compiled chains, or noise of one's own")]
+    return []
+
+
+def _batches(cost, movements):
+    """Compare steps on batches, each with what it is charged, and how often the record was in one."""
+    steps = [(passage, own) for passage, own in movements if passage.kind == "batch"]
+    if len(steps) < sum(part.count for part in cost.sampled):
+        return [("not covered", "steps on batches, which are charged for")]
+    if not steps:
+        return []
+    most = records_moved(cost.neighboring_relation)
+    paid = sorted(most / part.noise_multiplier for part in cost.sampled for _ in range(part.count))
+    drawn = sorted(passage.charged for passage, _ in steps)
+    rates = {passage.rate for passage, _ in steps}
+    if (
+        len(drawn) > len(paid)
+        or rates != {part.sampling_rate for part in cost.sampled}
+        or any(own > charge * _ROUNDING for own, charge in zip(drawn, paid, strict=True))
+    ):
+        return [("cost", f"{len(drawn)} steps on batches, of which {len(paid)} are charged for")]
+    # Of records that are alike in both tables none is seen.
+    n_seen = sum(own > 1e-6 * passage.charged for passage, own in steps)
+    if binom.sf(n_seen - 1, len(steps), max(rates)) < _UNLIKELY:
+        text = f"the record was in {n_seen} of {len(steps)} batches, of rate {max(rates):.3g}"
+        return [("sensitivity", text)]
     return []
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import chi2
 
 # Numbers with noise that are drawn again, at least, to see how large it is.
-_DRAWS = {"gaussian": 300, "laplace": 600}
+_DRAWS = {"gaussian": 300, "laplace": 600, "batch": 300}
 # Noise as it should be is taken for wrong with this probability.
 _UNLIKELY = 1e-8
 # Mean squares of Laplace noise are as far off with about that probability.
@@ -45,11 +45,11 @@ class Recorder:
     def __call__(self, passage, release, generator):
         passage = _kept(passage)
         released = release()
-        if passage.kind in _DRAWS:
+        if passage.kind in _DRAWS and not (passage.is_noisy and passage.alone is None):
             again = generator.bit_generator.state
             self._check_noise(passage, released, release)
             generator.bit_generator.state = again
-        self.noted.append(Noted(passage, released))
+        self.noted.append(Noted(passage._replace(alone=None), released))
         return np.copy(released) if isinstance(released, np.ndarray) else released
 
     def pass_by(self, what):
@@ -61,14 +61,22 @@ class Recorder:
             np.asarray(passage.noise, dtype=float), passage.statistic.shape
         )
         counted = np.isfinite(deviations)
-        n_times = math.ceil(_DRAWS[passage.kind] / max(1, int(counted.sum())))
-        draws = [released, *(release() for _ in range(n_times - 1))]
-        noise = np.concatenate([((one - passage.statistic) / deviations)[counted] for one in draws])
-        if passage.kind == "gaussian":
+        n_times = 1 + math.ceil(_DRAWS[passage.kind] / max(1, int(counted.sum())))
+        if passage.is_noisy:
+            # Around their mean, since what else is in them is not known: one of them says nothing.
+            alone = np.stack([passage.alone() for _ in range(n_times)])
+            noise = ((alone - alone.mean(axis=0)) / deviations)[:, counted].ravel()
+            size = noise.size - int(counted.sum())
+        else:
+            draws = [released, *(release() for _ in range(n_times - 2))]
+            shifted = [((one - passage.statistic) / deviations)[counted] for one in draws]
+            noise = np.concatenate(shifted)
+            size = noise.size
+        if passage.kind != "laplace":
             total = float(np.sum(noise**2))
-            law = chi2(noise.size)
+            law = chi2(size)
             is_wrong = min(law.sf(total), law.cdf(total)) < _UNLIKELY
-            ratio = math.sqrt(total / noise.size)
+            ratio = math.sqrt(total / size)
         else:
             q = math.exp(-1.0 / passage.noise)
             square = float(np.mean(noise**2)) * passage.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
@@ -123,6 +131,8 @@ def _form(first, second):
         return f"shapes {first.statistic.shape} and {second.statistic.shape}"
     if first.charged != second.charged or first.is_joint != second.is_joint:
         return "other charges"
+    if first.rate != second.rate:
+        return "batches of other sizes"
     if first.kind != "choice" and not np.array_equal(first.noise, second.noise):
         return "noise of other sizes"
     return None

@@ -27,6 +27,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
+from .composition import compose_losses
 from .deltas import SMALLEST_DELTA, rounded_down
 from .events import published_event
 
@@ -37,7 +38,6 @@ from .loss_distributions import (
     AcceptBits,
     PoissonGaussian,
     SampledGaussian,
-    compose_losses,
     has_grid,
     records_moved,
 )

@@ -1,4 +1,4 @@
-"""Privacy loss distributions of what samplers do, all on one grid, composed by dp-accounting.
+"""Privacy loss distributions of what samplers do, all on one grid; `composition` composes them.
 
 A pair (P, Q) dominates a mechanism if its hockey-stick curve ``H(e) = sup_A P(A) - exp(e) Q(A)`` is above
 that of any pair of neighbouring tables; dominating pairs compose, however mechanisms depend on earlier
@@ -8,7 +8,6 @@ drawn straight between them is above it, and is that of a discrete loss (Doroshe
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -302,39 +301,10 @@ def has_grid(parts, mu, relation):
     return mu**2 <= _LARGEST_GRID * _interval(parts, relation)
 
 
-@lru_cache(maxsize=64)
-def compose_losses(parts, mu, relation):
-    """Return the privacy loss distribution of some parts and of a ``mu``-GDP mechanism.
-
-    Parameters
-    ----------
-    parts : tuple of SampledGaussian, PoissonGaussian or AcceptBits
-        At least one.
-    mu : float
-    relation : {"replace_one", "add_or_remove_one"}
-
-    Returns
-    -------
-    distribution : dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-    """
+def fitting_interval(parts, mu, relation):
+    """Return the grid's interval for some parts and a ``mu``-GDP mechanism."""
     interval = _interval(parts, relation)
     # Losses of a Gaussian spread so far; a grid of more points takes minutes, and is no use at this width.
     while (mu + 20.0) * mu > _MOST_POINTS * interval:
         interval *= 10.0
-    total = _of_parts(parts, relation, interval)
-    if mu > 0:
-        gaussian = _pld().privacy_loss_distribution.from_gaussian_mechanism(
-            1.0 / mu, value_discretization_interval=interval
-        )
-        total = total.compose(gaussian)
-    return total
-
-
-@lru_cache(maxsize=16)
-def _of_parts(parts, relation, interval):
-    """Return the distribution of parts alone: searches for what is left compose it with many others."""
-    total = None
-    for part in parts:
-        losses = part.composed(relation, interval)
-        total = losses if total is None else total.compose(losses)
-    return total
+    return interval

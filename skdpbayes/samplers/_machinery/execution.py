@@ -18,6 +18,7 @@ from numba.core.event import Listener, install_listener
 from threadpoolctl import ThreadpoolController
 
 from .compiled_entries import several_cores
+from .watched import watched_steps
 
 # Multiply-adds below which starting threads costs more than it saves.
 _WORTH_THREADS = 300_000
@@ -62,7 +63,7 @@ def _layer_is_thread_safe():
         return False
 
 
-def run_in_blocks(advance, plan, work, verbose, label):
+def run_in_blocks(advance, plan, work, verbose, label, watched=None):
     """Run ``advance(first, stop, loop)`` over all steps of a plan.
 
     Returns to Python several times a second, so that progress shows and Ctrl-C is answered. How
@@ -81,7 +82,13 @@ def run_in_blocks(advance, plan, work, verbose, label):
         Show progress if positive.
     label : str
         What is running.
+    watched : Watched, default=None
+        Where somebody listens: steps then run one by one.
     """
+    if watched is not None:
+        with single_threaded_blas():
+            watched_steps(advance, watched)
+        return
     progress = _Progress(plan.n_steps, label) if verbose else None
     first = 0
     try:

@@ -14,16 +14,17 @@ anew from every midpoint that is released; OPS is such a chain with a single dra
 Welling and Teh (2011); Wang, Fienberg and Smola (2015). Midpoints: Leimkuhler and Matthews (2013).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import box_half_width, lattice_spacing
 from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import cut_anew, estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import add_prior_step, noisy_step
+from .._machinery.watched import rows_of, watched_chain
 
 
 class Steps(NamedTuple):
@@ -74,7 +75,6 @@ def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, l
 
 def run_overdamped(plan, target, generator, verbose, start=None):
     """Carry out a `LangevinPlan` without friction from a given start, or from where the target starts."""
-    pass_by("steps of an overdamped chain")
     theta = start_of(target, plan) if start is None else start
     draws = np.empty((plan.n_draws, theta.size))
     longest = -(-plan.n_steps // plan.n_segments)
@@ -96,14 +96,18 @@ def run_overdamped(plan, target, generator, verbose, start=None):
     oracle, batch = gradient_oracle(
         target, theta.size, plan.n_samples, plan.sampling_rate, n_batches
     )
-    fixed = (plan.kept_steps(), draws, batch)
-    run_in_blocks(
-        lambda first, stop, loop: _advance(
-            oracle, generator, theta, steps, first, stop, *fixed, loop
-        ),
+    kept = plan.kept_steps()
+
+    def advance(first, stop, loop, oracle=oracle):
+        _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, loop)
+
+    watched = watched_chain(
         plan,
-        records * theta.size,
-        verbose,
-        plan.name.upper(),
+        "steps of an overdamped chain",
+        generator,
+        lambda k: (theta, rows_of(draws, kept, k)),
+        lambda k: np.sqrt(2.0 * steps.size * (k + 1.0) ** -steps.decay * steps.temperature),
+        partial(advance, oracle=oracle._replace(n_examples=0)),
     )
+    run_in_blocks(advance, plan, records * theta.size, verbose, plan.name.upper(), watched)
     return draws

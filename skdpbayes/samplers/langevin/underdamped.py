@@ -17,16 +17,17 @@ midpoint of successive velocities is exactly ``kappa tau`` per coordinate on a q
 Chen, Fox and Guestrin (2014); Ding, Fang, Babbush, Chen, Skeel and Neven (2014).
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import lattice_spacing
 from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import add_prior_step, noisy_step, to_coordinates, to_parameters
+from .._machinery.watched import rows_of, watched_chain
 
 
 class Steps(NamedTuple):
@@ -85,7 +86,6 @@ def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, 
 
 def run_underdamped(plan, target, generator, verbose, start=None, transform=None):
     """Carry out a `LangevinPlan` with friction from a given start, in given coordinates."""
-    pass_by("steps of an underdamped chain")
     place = start_of(target, plan) if start is None else start
     smallest = plan.gradient_step * plan.n_steps**-plan.step_decay
     noise = plan.friction * plan.temperature
@@ -107,14 +107,19 @@ def run_underdamped(plan, target, generator, verbose, start=None, transform=None
         place.size
     )
     motion = Motion(place, velocity, np.array([plan.friction]))
-    fixed = (plan.kept_steps(), draws, batch, transform)
-    run_in_blocks(
-        lambda first, stop, loop: _advance(
-            oracle, generator, motion, steps, first, stop, *fixed, loop
-        ),
+    kept = plan.kept_steps()
+
+    def advance(first, stop, loop, oracle=oracle):
+        fixed = (kept, draws, batch, transform, loop)
+        _advance(oracle, generator, motion, steps, first, stop, *fixed)
+
+    watched = watched_chain(
         plan,
-        records * place.size,
-        verbose,
-        plan.name.upper(),
+        "steps of an underdamped chain",
+        generator,
+        lambda k: (velocity, place, motion.friction, rows_of(draws, kept, k)),
+        lambda k: np.sqrt(2.0 * steps.size * (k + 1.0) ** -steps.decay * steps.noise),
+        partial(advance, oracle=oracle._replace(n_examples=0)),
     )
+    run_in_blocks(advance, plan, records * place.size, verbose, plan.name.upper(), watched)
     return draws

@@ -21,17 +21,18 @@ Blundell, Cornebise, Kavukcuoglu and Wierstra (2015); Kingma and Ba (2015).
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._compiled import compilable
-from ..._mechanisms.door import pass_by
 from ...privacy.floating_point import lattice_spacing
 from .._machinery.compiled_entries import CompiledCore
 from .._machinery.execution import run_in_blocks
 from .._machinery.gradients import estimate_gradient, gradient_oracle, start_of
 from .._machinery.lattice import noisy_step
+from .._machinery.watched import watched_chain
 from .._protocol import Released
 
 # Adam's: how much of its averages of gradients and of their squares a step keeps. Gradients of ``r`` shrink
@@ -159,10 +160,10 @@ class VariationalFit:
             target, length, plan.n_samples, plan.sampling_rate
         )
 
-    def advance(self, first, stop, loop):
+    def advance(self, first, stop, loop, oracle=None):
         """Perform the steps ``first`` to ``stop - 1``."""
         _advance(
-            self.oracle,
+            self.oracle if oracle is None else oracle,
             self.generator,
             self.state,
             self.prior_scale,
@@ -173,6 +174,18 @@ class VariationalFit:
             loop,
         )
 
+    def watched(self):
+        """Return what a listener is told of the steps, or None."""
+        values, first, second, average, released = self.state
+        return watched_chain(
+            self.plan,
+            "steps of a variational fit",
+            self.generator,
+            lambda k: (released, values, first, second, average),
+            lambda k: self.steps.noise,
+            partial(self.advance, oracle=self.oracle._replace(n_examples=0)),
+        )
+
     def fitted(self):
         """Return mean and deviation of ``q``, in the parameters' own units."""
         mean, log_scale = self.state.average
@@ -181,9 +194,8 @@ class VariationalFit:
 
 def run_variational(plan, target, generator, verbose):
     """Fit a Gaussian, and draw from it."""
-    pass_by("steps of a variational fit")
     fit = VariationalFit(plan, target, generator)
-    run_in_blocks(fit.advance, plan, fit.work, verbose, plan.name.upper())
+    run_in_blocks(fit.advance, plan, fit.work, verbose, plan.name.upper(), fit.watched())
     mean, scale = fit.fitted()
     draws = mean + scale * generator.standard_normal((plan.n_draws, mean.size))  # Post-processing.
     return Released(draws, plan, {"variational_mean": mean, "variational_scale": scale})

@@ -1,0 +1,168 @@
+"""Steps of compiled chains one by one, for whoever listens at the door.
+
+    x_{k+1} = F(x_k, table, noise),      x'_{k+1} = F(x_k, another table, the same noise)
+
+Compiled code draws its noise itself. Since two runs draw the same numbers, noise cancels in the difference,
+which is what records move; and a step on a table without records shows the noise alone. Nothing of this
+happens unless somebody listens: chains then run in blocks, as ever.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._mechanisms.door import Passage, is_listened_to, pass_by, through_door
+
+# Of a chain's steps, so many have their noise looked at.
+_LOOKED_AT = 12
+
+
+class Watched(NamedTuple):
+    """What a listener is told of a chain's steps.
+
+    Attributes
+    ----------
+    generator : Generator
+    memory : callable
+        Takes the number of a step; returns the arrays that it overwrites, first the one to whose numbers
+        noise is added.
+    deviation : callable
+        Takes it, and returns the deviation of that noise.
+    charges : ndarray of shape (n_steps,)
+        What is charged for each, see `step_charges`.
+    rate : float
+        At which records are in a batch; 1 is for the full table.
+    alone : callable
+        As what performs steps, on a table without records.
+    """
+
+    generator: np.random.Generator
+    memory: Callable[[int], tuple[np.ndarray, ...]]
+    deviation: Callable[[int], float]
+    charges: np.ndarray
+    rate: float
+    alone: Callable[[int, int, int], Any]
+
+
+def step_charges(plan: Any) -> np.ndarray | None:
+    """Return what a plan's cost says of each step, or None where it says nothing of single ones.
+
+    On full tables ``mu``; on batches how far a record in the batch may move the step, in deviations.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``noise_multiplier``, that of the first step.
+
+    Returns
+    -------
+    charges : ndarray of shape (n_steps,) or None
+    """
+    cost, moved = plan.cost, plan.budget.records_moved
+    if cost.is_nothing or getattr(plan, "hides_path", False) or plan.noise_multiplier <= 0:
+        return None
+    if plan.sampling_rate < 1:
+        # Where tables differ in their sizes, the same numbers draw other batches.
+        counts = [part.count for part in cost.sampled]
+        if plan.budget.neighboring_relation != "replace_one" or sum(counts) != plan.n_steps:
+            return None
+        # Noise grows along a chain.
+        return moved / np.repeat([part.noise_multiplier for part in sorted(cost.sampled)], counts)
+    sizes = np.arange(1.0, plan.n_steps + 1) ** -getattr(plan, "step_decay", 0.0)
+    charges = moved / plan.noise_multiplier * np.sqrt(sizes)
+    # Rounding may be a part of the cost that the multiplier does not contain.
+    rounding = cost.mu / np.linalg.norm(charges)
+    return charges * (rounding if 1.0 < rounding < 1.01 else 1.0)
+
+
+def watched_chain(
+    plan: Any,
+    what: str,
+    generator: np.random.Generator,
+    memory: Callable[[int], tuple[np.ndarray, ...]],
+    deviation: Callable[[int], float],
+    alone: Callable[[int, int, int], Any],
+) -> Watched | None:
+    """Return a `Watched` chain if somebody listens, and tell them of one that nothing can be told of.
+
+    Parameters
+    ----------
+    plan : Plan
+    what : str
+        What its steps are.
+    generator, memory, deviation, alone
+        As for `Watched`.
+    """
+    if not is_listened_to():
+        return None
+    charges = step_charges(plan)
+    if charges is None:
+        pass_by(what)
+        return None
+    return Watched(generator, memory, deviation, charges, plan.sampling_rate, alone)
+
+
+def rows_of(draws: np.ndarray, kept: np.ndarray, number: int) -> np.ndarray:
+    """Return the rows of the draws of a step, of which there is one or none."""
+    return draws[np.searchsorted(kept, number) : np.searchsorted(kept, number, "right")]
+
+
+def watched_steps(advance: Callable[[int, int, int], Any], watched: Watched) -> None:
+    """Perform all steps of a chain, each of which passes the door.
+
+    Parameters
+    ----------
+    advance : callable
+        Performs the steps ``first`` to ``stop - 1``, see `run_in_blocks`.
+    watched : Watched
+    """
+    n_steps = watched.charges.size
+    looked_at = set(np.linspace(0, n_steps - 1, _LOOKED_AT).astype(int).tolist())
+    for k in range(n_steps):
+        memory = watched.memory(k)
+        step = _Step(memory, k, watched.generator)
+        passage = Passage(
+            "gaussian" if watched.rate == 1 else "batch",
+            partial(step.outcome, advance),
+            watched.deviation(k),
+            float(watched.charges[k]),
+            alone=partial(step.numbers, watched.alone) if k in looked_at else None,
+            rate=watched.rate,
+            is_noisy=True,
+        )
+        released = through_door(passage, partial(step.taken, advance), watched.generator)
+        _write(memory, released)
+
+
+class _Step:
+    """One step, which may be taken several times from the same place."""
+
+    def __init__(self, memory, number, generator):
+        self.memory, self.number, self.generator = memory, number, generator
+        self.before = [array.copy() for array in memory]
+
+    def taken(self, advance):
+        """Return all numbers that it leaves behind."""
+        for array, values in zip(self.memory, self.before, strict=True):
+            array[...] = values
+        advance(self.number, self.number + 1, 0)
+        return np.concatenate([array.ravel() for array in self.memory])
+
+    def numbers(self, advance):
+        """Return the numbers to which noise is added, with the noise."""
+        return self.taken(advance)[: self.before[0].size]
+
+    def outcome(self, advance):
+        """Return the same, and leave the generator as it is: the step is yet to be taken."""
+        state = self.generator.bit_generator.state
+        found = self.numbers(advance)
+        self.generator.bit_generator.state = state
+        return found
+
+
+def _write(memory, values):
+    ends = np.cumsum([array.size for array in memory])
+    for array, part in zip(memory, np.split(values, ends[:-1]), strict=True):
+        array[...] = part.reshape(array.shape)
