@@ -219,6 +219,33 @@ def test_groups_that_are_no_labels_are_refused_and_not_quoted(table, client):
     assert "partitions of X" in refused(table, client, lambda lazy: lazy["person"].partitions[:2])
 
 
+def test_groups_in_memory_are_refused_as_they_are_for_rows_in_memory(table):
+    """Their parts alone would not tell that the whole has gaps, two kinds of labels, or a mask."""
+    X, y, _ = parts(*table)
+    n = X.shape[0]
+    texts = [f"p{i % 50}" for i in range(n)]
+    clf = DPBayesianLogisticRegression(classes=["no", "yes"], max_rows_per_group=2)
+    for groups, expected in (
+        ([*texts[:-1], float("nan")], "missing values"),
+        ([*range(n - 1), "7"], "no order"),
+        (np.ma.masked_less(np.arange(n), 5), "mask"),
+        (texts[:-1], "partitions of X"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=expected):
+            clf.fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("kind, number", [(np.float64, 2**53), (np.float32, 2**24)])
+def test_floats_that_are_several_whole_numbers_are_no_labels(table, kind, number):
+    """In one partition they would be equal to whole numbers that differ in another."""
+    X, y, _ = parts(*table)
+    labels = da.ones_like(X[:, 0]).astype(kind)
+    clf = DPBayesianLogisticRegression(classes=["no", "yes"], max_rows_per_group=2, random_state=0)
+    with pytest.raises(ValueError, match="text or whole numbers"):
+        clf.fit(X, y, groups=labels * kind(number))
+    clf.fit(X, y, groups=(labels * kind(number - 1)))
+
+
 def shorter(part):
     return part.iloc[1:]
 

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 
 from ..._inputs import plain, unless_harmless, unquoted
 from ...exceptions import ChangedRowsError
-from ..collections import example_of
+from ..collections import example_of, is_collection
 from ..order import refuse_other_order
 from ..persons import NO_ORDER, choose_rows, count_persons, labels_of_rows
 from .blocks import collection_of, unless_failed
@@ -93,6 +93,9 @@ def choose_in_parts(groups, X, max_rows, random_state, client):
         If a row has no group, or groups are neither text nor whole numbers. Errors quote no group.
     """
     key, client, X = secrets.token_bytes(32), client_or_none(client), in_whole_rows(X)
+    if not is_collection(groups):  # Its parts might hide what is wrong with the whole.
+        groups = plain(groups, "groups")
+        groups = labels_of_rows(groups, len(groups))
     blocks = aligned(groups, X, len(blocks_of(X)), "groups")
     read = dask.delayed(_read, pure=False)
     read = [read(block, key, number) for number, block in enumerate(blocks)]
@@ -146,22 +149,27 @@ def _codes(labels, key):
         raise TypeError("dates, which some units turn into numbers")
     places: dict[Any, int] = {}
     numbers = [places.setdefault(label, len(places)) for label in labels.tolist()]
-    texts = [_bytes_of(label) for label in places]
+    # Beyond this, a float is the same for several whole numbers.
+    digits = np.finfo(labels.dtype if labels.dtype.kind == "f" else float).nmant + 1
+    texts = [_bytes_of(label, 2**digits) for label in places]
     digests = [hashlib.blake2b(text, digest_size=16, key=key).digest() for text in texts]
     table = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
     return table[np.array(numbers, np.intp)], {text[:1] for text in texts}
 
 
-def _bytes_of(label):
-    """Return bytes that are the same for equal labels, whatever types partitions have."""
+def _bytes_of(label, most):
+    """Return bytes that are the same for equal labels, whatever types partitions have.
+
+    Floats are less than ``most``.
+    """
     if isinstance(label, str):
         # Arrays of text know no zeros at the end.
         return b"t" + str.encode(label.rstrip("\0"), "utf-8", "surrogatepass")
     if isinstance(label, int | np.integer | np.bool_) or (
-        isinstance(label, float | np.floating) and label == int(label)
+        isinstance(label, float | np.floating) and abs(label) < most and label == int(label)
     ):
         return b"n%d" % int(label)
-    raise TypeError("neither text nor a whole number")
+    raise TypeError("neither text nor a whole number that is exact")
 
 
 def _take(rows, names, groups, mark, kept, key, number):

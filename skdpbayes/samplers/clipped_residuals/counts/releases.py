@@ -161,7 +161,7 @@ class CountReleases(RowReleases):
     def _reshaped(self, population):
         """Release the weighted second moment, and return a population that has it, and what is not known."""
         plan, transform = self.plan, self.coordinates.transform
-        bound = math.sqrt(self.moved) * self.norm**2 * self.largest
+        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
         bound *= self.coordinates.inflation_within(plan, 0.0)
         noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
         matrix = total(weighted_moment, self.target, transform)
