@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ...targets.linear.weighted import squares_moment, weighted_moment
+from ...targets.linear.weighted import squares_moment
 from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import total
@@ -86,14 +86,7 @@ class Releases(RowReleases):
     def _release_curvature(self):
         """Release the weighted second moment, and fix the prior by both."""
         plan, transform = self.plan, self.coordinates.transform
-        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
-        bound *= self.coordinates.inflation_within(plan, 0.0)
-        noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
-        matrix = total(weighted_moment, self.target, transform)
-        mu = 1.0 / plan.curvature_multiplier
-        matrix = release_moment(matrix, noise, self.generator, mu=mu)  # Proposition 73.
-        self.advance()
-        self.released_curvature = matrix, noise
+        matrix, noise = self.release_curvature()
         self.curvature = combined(self.design, transform, matrix, noise, self.n_records)
         prior = prior_of(plan.bounds, 1, self.table.prior_precision, self.curvature.transform)
         groups = [

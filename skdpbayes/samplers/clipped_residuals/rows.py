@@ -5,8 +5,10 @@ A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,    z = W^T x,    v_i = min
 
 import math
 
-from ...targets.linear.weighted import reweighted
-from .._machinery.shards import mapped
+from ...targets.linear.weighted import reweighted, weighted_moment
+from .._machinery.lattice import release_moment
+from .._machinery.shards import mapped, total
+from .._paid_noise import free_shift
 from ..noise_aware.coordinates import coordinates_for
 from ..noise_aware.releases import release_design
 
@@ -56,3 +58,17 @@ class RowReleases:
         """Return the table with weights ``w^power v``. **It is not private.**"""
         transform, norms = self.coordinates.transform, (self.norm, power, self.matrix_norm)
         return mapped(reweighted, self.table, transform, *norms)
+
+    def release_curvature(self):
+        """Release ``F``, the weighted second moment in these coordinates, and return it and its noise."""
+        plan, transform = self.plan, self.coordinates.transform
+        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
+        bound *= self.coordinates.inflation_within(plan, 0.0)
+        noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
+        matrix = total(weighted_moment, self.target, transform)
+        mu = 1.0 / plan.curvature_multiplier
+        # Propositions 73 and 76.
+        matrix = release_moment(matrix, noise, self.generator, mu=mu)
+        self.advance()
+        self.released_curvature = matrix, noise
+        return self.released_curvature

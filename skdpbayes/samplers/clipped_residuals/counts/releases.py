@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....targets.linear.weighted import binned, weighted_moment
+from ....targets.linear.weighted import binned
 from ..._machinery.execution import progress_bar, single_threaded_blas
-from ..._machinery.lattice import release_moment, release_vector
+from ..._machinery.lattice import release_vector
 from ..._machinery.shards import total
 from ..._paid_noise import free_shift
 from ..._protocol import Released
@@ -161,14 +161,7 @@ class CountReleases(RowReleases):
     def _reshaped(self, population):
         """Release the weighted second moment, and return a population that has it, and what is not known."""
         plan, transform = self.plan, self.coordinates.transform
-        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
-        bound *= self.coordinates.inflation_within(plan, 0.0)
-        noise = bound / free_shift(plan.curvature_multiplier, len(transform) ** 2)
-        matrix = total(weighted_moment, self.target, transform)
-        mu = 1.0 / plan.curvature_multiplier
-        matrix = release_moment(matrix, noise, self.generator, mu=mu)  # Proposition 76.
-        self.advance()
-        self.released_curvature = matrix, noise
+        matrix, noise = self.release_curvature()
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
         seen = population.moment, unknown, matrix / self.n_records, noise / self.n_records
         moment, unknown = moment_given(*seen)
