@@ -31,7 +31,7 @@ from wide import N_COLUMNS, N, figures, one_hot_table
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers.noise_aware.design import _positive
 from skdpbayes.samplers.noise_aware.draws import draw, settle
-from skdpbayes.samplers.noise_aware.scales import Group, Prior, WithPrior
+from skdpbayes.samplers.noise_aware.scales import Group, Law, Prior, WithPrior
 from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at
 from skdpbayes.targets.linear.families import Logistic
 
@@ -243,7 +243,12 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
     of_coefficients, of_intercept = np.eye(length), np.zeros((length, length))
     of_coefficients[-1, -1], of_intercept[-1, -1] = 0.0, 2.5**-2
     of_coefficients *= N_COLUMNS / 2.5**2
-    prior = Prior((Group.learnt(of_coefficients, length - 1), Group.learnt(of_intercept, 1, 2.0)))
+    prior = Prior(
+        (
+            Group.learnt(of_coefficients, length - 1),
+            Group.learnt(of_intercept, 1, Law(2.0, 0.7, 0.5)),
+        )
+    )
     noise = norm / (np.sqrt(LABEL_SHARE) * mu)
     labels = (y - 0.5) @ rows + noise * generator.standard_normal(length)
     looks, scales = [], prior.usual

@@ -7,22 +7,33 @@ Scales are integrated out: the prior of ``u`` is a product over groups, of
     h(q) = sum_tau w(tau) tau^-k exp(-q / (2 tau^2)),        q = u^T P_g u,    k the rank of P_g
 
 A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
-Doubt is larger above the mode than below it: where noise hides effects, small scales fit as well as any, and
-a law that is as wide below would leave out effects that nobody calls large. With a higher mode, effects that
-noise hides would be so large that an intercept, which has to make up for them, is missed.
+Doubt of coefficients is larger above the mode than below it: where noise hides effects, small scales fit as
+well as any, and a law that is as wide below would leave out effects that nobody calls large. With a higher
+mode, effects that noise hides would be so large that an intercept, which has to make up for them, is missed.
+Base rates, which no intercept of some fifteen puts on record, are doubted less.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
-# Logarithms of scales, and their deviations a priori below and above the mode.
+# Logarithms of scales.
 _LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
-_BELOW, _ABOVE = 0.7, 1.4
-# Modes for coefficients and for an intercept, whose default is narrow.
-_MODES = 1.2, 2.0
+
+
+class Law(NamedTuple):
+    """That of a scale: its mode, and the deviations of its logarithm below and above."""
+
+    mode: float
+    below: float
+    above: float
+
+
+_OF_COEFFICIENTS = Law(1.2, 0.7, 1.4)
+# Relative to the family's default, which is narrow, or to what is given if that is larger.
+_OF_INTERCEPT = Law(2.0, 0.7, 0.5)
 
 
 @dataclass(frozen=True)
@@ -52,12 +63,11 @@ class Group:
         return cls(precision, rank, np.zeros(1), np.zeros(1))
 
     @classmethod
-    def learnt(cls, precision: np.ndarray, rank: int, mode: float = 1.0) -> Self:
+    def learnt(cls, precision: np.ndarray, rank: int, law: Law = _OF_COEFFICIENTS) -> Self:
         """Return a group whose scale is learnt."""
-        away = _LOGS - np.log(mode)
-        return cls(
-            precision, rank, _LOGS, -0.5 * (away / np.where(away < 0.0, _BELOW, _ABOVE)) ** 2
-        )
+        away = _LOGS - np.log(law.mode)
+        away /= np.where(away < 0.0, law.below, law.above)
+        return cls(precision, rank, _LOGS, -0.5 * away**2)
 
     @cached_property
     def _line(self):
@@ -160,9 +170,18 @@ def prior_of(bounds, n_blocks, precisions, transform):
     if bounds.constant:
         parts = [slice(len(transform) - 1), slice(len(transform) - 1, None)]
     groups = []
-    for part, is_learnt, mode in zip(parts, bounds.learns_scales, _MODES, strict=False):
+    laws = _OF_COEFFICIENTS, _law_of_intercept(bounds, precisions[-1])
+    for part, is_learnt, law in zip(parts, bounds.learns_scales, laws, strict=False):
         rows = transform[part]
         own = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
         rank = n_blocks * len(rows)
-        groups.append(Group.learnt(own, rank, mode) if is_learnt else Group.known(own, rank))
+        groups.append(Group.learnt(own, rank, law) if is_learnt else Group.known(own, rank))
     return Prior(tuple(groups))
+
+
+def _law_of_intercept(bounds, precision):
+    if not (bounds.constant and bounds.family):
+        return _OF_INTERCEPT
+    given = bounds.constant * precision**-0.5
+    usual = max(1.0, bounds.family.intercept_scale / given)
+    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * usual)

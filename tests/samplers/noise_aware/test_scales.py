@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware.scales import Group, Prior, prior_of
+from skdpbayes.samplers.noise_aware.scales import Group, Law, Prior, prior_of
 from skdpbayes.targets import LinearModel, Logistic, Softmax, TargetBounds
 
 
@@ -25,26 +25,28 @@ def a_prior(rng, n=5):
 # What is believed
 
 
-def log_law(log, mode=1.0):
-    """Doubt is larger above than below."""
-    away = log - np.log(mode)
-    return -0.5 * (away / (0.7 if away < 0.0 else 1.4)) ** 2
+WIDE, NARROW = Law(1.2, 0.7, 1.4), Law(2.0, 0.7, 0.5)
 
 
-@pytest.mark.parametrize("mode", [1.0, 2.0])
+def log_law(log, law=WIDE):
+    away = log - np.log(law.mode)
+    return -0.5 * (away / (law.below if away < 0.0 else law.above)) ** 2
+
+
+@pytest.mark.parametrize("law", [WIDE, NARROW])
 @pytest.mark.parametrize("n", [1, 3])
-def test_a_scale_that_is_learnt_is_integrated_out(rng, n, mode):
+def test_a_scale_that_is_learnt_is_integrated_out(rng, n, law):
     """Against an integral over scales of the grid."""
     precision = a_precision(rng, n)
-    group = Group.learnt(precision, n, mode)
+    group = Group.learnt(precision, n, law)
     covariance = np.linalg.inv(precision)
     direction = np.linalg.cholesky(covariance) @ rng.normal(size=n)
     points = np.array([0.3, 1.0, 3.0, 10.0])[:, None] * direction
 
     def density(u):
         def of_scale(log):
-            law = multivariate_normal.pdf(u, cov=np.exp(2.0 * log) * covariance)
-            return np.exp(log_law(log, mode)) * law
+            known = multivariate_normal.pdf(u, cov=np.exp(2.0 * log) * covariance)
+            return np.exp(log_law(log, law)) * known
 
         ends = group.logs[[0, -1]] + np.array([-0.5, 0.5]) * np.diff(group.logs[:2])
         return quad(of_scale, *ends, limit=200, epsabs=0.0)[0]
@@ -122,18 +124,18 @@ def test_the_scale_of_a_vector_that_is_seen_through_noise_is_found(rng, scale, m
     assert np.median(found) < most * (group.logs[1] - group.logs[0])
 
 
-@pytest.mark.parametrize("mode", [1.0, 2.0])
-def test_a_vector_of_zeros_has_a_small_scale_but_no_end_of_the_grid(mode):
+@pytest.mark.parametrize("law", [WIDE, NARROW])
+def test_a_vector_of_zeros_has_a_small_scale_but_no_end_of_the_grid(law):
     """``-log tau - log(tau / m)^2 / 0.98`` is largest at ``m e^-0.49``; without a law of scales nowhere."""
-    group = Group.learnt(np.eye(1), 1, mode)
+    group = Group.learnt(np.eye(1), 1, law)
     assert group.likeliest(np.zeros(1), np.zeros((1, 1))) == pytest.approx(
-        mode * np.exp(-0.49), rel=0.1
+        law.mode * np.exp(-0.49), rel=0.1
     )
 
 
 def test_the_usual_scales_are_the_modes(rng):
-    prior = Prior((Group.learnt(np.eye(2), 2), Group.learnt(np.eye(2), 1, 2.0)))
-    np.testing.assert_allclose(prior.usual, [1.0, 2.0], rtol=0.1)
+    prior = Prior((Group.learnt(np.eye(2), 2), Group.learnt(np.eye(2), 1, NARROW)))
+    np.testing.assert_allclose(prior.usual, [1.2, 2.0], rtol=0.1)
     prior = Prior((Group.known(np.eye(2), 2),))
     np.testing.assert_array_equal(prior.usual, 1.0)
     assert not prior.is_learnt and a_prior(rng).is_learnt
@@ -212,6 +214,16 @@ def draws_of_nothing(**options):
         1e-3, 1e-6, sampler="noise_aware", data_norm=1.0, n_draws=20_000, random_state=0, **options
     )
     return clf.fit(rows, labels).posterior_samples_[:, 0]
+
+
+@pytest.mark.parametrize("given, mode", [(None, 2.0), (0.125, 20.0), (5.0, 2.0)])
+def test_an_intercept_may_be_as_large_as_by_default_whatever_scale_coefficients_have(given, mode):
+    """Its law is around twice the default, 1.25, or what is given if that is larger."""
+    model = LinearModel(family=Logistic(), n_features=3, norm=1.0, prior_scale=given)
+    precisions = model.prior_precision[:4]
+    intercept = prior_of(model.bounds(), 1, precisions, np.eye(4)).groups[1]
+    found = np.exp(intercept.logs[np.argmax(intercept.weights)])
+    assert found == pytest.approx(mode, rel=0.1)
 
 
 @pytest.mark.parametrize("prior_scale", [0.3, 8.0])

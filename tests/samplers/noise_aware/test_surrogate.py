@@ -93,7 +93,7 @@ def log_prior(prior, u):
     square = u @ learnt.precision @ u
     return total + logsumexp(
         [
-            norm.logpdf(log / (0.7 if log < 0.0 else 1.4))
+            norm.logpdf((log - math.log(1.2)) / (0.7 if log < math.log(1.2) else 1.4))
             - learnt.rank * log
             - 0.5 * square / math.exp(log) ** 2
             for log in learnt.logs
