@@ -246,7 +246,7 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
     prior = Prior(
         (
             Group.learnt(of_coefficients, length - 1),
-            Group.learnt(of_intercept, 1, Law(2.0, 0.7, 0.5)),
+            Group.learnt(of_intercept, 1, Law(2.0, 0.7, 0.8)),
         )
     )
     noise = norm / (np.sqrt(LABEL_SHARE) * mu)

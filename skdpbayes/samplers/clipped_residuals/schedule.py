@@ -41,6 +41,8 @@ _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 # Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
 # is released.
 _ERRORS_SHARE, _MOST_NOISE = 0.04, 0.3
+# The same, for which wider clipping is taken: the noise of ``M`` hides how much errors vary.
+_LITTLE_NOISE = 0.1
 
 
 class Clippings(NamedTuple):
@@ -102,7 +104,7 @@ def _widest(n_samples, length, mu, moved, clippings, wider, shares):
     known, sampling = (n_samples, length, mu, moved), ERRORS * math.sqrt(length / n_samples)
     most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
     for way in wider:
-        is_drowned = shares.errors > _share_of_errors(*known, way)
+        is_drowned = bool(shares.errors) and _noise_of_errors(*known, way) > _LITTLE_NOISE
         if way.matrices > way.rows:
             is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN
         if is_drowned or math.hypot(sampling, _expected_error(*known, way, shares)) > most:
@@ -128,10 +130,15 @@ def _best_shares(n_samples, length, mu, moved, clippings):
 
 def _share_of_errors(n_samples, length, mu, moved, clippings):
     """Return the share of ``M``, or 0 if noise would hide it."""
+    noise = _noise_of_errors(n_samples, length, mu, moved, clippings)
+    return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
+
+
+def _noise_of_errors(n_samples, length, mu, moved, clippings):
+    """Return the noise on the diagonal of ``M`` over its expected size."""
     clip, _ = best_clip(n_samples, moved * math.sqrt(clippings.rows * length), mu)
     square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
-    noise = math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
-    return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
+    return math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
 
 
 def _unknown(n_samples, length, mu, moved, clippings, shares):

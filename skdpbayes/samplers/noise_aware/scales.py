@@ -33,7 +33,7 @@ class Law(NamedTuple):
 
 _OF_COEFFICIENTS = Law(1.2, 0.7, 1.4)
 # Relative to the family's default, which is narrow, or to what is given if that is larger.
-_OF_INTERCEPT = Law(2.0, 0.7, 0.5)
+_OF_INTERCEPT = Law(2.0, 0.7, 0.8)
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, 
 
 
 def test_draws_that_follow_each_other_are_from_different_chains(rng):
-    drawn = draw(a_surrogate(rng, 2, 30.0, True), 2000, 0)
+    drawn = draw(a_surrogate(rng, 2, 30.0, True), 4000, 0)
     # Chains agree, and neighbours are not alike. Ranks, as tails are heavy.
     ranks = rankdata(drawn, axis=0) / len(drawn)
     chains = ranks.reshape(-1, N_CHAINS, 2)

@@ -25,7 +25,7 @@ def a_prior(rng, n=5):
 # What is believed
 
 
-WIDE, NARROW = Law(1.2, 0.7, 1.4), Law(2.0, 0.7, 0.5)
+WIDE, NARROW = Law(1.2, 0.7, 1.4), Law(2.0, 0.7, 0.8)
 
 
 def log_law(log, law=WIDE):
