@@ -159,9 +159,10 @@ def without_doubt(table, references):
 
 def _checked(reference_levels):
     if not isinstance(reference_levels, Mapping) or not reference_levels:
+        given = "an empty one" if reference_levels == {} else type(reference_levels).__name__
         raise TypeError(
             "reference_levels must be a dict of columns and levels, such as {'region': 'north'}, got "
-            f"{type(reference_levels).__name__}."
+            f"{given}."
         )
     return reference_levels
 
