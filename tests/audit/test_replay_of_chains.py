@@ -98,8 +98,8 @@ def test_half_the_noise_is_found(monkeypatch):
 
 
 def test_noise_that_is_not_as_large_as_is_said_is_found(monkeypatch):
-    def told(plan, what, generator, memory, deviation, alone):
-        return told_before(plan, what, generator, memory, lambda k: 2.0 * deviation(k), alone)
+    def told(plan, what, generator, memory, deviation, *others):
+        return told_before(plan, what, generator, memory, lambda k: 2.0 * deviation(k), *others)
 
     told_before = watched.watched_chain
     monkeypatch.setattr(overdamped, "watched_chain", told)
