@@ -91,7 +91,7 @@ class Recorder:
             self._note(ratio)
 
     def _check_noise_of_steps(self, passage, again):
-        """Compare the noise of a step: without records, and with those of the table, on which it may depend."""
+        """Compare a step's noise: without records, and with those of the table, on which it may depend."""
         alone = np.stack([passage.alone() for _ in again])
         for draws, may_be_larger in ((alone, False), (again, True)):
             # Around their mean, since what else is in them is not known: one of them says nothing.

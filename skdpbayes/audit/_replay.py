@@ -64,8 +64,8 @@ class ReplayResult:
         The most that the record moved a release, relative to its charge: the nearer to 1, the harder the pair
         of tables has tried.
     n_looked_at : int
-        For how many releases the size of the noise was looked at, too. Of a compiled chain that is 64 steps at
-        most, some of them evenly spaced and others chosen by ``seed``.
+        For how many releases the size of the noise was looked at, too. Of a compiled chain that is 64 steps
+        at most, half of them evenly spaced and half chosen by ``seed``.
     """
 
     findings: tuple[Finding, ...]
@@ -90,8 +90,8 @@ class ReplayResult:
     def __str__(self):
         head = (
             f"Replay of {self.n_releases} releases: {'passed' if self.passed else 'not passed'}; the record "
-            f"moved one by up to {100 * self.largest_share:.3g}% of what is charged, and the size of noise was "
-            f"looked at in {self.n_looked_at}"
+            f"moved one by up to {100 * self.largest_share:.3g}% of what is charged, and the size of "
+            f"noise was looked at in {self.n_looked_at}"
         )
         return "\n".join([head, *(f"  {one}" for one in self.findings)])
 

@@ -4,8 +4,8 @@
 
 Compiled code draws its noise itself. Since two runs draw the same numbers, noise cancels in the difference,
 which is what records move; and a step on a table without records shows the noise alone. What a step leaves
-behind beside the numbers with noise has to follow from these: it is computed a second time, from them and from
-where the step began. Nothing of this happens unless somebody listens: chains then run in blocks, as ever.
+behind beside the numbers with noise has to follow from these: it is computed a second time, from them and
+from where the step began. Nothing of this happens unless somebody listens: chains then run in blocks.
 """
 
 from collections.abc import Callable
