@@ -4,7 +4,8 @@
 
 ``s`` is what a release is made of, before its noise. What follows from a release may depend on it, so the
 second run is given the releases of the first; then nothing else may differ: which releases there are, in
-which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. (Compare
+which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. And as compiled
+chains run step by step only for whoever listens, a fit without listeners has to release the same. (Compare
 Re:cord-play, 2026.)
 """
 
@@ -77,8 +78,8 @@ class ReplayResult:
     def passed(self) -> bool:
         """Whether nothing was found, and nothing is named that could not be looked at.
 
-        It holds for this pair of tables and this seed. Noise is looked at in ``n_looked_at`` releases; and of
-        the law of noise only its size is looked at.
+        That is said of this pair of tables and this seed. The size of noise is looked at in ``n_looked_at``
+        releases; its law and whether it is the same twice are not looked at.
         """
         return not self.findings
 
@@ -107,6 +108,8 @@ def replay(
     **fit_params: Any,
 ) -> ReplayResult:
     """Run a fit on two neighbouring tables with the same randomness, and compare all that it does.
+
+    A third fit, to which nobody listens, has to release what the first one has.
 
     A single pair of tables proves nothing; take records that ought to move a fit as far as one can: rows of
     the largest norm with either label, longer ones, rows of zeros, and infinite weights.
@@ -249,10 +252,9 @@ def _compared(first, second, unseen):
     steps = 1 if persons is None else steps_to_person(persons)
     shares, too_far = _of_sensitivities(*noted, steps)
     findings += too_far
-    if persons is None:
-        again, found = _of_draws_again(*noted)
-        shares += again
-        findings += found
+    again, of_draws = _of_draws_again(*noted, steps)
+    shares += again
+    findings += of_draws
     findings += [Finding("not covered", f"{what}, and what follows") for _, what in passed_by]
     if errors == [None, None] and not passed_by:
         pairs = zip(*noted, strict=False)
@@ -301,13 +303,14 @@ def _of_listening(first, unseen):
     ]
 
 
-def _of_draws_again(first, second):
+def _of_draws_again(first, second, steps):
     """Return shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
     shares, found, rates = [], [], []
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
         if a.again is None or b.again is None or not _alike(a, b) or not a.passage.charged:
             continue
-        shifts = np.linalg.norm((a.again - b.again) / a.passage.noise, axis=1) / a.passage.charged
+        shifts = np.linalg.norm((a.again - b.again) / a.passage.noise, axis=1) / steps
+        shifts /= a.passage.charged
         shares.append(float(shifts.max()))
         if not shares[-1] <= _ROUNDING:
             text = f"release {number}, drawn again, moved by {shares[-1]:.4g} times what is charged"

@@ -241,7 +241,7 @@ def test_longer_chains_have_64_steps_looked_at_and_another_seed_has_others():
 
 
 def test_a_start_that_depends_on_records_is_found(monkeypatch):
-    starts = iter([np.zeros(3), np.ones(3)])  # Of the two runs.
+    starts = iter([np.zeros(3), np.ones(3), np.zeros(3)])  # Of the second run it is another.
     monkeypatch.setattr(overdamped, "start_of", lambda target, plan: next(starts))
     assert "sensitivity" in {one.kind for one in seen(SGLD(n_steps=20)).violations}
 
