@@ -39,6 +39,9 @@ class Passage(NamedTuple):
     is_noisy : bool
         Whether the statistic has its noise already, because compiled code has added it. Two runs that draw
         the same numbers then differ in what records have moved.
+    rest : callable or None
+        Tells of what was released, where that is more than the statistic, whether all of it follows from the
+        statistic and from what is public.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class Passage(NamedTuple):
     alone: Callable[[], Any] | None = None
     rate: float = 1.0
     is_noisy: bool = False
+    rest: Callable[[Any], bool] | None = None
 
 
 _listener: ContextVar[Any] = ContextVar("listener", default=None)

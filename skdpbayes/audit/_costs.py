@@ -8,6 +8,7 @@ is not covered.
 
 import math
 
+import numpy as np
 from scipy.stats import binom
 
 from ..privacy.loss_distributions import records_moved
@@ -91,12 +92,18 @@ def _batches(cost, movements):
         or any(own > charge * _ROUNDING for own, charge in zip(drawn, paid, strict=True))
     ):
         return [("cost", f"{len(drawn)} steps on batches, of which {len(paid)} are charged for")]
+    text = check_rate([own / passage.charged for passage, own in steps], max(rates))
+    return [("sensitivity", text)] if text else []
+
+
+def check_rate(shares, rate):
+    """Return what is wrong if a record moved more steps on batches than it may at a rate, or None."""
+    shares = np.asarray(shares)
     # Of records that are alike in both tables none is seen.
-    n_seen = sum(own > 1e-6 * passage.charged for passage, own in steps)
-    if binom.sf(n_seen - 1, len(steps), max(rates)) < _UNLIKELY:
-        text = f"the record was in {n_seen} of {len(steps)} batches, of rate {max(rates):.3g}"
-        return [("sensitivity", text)]
-    return []
+    n_seen = int((shares > 1e-6).sum())
+    if binom.sf(n_seen - 1, shares.size, rate) < _UNLIKELY:
+        return f"the record was in {n_seen} of {shares.size} batches, of rate {rate:.3g}"
+    return None
 
 
 def _choices(cost, movements):

@@ -21,10 +21,11 @@ _FAR_OFF = 0.5
 
 
 class Noted(NamedTuple):
-    """A release as it passed the door: its `Passage`, and what was released."""
+    """A release as it passed the door: its `Passage`, what was released, and draws of it again, if any."""
 
     passage: Any
     released: Any
+    again: Any = None
 
 
 class Recorder:
@@ -37,19 +38,30 @@ class Recorder:
         Releases whose noise is not as large as is said, and what is.
     passed_by : list of (int, str)
         What was released elsewhere, and after how many releases.
+    leaks : list of int
+        Releases of compiled code that left behind more than follows from their numbers with noise.
+    n_looked_at : int
+        How many releases had their noise looked at.
     """
 
     def __init__(self):
-        self.noted, self.noises, self.passed_by = [], [], []
+        self.noted, self.noises, self.passed_by, self.leaks = [], [], [], []
+        self.n_looked_at = 0
 
     def __call__(self, passage, release, generator):
         passage = _kept(passage)
-        released = release()
+        released, again = release(), None
+        self.leaks += _leak(passage, released, len(self.noted))
         if passage.kind in _DRAWS and not (passage.is_noisy and passage.alone is None):
-            again = generator.bit_generator.state
-            self._check_noise(passage, released, release)
-            generator.bit_generator.state = again
-        self.noted.append(Noted(passage._replace(alone=None), released))
+            self.n_looked_at += 1
+            state = generator.bit_generator.state
+            if passage.is_noisy:
+                again = _drawn_again(passage, release)
+                self._check_noise_of_steps(passage, again)
+            else:
+                self._check_noise(passage, released, release)
+            generator.bit_generator.state = state
+        self.noted.append(_noted(passage, released, again))
         return np.copy(released) if isinstance(released, np.ndarray) else released
 
     def pass_by(self, what):
@@ -61,17 +73,11 @@ class Recorder:
             np.asarray(passage.noise, dtype=float), passage.statistic.shape
         )
         counted = np.isfinite(deviations)
-        n_times = 1 + math.ceil(_DRAWS[passage.kind] / max(1, int(counted.sum())))
-        if passage.is_noisy:
-            # Around their mean, since what else is in them is not known: one of them says nothing.
-            alone = np.stack([passage.alone() for _ in range(n_times)])
-            noise = ((alone - alone.mean(axis=0)) / deviations)[:, counted].ravel()
-            size = noise.size - int(counted.sum())
-        else:
-            draws = [released, *(release() for _ in range(n_times - 2))]
-            shifted = [((one - passage.statistic) / deviations)[counted] for one in draws]
-            noise = np.concatenate(shifted)
-            size = noise.size
+        n_times = _n_times(passage, int(counted.sum()))
+        draws = [released, *(release() for _ in range(n_times - 2))]
+        shifted = [((one - passage.statistic) / deviations)[counted] for one in draws]
+        noise = np.concatenate(shifted)
+        size = noise.size
         if passage.kind != "laplace":
             total = float(np.sum(noise**2))
             law = chi2(size)
@@ -82,7 +88,24 @@ class Recorder:
             square = float(np.mean(noise**2)) * passage.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
             is_wrong, ratio = abs(square - 1.0) > _FAR_OFF, math.sqrt(square)
         if is_wrong:
-            self.noises.append((len(self.noted), f"{ratio:.3g} times as large as it is said to be"))
+            self._note(ratio)
+
+    def _check_noise_of_steps(self, passage, again):
+        """Compare a step's noise: without records, and with those of the table, on which it may depend."""
+        alone = np.stack([passage.alone() for _ in again])
+        for draws, may_be_larger in ((alone, False), (again, True)):
+            # Around their mean, since what else is in them is not known: one of them says nothing.
+            total = float(np.sum(((draws - draws.mean(axis=0)) / passage.noise) ** 2))
+            size = draws.size - draws[0].size
+            law = chi2(size)
+            # With records, batches and points at which gradients are taken vary with the noise.
+            above = 1.0 if may_be_larger else law.sf(total)
+            if min(above, law.cdf(total)) < _UNLIKELY:
+                self._note(math.sqrt(total / size))
+                return
+
+    def _note(self, ratio):
+        self.noises.append((len(self.noted), f"{ratio:.3g} times as large as it is said to be"))
 
 
 class Follower:
@@ -93,18 +116,25 @@ class Follower:
     noted : list of Noted
     others : list of (int, str)
         Releases that are not of the same kind, and how they differ.
+    leaks : list of int
+        As of a `Recorder`.
     """
 
     def __init__(self, before):
-        self.before, self.noted, self.others = before, [], []
+        self.before, self.noted, self.others, self.leaks = before, [], [], []
 
     def pass_by(self, what):
         """Do nothing: the first run has noted it."""
 
     def __call__(self, passage, release, generator):
         passage, number = _kept(passage), len(self.noted)
-        released = release()  # From then on random numbers are the same.
-        self.noted.append(Noted(passage, released))
+        released, again = release(), None  # From then on random numbers are the same.
+        self.leaks += _leak(passage, released, number)
+        if number < len(self.before) and self.before[number].again is not None and passage.is_noisy:
+            state = generator.bit_generator.state
+            again = _drawn_again(passage, release)
+            generator.bit_generator.state = state
+        self.noted.append(_noted(passage, released, again))
         if number >= len(self.before):
             return released
         difference = _form(self.before[number].passage, passage)
@@ -121,6 +151,25 @@ def _kept(passage):
     if passage.kind != "counts":
         statistic = np.array(statistic)
     return passage._replace(statistic=statistic)
+
+
+def _noted(passage, released, again):
+    """Return what is kept of a release, without what would keep tables."""
+    return Noted(passage._replace(alone=None, rest=None), released, again)
+
+
+def _n_times(passage, size):
+    return 1 + math.ceil(_DRAWS[passage.kind] / max(1, size))
+
+
+def _drawn_again(passage, release):
+    """Return the numbers with noise of a step that is taken several times."""
+    size = passage.statistic.size
+    return np.stack([release()[:size] for _ in range(_n_times(passage, size))])
+
+
+def _leak(passage, released, number):
+    return [number] if passage.rest is not None and not passage.rest(released) else []
 
 
 def _form(first, second):

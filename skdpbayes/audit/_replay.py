@@ -4,7 +4,8 @@
 
 ``s`` is what a release is made of, before its noise. What follows from a release may depend on it, so the
 second run is given the releases of the first; then nothing else may differ: which releases there are, in
-which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. (Compare
+which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. And as compiled
+chains run step by step only for whoever listens, a fit without listeners has to release the same. (Compare
 Re:cord-play, 2026.)
 """
 
@@ -23,7 +24,7 @@ from .._typing import MatrixLike
 from ..privacy.ledger import _active
 from ..privacy.persons import steps_to_person
 from ._compare import differences
-from ._costs import check_costs
+from ._costs import check_costs, check_rate
 from ._fit import _adds, claimed_cost, parameters_named
 from ._listeners import Follower, Recorder, moved
 
@@ -63,15 +64,23 @@ class ReplayResult:
     largest_share : float
         The most that the record moved a release, relative to its charge: the nearer to 1, the harder the pair
         of tables has tried.
+    n_looked_at : int
+        For how many releases the size of the noise was looked at, too. Of a compiled chain that is 64 steps
+        at most, half of them evenly spaced and half chosen by ``seed``.
     """
 
     findings: tuple[Finding, ...]
     n_releases: int
     largest_share: float
+    n_looked_at: int = 0
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found, and everything was looked at."""
+        """Whether nothing was found, and nothing is named that could not be looked at.
+
+        That is said of this pair of tables and this seed. The size of noise is looked at in ``n_looked_at``
+        releases; its law and whether it is the same twice are not looked at.
+        """
         return not self.findings
 
     @property
@@ -82,7 +91,8 @@ class ReplayResult:
     def __str__(self):
         head = (
             f"Replay of {self.n_releases} releases: {'passed' if self.passed else 'not passed'}; the record "
-            f"moved one by up to {100 * self.largest_share:.3g}% of what is charged"
+            f"moved one by up to {100 * self.largest_share:.3g}% of what is charged, and the size of "
+            f"noise was looked at in {self.n_looked_at}"
         )
         return "\n".join([head, *(f"  {one}" for one in self.findings)])
 
@@ -98,6 +108,8 @@ def replay(
     **fit_params: Any,
 ) -> ReplayResult:
     """Run a fit on two neighbouring tables with the same randomness, and compare all that it does.
+
+    A third fit, to which nobody listens, has to release what the first one has.
 
     A single pair of tables proves nothing; take records that ought to move a fit as far as one can: rows of
     the largest norm with either label, longer ones, rows of zeros, and infinite weights.
@@ -158,7 +170,8 @@ def replay(
     others = {name: _changed(one, index, _part(record, name)) for name, one in columns.items()}
     first = _run(estimator, columns, seed, Recorder())
     second = _run(estimator, others, seed, Follower(first.listener.noted))
-    return _compared(first, second)
+    unseen = None if first.error is not None else _run(estimator, columns, seed, None)
+    return _compared(first, second, unseen)
 
 
 def _part(record, name):
@@ -218,8 +231,8 @@ def _run(estimator, columns, seed, listener):
     return _Run(listener, released, [(w.category.__name__, str(w.message)) for w in caught], error)
 
 
-def _compared(first, second):
-    """Return the `ReplayResult` of two runs."""
+def _compared(first, second, unseen):
+    """Return the `ReplayResult` of two runs, and of the first one when nobody listens."""
     findings = []
     errors = [None if run.error is None else repr(run.error) for run in (first, second)]
     if errors[0] != errors[1]:
@@ -228,7 +241,8 @@ def _compared(first, second):
         raise first.error
     if first.warnings != second.warnings:
         findings.append(Finding("warning", f"{first.warnings} and {second.warnings}"))
-    findings += _of_noise(first.listener)
+    findings += _of_noise(first.listener) + _of_leaks(first.listener, second.listener)
+    findings += _of_listening(first, unseen)
     findings += _of_order(first.listener, second.listener)
     # What is released elsewhere is not the same in both runs, and neither is what follows from it.
     passed_by = first.listener.passed_by
@@ -238,6 +252,9 @@ def _compared(first, second):
     steps = 1 if persons is None else steps_to_person(persons)
     shares, too_far = _of_sensitivities(*noted, steps)
     findings += too_far
+    again, of_draws = _of_draws_again(*noted, steps)
+    shares += again
+    findings += of_draws
     findings += [Finding("not covered", f"{what}, and what follows") for _, what in passed_by]
     if errors == [None, None] and not passed_by:
         pairs = zip(*noted, strict=False)
@@ -253,11 +270,57 @@ def _compared(first, second):
             findings += [
                 Finding("output", f"{name or 'the result'} depends on the record") for name in names
             ]
-    return ReplayResult(tuple(findings), len(first.listener.noted), max(shares, default=0.0))
+    return ReplayResult(
+        tuple(findings),
+        len(first.listener.noted),
+        max(shares, default=0.0),
+        first.listener.n_looked_at,
+    )
 
 
 def _of_noise(recorder):
     return [Finding("noise", f"of release {n} is {text}") for n, text in recorder.noises]
+
+
+def _of_leaks(*listeners):
+    leaks = sorted({number for listener in listeners for number in listener.leaks})
+    if not leaks:
+        return []
+    text = f"release {leaks[0]} leaves behind more than follows from its numbers with noise"
+    return [Finding("output", text + (f", and {len(leaks) - 1} others" if len(leaks) > 1 else ""))]
+
+
+def _of_listening(first, unseen):
+    """Return findings of what a fit releases else when nobody listens, where chains run in blocks."""
+    if unseen is None:
+        return []
+    if unseen.error is not None:
+        return [Finding("error", f"{unseen.error!r} when nobody listens")]
+    names = differences(first.released, unseen.released)
+    return [
+        Finding("output", f"{name or 'the result'} is another when nobody listens")
+        for name in names
+    ]
+
+
+def _of_draws_again(first, second, steps):
+    """Return shares of charges of steps drawn again, and findings: steps that move too far, and batches."""
+    shares, found, rates = [], [], []
+    for number, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a.again is None or b.again is None or not _alike(a, b) or not a.passage.charged:
+            continue
+        shifts = np.linalg.norm((a.again - b.again) / a.passage.noise, axis=1) / steps
+        shifts /= a.passage.charged
+        shares.append(float(shifts.max()))
+        if not shares[-1] <= _ROUNDING:
+            text = f"release {number}, drawn again, moved by {shares[-1]:.4g} times what is charged"
+            found.append(Finding("sensitivity", text))
+        if a.passage.kind == "batch":
+            rates.append((a.passage.rate, shifts))
+    if rates:
+        text = check_rate(np.concatenate([shifts for _, shifts in rates]), rates[0][0])
+        found += [Finding("sensitivity", text)] if text else []
+    return shares, found
 
 
 def _of_order(recorder, follower):

@@ -254,7 +254,9 @@ def test_rows_that_are_not_shortened_are_found(monkeypatch):
     monkeypatch.setattr(
         releases,
         "mapped",
-        lambda change, target, transform, norm: found(change, target, transform, 1e9),
+        lambda change, target, transform, norm, **options: found(
+            change, target, transform, 1e9, **options
+        ),
     )
     result = replay(logistic(), X * 0.05, Y, (FAR, 0))
     assert any(one.kind == "sensitivity" for one in result.violations), str(result)

@@ -1,5 +1,8 @@
 """Steps of compiled chains, replayed one by one: as charged they pass, and planted bugs are found."""
 
+import inspect
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -9,8 +12,10 @@ from skdpbayes.audit import replay
 from skdpbayes.audit._listeners import Recorder
 from skdpbayes.samplers import SGFS, SGHMC, SGLD, SGNHT, BayesByBackprop
 from skdpbayes.samplers._machinery import watched
+from skdpbayes.samplers._machinery.gradients import sums_at
 from skdpbayes.samplers._machinery.watched import step_charges
-from skdpbayes.samplers.langevin import overdamped
+from skdpbayes.samplers.langevin import overdamped, underdamped
+from skdpbayes.samplers.variational import core as variational
 
 N = 60
 rng = np.random.default_rng(0)
@@ -98,8 +103,8 @@ def test_half_the_noise_is_found(monkeypatch):
 
 
 def test_noise_that_is_not_as_large_as_is_said_is_found(monkeypatch):
-    def told(plan, what, generator, memory, deviation, alone):
-        return told_before(plan, what, generator, memory, lambda k: 2.0 * deviation(k), alone)
+    def told(plan, what, generator, memory, deviation, *others):
+        return told_before(plan, what, generator, memory, lambda k: 2.0 * deviation(k), *others)
 
     told_before = watched.watched_chain
     monkeypatch.setattr(overdamped, "watched_chain", told)
@@ -108,18 +113,135 @@ def test_noise_that_is_not_as_large_as_is_said_is_found(monkeypatch):
     assert "0.5" in str(result)
 
 
-@pytest.mark.nightly
 def test_batches_that_are_larger_than_is_charged_are_found(monkeypatch):
     steps = overdamped.Steps
     monkeypatch.setattr(
-        overdamped, "Steps", lambda rate, **others: steps(rate=3.0 * rate, **others)
+        overdamped, "Steps", lambda rate, **others: steps(rate=2.0 * rate, **others)
     )
-    result = seen(SGLD(n_steps=300, batch_size=6))
+    result = seen(SGLD(n_steps=40, batch_size=6))
     assert any("batches" in one.text for one in result.violations), str(result)
 
 
+def one_by_one(monkeypatch, module, planted):
+    """Have ``planted(step, k, call)`` perform a core's steps, by ``step(steps)``."""
+    core = module._advance
+    place = list(inspect.signature(core._fresh.py_func).parameters).index("first")
+
+    def advance(*arguments):
+        oracle, generator, chain = arguments[:3]
+        steps = arguments[place - 1]
+        others = arguments[3 : place - 1], arguments[place + 2 :]
+        begun = generator.bit_generator.state
+        for k in range(*arguments[place : place + 2]):
+
+            def step(steps=steps, k=k):
+                core(oracle, generator, chain, *others[0], steps, k, k + 1, *others[1])
+
+            planted(step, k, Call(oracle, generator, begun, chain, steps, others))
+
+    monkeypatch.setattr(module, "_advance", advance)
+
+
+class Call(NamedTuple):
+    """What a call of a core is given, and the state of its generator."""
+
+    oracle: Any
+    generator: Any
+    begun: Any
+    chain: Any
+    steps: Any
+    others: Any
+
+
+def draws_of_sums(step, k, call):
+    """Release sums without noise in the place of a draw, and go on as ever."""
+    sums = sums_at(call.oracle, call.chain, 0)
+    step()
+    kept, draws = call.others[1][:2]
+    draws[kept == k] = sums
+
+
+def place_of_sums(step, k, call):
+    """Move a chain by sums without noise, beside its velocity."""
+    sums = sums_at(call.oracle, call.chain.place, 0)
+    step()
+    call.chain.place[:] += 1e-6 * sums
+
+
+def friction_of_sums(step, k, call):
+    """Let the friction depend on sums without noise."""
+    sums = sums_at(call.oracle, call.chain.place, 0)
+    step()
+    call.chain.friction[0] += 1e-6 * sums[0]
+
+
+def values_of_sums(step, k, call):
+    """Move the parameters of a variational fit by sums without noise, and release a noisy gradient."""
+    sums = sums_at(call.oracle, call.chain.values[0], 0)
+    step()
+    call.chain.values[0] += 1e-6 * sums
+
+
+def noise_once_a_call(step, k, call):
+    """Draw the same noise for all steps of a call: a chain that is listened to has one step in each."""
+    call.generator.bit_generator.state = call.begun
+    step()
+
+
+def noise_without_records(step, k, call):
+    """Add as much noise as is said where there are no records, and hardly any where there are."""
+    step(
+        call.steps._replace(
+            temperature=call.steps.temperature * 1e-6 ** (call.oracle.n_examples > 0)
+        )
+    )
+
+
+def no_noise_at_one_step(step, k, call):
+    """Add hardly any noise at a step that is none of twelve evenly spaced ones."""
+    step(call.steps._replace(temperature=call.steps.temperature * 1e-6 ** (k == 2)))
+
+
+def gradient_noise_without_records(step, k, call):
+    """Add hardly any noise to the gradient of a variational fit if there are records."""
+    step(call.steps._replace(noise=call.steps.noise * 1e-3 ** (call.oracle.n_examples > 0)))
+
+
+# What is planted, where, and the kind of what is found.
+PLANTED = {
+    draws_of_sums: (overdamped, SGLD(n_steps=20), "output"),
+    place_of_sums: (underdamped, SGHMC(n_steps=20), "output"),
+    friction_of_sums: (underdamped, SGNHT(n_steps=20), "output"),
+    values_of_sums: (variational, BayesByBackprop(n_steps=20), "output"),
+    noise_once_a_call: (overdamped, SGLD(n_steps=20), "output"),
+    noise_without_records: (overdamped, SGLD(n_steps=20), "noise"),
+    no_noise_at_one_step: (overdamped, SGLD(n_steps=20), "noise"),
+    gradient_noise_without_records: (variational, BayesByBackprop(n_steps=20), "noise"),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.__name__)
+def test_what_is_planted_in_steps_is_found(planted, monkeypatch):
+    module, sampler, kind = PLANTED[planted]
+    one_by_one(monkeypatch, module, lambda step, k, call: step())
+    assert seen(sampler).passed
+    monkeypatch.undo()
+    one_by_one(monkeypatch, module, planted)
+    result = seen(sampler)
+    assert {one.kind for one in result.violations} == {kind}, str(result)
+
+
+def test_longer_chains_have_64_steps_looked_at_and_another_seed_has_others():
+    for seed in (0, 1):
+        result = replay(logistic(SGLD(n_steps=200)), X, Y, RECORDS[0], seed=seed)
+        assert result.passed and (result.n_releases, result.n_looked_at) == (200, 64)
+    generators = [np.random.Generator(np.random.PCG64(seed)) for seed in (0, 0, 1)]
+    first, same, other = (watched._looked_at(200, generator) for generator in generators)
+    assert first == same != other and {0, 199} <= first & other
+
+
 def test_a_start_that_depends_on_records_is_found(monkeypatch):
-    starts = iter([np.zeros(3), np.ones(3)])  # Of the two runs.
+    starts = iter([np.zeros(3), np.ones(3), np.zeros(3)])  # Of the second run it is another.
     monkeypatch.setattr(overdamped, "start_of", lambda target, plan: next(starts))
     assert "sensitivity" in {one.kind for one in seen(SGLD(n_steps=20)).violations}
 

@@ -3,8 +3,9 @@
     x_{k+1} = F(x_k, table, noise),      x'_{k+1} = F(x_k, another table, the same noise)
 
 Compiled code draws its noise itself. Since two runs draw the same numbers, noise cancels in the difference,
-which is what records move; and a step on a table without records shows the noise alone. Nothing of this
-happens unless somebody listens: chains then run in blocks, as ever.
+which is what records move; and a step on a table without records shows the noise alone. What a step leaves
+behind beside the numbers with noise has to follow from these: it is computed a second time, from them and
+from where the step began. Nothing of this happens unless somebody listens: chains then run in blocks.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,10 @@ import numpy as np
 
 from ..._mechanisms.door import Passage, is_listened_to, pass_by, through_door
 
-# Of a chain's steps, so many have their noise looked at.
-_LOOKED_AT = 12
+# So many of a chain's steps have their noise looked at: half of them evenly spaced, half at random.
+_LOOKED_AT = 64
+# What is computed a second time, in sums of another order, may differ by so much of the largest number.
+_ROUNDING = 1e-9
 
 
 class Watched(NamedTuple):
@@ -36,6 +39,9 @@ class Watched(NamedTuple):
         At which records are in a batch; 1 is for the full table.
     alone : callable
         As what performs steps, on a table without records.
+    follows : callable
+        Takes the number of a step, the arrays before it, and the first of them after it; returns the others,
+        as they follow from these. It may draw from the generator what a step draws first.
     """
 
     generator: np.random.Generator
@@ -44,6 +50,7 @@ class Watched(NamedTuple):
     charges: np.ndarray
     rate: float
     alone: Callable[[int, int, int], Any]
+    follows: Callable[[int, list[np.ndarray], np.ndarray], tuple[np.ndarray, ...]]
 
 
 def step_charges(plan: Any) -> np.ndarray | None:
@@ -84,6 +91,7 @@ def watched_chain(
     memory: Callable[[int], tuple[np.ndarray, ...]],
     deviation: Callable[[int], float],
     alone: Callable[[int, int, int], Any],
+    follows: Callable[[int, list[np.ndarray], np.ndarray], tuple[np.ndarray, ...]],
 ) -> Watched | None:
     """Return a `Watched` chain if somebody listens, and tell them of one that nothing can be told of.
 
@@ -92,7 +100,7 @@ def watched_chain(
     plan : Plan
     what : str
         What its steps are.
-    generator, memory, deviation, alone
+    generator, memory, deviation, alone, follows
         As for `Watched`.
     """
     if not is_listened_to():
@@ -101,7 +109,7 @@ def watched_chain(
     if charges is None:
         pass_by(what)
         return None
-    return Watched(generator, memory, deviation, charges, plan.sampling_rate, alone)
+    return Watched(generator, memory, deviation, charges, plan.sampling_rate, alone, follows)
 
 
 def rows_of(draws: np.ndarray, kept: np.ndarray, number: int) -> np.ndarray:
@@ -119,7 +127,7 @@ def watched_steps(advance: Callable[[int, int, int], Any], watched: Watched) -> 
     watched : Watched
     """
     n_steps = watched.charges.size
-    looked_at = set(np.linspace(0, n_steps - 1, _LOOKED_AT).astype(int).tolist())
+    looked_at = _looked_at(n_steps, watched.generator)
     for k in range(n_steps):
         memory = watched.memory(k)
         step = _Step(memory, k, watched.generator)
@@ -131,9 +139,21 @@ def watched_steps(advance: Callable[[int, int, int], Any], watched: Watched) -> 
             alone=partial(step.numbers, watched.alone) if k in looked_at else None,
             rate=watched.rate,
             is_noisy=True,
+            rest=partial(step.is_followed, watched.follows),
         )
         released = through_door(passage, partial(step.taken, advance), watched.generator)
         _write(memory, released)
+
+
+def _looked_at(n_steps, generator):
+    """Return the numbers of steps whose noise is looked at."""
+    if n_steps <= _LOOKED_AT:
+        return set(range(n_steps))
+    evenly = np.linspace(0, n_steps - 1, _LOOKED_AT // 2).astype(int).tolist()
+    apart = np.random.Generator(generator.bit_generator.jumped())
+    # Public: which steps are looked at.
+    others = apart.choice(np.setdiff1d(np.arange(n_steps), evenly), _LOOKED_AT // 2, replace=False)
+    return {*evenly, *others.tolist()}
 
 
 class _Step:
@@ -142,6 +162,7 @@ class _Step:
     def __init__(self, memory, number, generator):
         self.memory, self.number, self.generator = memory, number, generator
         self.before = [array.copy() for array in memory]
+        self.begun = generator.bit_generator.state
 
     def taken(self, advance):
         """Return all numbers that it leaves behind."""
@@ -161,8 +182,25 @@ class _Step:
         self.generator.bit_generator.state = state
         return found
 
+    def is_followed(self, follows, values):
+        """Tell whether all that it left behind follows from its numbers with noise."""
+        state = self.generator.bit_generator.state
+        self.generator.bit_generator.state = self.begun
+        first, *others = _parts(self.memory, values)
+        expected = follows(self.number, [array.copy() for array in self.before], first)
+        self.generator.bit_generator.state = state
+        return all(
+            np.max(np.abs(a - b), initial=0.0) <= _ROUNDING * np.max(np.abs(b), initial=0.0)
+            for a, b in zip(others, expected, strict=True)
+        )
+
+
+def _parts(memory, values):
+    ends = np.cumsum([array.size for array in memory])
+    parts = np.split(values, ends[:-1])
+    return [part.reshape(array.shape) for array, part in zip(memory, parts, strict=True)]
+
 
 def _write(memory, values):
-    ends = np.cumsum([array.size for array in memory])
-    for array, part in zip(memory, np.split(values, ends[:-1]), strict=True):
-        array[...] = part.reshape(array.shape)
+    for array, part in zip(memory, _parts(memory, values), strict=True):
+        array[...] = part

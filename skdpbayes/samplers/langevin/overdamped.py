@@ -73,6 +73,11 @@ def _advance(oracle, generator, theta, steps, first, stop, kept, draws, batch, l
             theta[j] = min(max(moved[j], -steps.box), steps.box)
 
 
+def _follows(number, before, after):
+    """Return a step's draws, if it has any: midpoints between where it began and where it ended."""
+    return (np.broadcast_to(0.5 * (before[0] + after), before[1].shape),)
+
+
 def run_overdamped(plan, target, generator, verbose, start=None):
     """Carry out a `LangevinPlan` without friction from a given start, or from where the target starts."""
     theta = start_of(target, plan) if start is None else start
@@ -108,6 +113,7 @@ def run_overdamped(plan, target, generator, verbose, start=None):
         lambda k: (theta, rows_of(draws, kept, k)),
         lambda k: np.sqrt(2.0 * steps.size * (k + 1.0) ** -steps.decay * steps.temperature),
         partial(advance, oracle=oracle._replace(n_examples=0)),
+        _follows,
     )
     run_in_blocks(advance, plan, records * theta.size, verbose, plan.name.upper(), watched)
     return draws

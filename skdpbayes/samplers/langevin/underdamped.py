@@ -84,6 +84,17 @@ def _advance(oracle, generator, motion, steps, first, stop, kept, draws, batch, 
             friction[0] = min(max(changed, 0.0), 1.0)
 
 
+def _follows(steps, number, before, after):
+    """Return place, friction and draws, if any, as they follow from a step's velocity."""
+    velocity, place, friction, draws = before
+    if steps.gain > 0.0:
+        kappa = steps.size * (number + 1.0) ** -steps.decay
+        measured = np.mean((velocity + after) ** 2) / (4.0 * kappa)
+        changed = friction + steps.gain * (measured - steps.temperature)
+        friction = np.clip(changed, 0.0, 1.0)
+    return place + after, friction, np.broadcast_to(place + 0.5 * after, draws.shape)
+
+
 def run_underdamped(plan, target, generator, verbose, start=None, transform=None):
     """Carry out a `LangevinPlan` with friction from a given start, in given coordinates."""
     place = start_of(target, plan) if start is None else start
@@ -120,6 +131,7 @@ def run_underdamped(plan, target, generator, verbose, start=None, transform=None
         lambda k: (velocity, place, motion.friction, rows_of(draws, kept, k)),
         lambda k: np.sqrt(2.0 * steps.size * (k + 1.0) ** -steps.decay * steps.noise),
         partial(advance, oracle=oracle._replace(n_examples=0)),
+        partial(_follows, steps),
     )
     run_in_blocks(advance, plan, records * place.size, verbose, plan.name.upper(), watched)
     return draws

@@ -184,7 +184,21 @@ class VariationalFit:
             lambda k: (released, values, first, second, average),
             lambda k: self.steps.noise,
             partial(self.advance, oracle=self.oracle._replace(n_examples=0)),
+            self._follows,
         )
+
+    def _follows(self, number, before, released):
+        """Return the other arrays of the state, as they follow from a step's noisy gradient."""
+        _, values, first, second, average = before
+        state, steps = VariationalState(values, first, second, average, released), self.steps
+        # Public: the same for all records.
+        draw, gradient = self.generator.standard_normal(released.size), np.empty((2, released.size))
+        pull = self.prior_scale * released
+        variational_gradient(pull, draw, values, steps.temperature, gradient)
+        adam_step(gradient, steps.size, number, state)
+        if number >= steps.n_steps - steps.n_averaged:
+            average += values / steps.n_averaged
+        return values, first, second, average
 
     def fitted(self):
         """Return mean and deviation of ``q``, in the parameters' own units."""
