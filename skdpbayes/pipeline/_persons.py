@@ -3,7 +3,7 @@
 from sklearn.utils import _safe_indexing
 
 from .._tables.collections import is_collection
-from .._tables.persons import check_groups, choose_rows, count_persons
+from .._tables.persons import check_groups, choose_rows, count_persons, has_persons
 from ._arguments import of_chosen
 
 
@@ -32,7 +32,7 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows):
     ValueError
         As in `check_groups`, or if there are arguments besides for a collection.
     """
-    if is_collection(X) and groups is not None and max_rows is not None:
+    if is_collection(X) and has_persons(groups, max_rows):
         from .._tables.dask.persons import choose_in_parts
 
         if params:

@@ -10,7 +10,7 @@ A scale is relative to that of ``P_g``. The grid ends where all probabilities ar
 Doubt of coefficients is larger above the mode than below it: where noise hides effects, small scales fit as
 well as any, and a law that is as wide below would leave out effects that nobody calls large. With a higher
 mode, effects that noise hides would be so large that an intercept, which has to make up for them, is missed.
-Base rates, which no intercept of some fifteen puts on record, are doubted less.
+An intercept, whose size is that of the logarithm of a base rate, is doubted less above.
 """
 
 from dataclasses import dataclass
