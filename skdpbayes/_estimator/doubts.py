@@ -25,6 +25,9 @@ _SURPRISES = (0.006, 0.003)
 _WIDE, _FOLLOWED, _MOVED, _ENOUGH_DRAWS = 4.0, 0.6, 0.8, 50
 # Prior deviations below zero of an intercept that is the logarithm of a rate.
 _RARE = 3.0
+# By what factor the share of the rarest class may be known, and the largest share, relative to that of equal
+# classes, that is called rare.
+_TOLD_WITHIN, _IS_RARE = 6.0, 0.5
 # Mean square of what was released at several points, in the deviations that it is believed to have.
 _CONTRADICTION = 10.0
 _CONTRADICTED = (
@@ -55,6 +58,8 @@ def doubts(draws, model, plan, released):
         return rare(draws, model)
     if released.get("contradiction", 0.0) > _CONTRADICTION:
         return (_CONTRADICTED,)
+    if hidden := hidden_class(released, draws):
+        return hidden
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:
         intercepts = draws[:, :, model.n_features :]
@@ -71,6 +76,28 @@ def doubts(draws, model, plan, released):
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
     return told
+
+
+def hidden_class(released, draws):
+    """Return a tuple with a warning if noise hides how many rows the rarest class has, else an empty one.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
+    """
+    low, _, high = released.get("rarest_class", (1.0, 1.0, 1.0))
+    is_rare = high * max(draws.shape[1], 2) < _IS_RARE
+    if len(draws) < _ENOUGH_DRAWS or not is_rare or high < _TOLD_WITHIN * low:
+        return ()
+    least = f"{low:.1g}" if low > high / 1000.0 else "nearly 0"
+    return (
+        f"noise hides how rare the rarest class is: its share of the rows may be {least} to {high:.1g}. "
+        "Its probabilities may be several times too small, the interval of its intercept may be too short, "
+        "and so may those of coefficients if columns are many. Take more rows, a larger epsilon or fewer "
+        "columns, or set a prior_scale that is known from the subject; fitting again spends budget again.",
+    )
 
 
 def rare(draws, model):

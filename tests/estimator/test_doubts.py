@@ -15,6 +15,7 @@ from skdpbayes.samplers.noise_aware.design import share_of_norm
 CAUSES = {
     "coefficients are": "narrow",
     "intercepts are": "rare",
+    "noise hides how rare": "hidden",
     "how large coefficients": "wide",
     "by the released second moment, squares": "cut",
     "by the released second moment, 9": "direction",
@@ -67,6 +68,8 @@ CASES = {
         dict(intercept=-6.0, intercept_prior_scale=1.0, epsilon=3.0),
         ["rare"],
     ),
+    "few rows of a class": (dict(intercept=-6.0), ["hidden"]),
+    "and a prior that is right": (dict(intercept=-6.0, prior_scale=1.0), ["hidden"]),
     "a wide prior": (dict(deviation=4.0, prior_scale=15.0, epsilon=0.2), ["wide"]),
     "rows that are cut": (dict(data_norm=0.7), ["cut"]),
     "and a prior that is right for them as they were": (
@@ -85,8 +88,11 @@ def test_a_wrong_assumption_is_told_by_its_cause(seed, options, causes):
 RIGHT = {
     "learnt": dict(),
     "large effects, learnt": dict(deviation=4.0),
-    "rare classes, learnt": dict(intercept=-6.0, epsilon=3.0),
-    "rare classes, an intercept that is learnt": dict(intercept=-6.0, prior_scale=1.0, epsilon=3.0),
+    "rare classes, learnt": dict(intercept=-6.0, epsilon=10.0),
+    "a class of a twentieth": dict(intercept=-3.2),
+    "rare classes, an intercept that is learnt": dict(
+        intercept=-6.0, prior_scale=1.0, epsilon=10.0
+    ),
     "a right prior": dict(prior_scale=1.0),
     "of large effects": dict(deviation=3.0, prior_scale=3.0, fit_intercept=False),
     "at a small budget": dict(prior_scale=1.0, epsilon=0.1),

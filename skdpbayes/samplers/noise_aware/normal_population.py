@@ -95,6 +95,11 @@ class NormalPopulation:
         """Mean of ``v``."""
         return float(self.masses.sum())
 
+    @property
+    def total_weight(self):
+        """Sum of ``v`` over records."""
+        return float(self.size * self.mean_weight)
+
     @cached_property
     def origin(self):
         """``S(0)``."""

@@ -41,6 +41,11 @@ class Population:
         return self.weights.mean()
 
     @property
+    def total_weight(self):
+        """Sum of ``v`` over records."""
+        return float(self.size * self.weights.sum())
+
+    @property
     def mean_squares(self):
         """Of coordinates, without weights."""
         return np.mean(self.rows**2, axis=0)

@@ -35,19 +35,20 @@ def surprises(surrogate, transform):
     # Post-processing.
     generator = np.random.default_rng(0)
     parts = _from_prior(surrogate.prior.groups, transform, surrogate.target.size, generator)
-    predicted = _in_parts(surrogate.predict, sum(parts), generator)
+    predicted = in_parts(surrogate.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
     precision = np.linalg.inv(np.cov(first.T).reshape(len(first.T), -1))
     found = []
     for part in parts:
-        means = _in_parts(surrogate.mean, part[: len(first)]) @ precision
+        means = in_parts(surrogate.mean, part[: len(first)]) @ precision
         weight = np.cov(means.T).reshape(len(precision), -1)
         sizes = np.einsum("ij,jk,ik->i", second, weight, second)
         found.append(np.mean(sizes >= surrogate.target @ weight @ surrogate.target))
     return np.array(found)
 
 
-def _in_parts(function, points, *arguments):
+def in_parts(function, points, *arguments):
+    """Return a function of points, taken so many at a time that arrays stay small."""
     parts = np.array_split(points, _N_PARTS)
     return np.concatenate([function(part, *arguments) for part in parts])
 

@@ -32,6 +32,7 @@ from .misfit import learn_misfit
 from .plan import CLIPPING, N_ROWS
 from .population import make_population
 from .posterior import Posterior, deviations_in_common
+from .rarest import rarest_class
 from .scales import prior_of
 from .sensitivity import joint_multiplier, noise_factor
 from .surrogate import Surrogate
@@ -57,6 +58,8 @@ def run_noise_aware(plan, target, generator, verbose):
         "posterior": posterior,
         **released.shares,
     }
+    if constant := plan.bounds.constant:
+        other["rarest_class"] = rarest_class(posterior, draws, constant)
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 

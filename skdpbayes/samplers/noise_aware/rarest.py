@@ -1,0 +1,46 @@
+"""How many rows the rarest class has, by draws.
+
+    share_k(u) = 1 / K + (H W^-T f(u))_k / (c n v),      f(u) = S(u) - S(0),   S = sum_i v_i mean_i z_i
+
+of the population, where the last row of ``W`` is the intercept's, whose constant is ``c``, ``v`` is what records count on
+average, and ``H`` maps blocks to classes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .predictive import in_parts
+
+
+class RarestClass(NamedTuple):
+    """Quantiles of the share of rows that the rarest class has: 5%, 50% and 95%."""
+
+    low: float
+    median: float
+    high: float
+
+
+def rarest_class(posterior, draws, constant):
+    """Return a `RarestClass`.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    draws : ndarray of shape (n_draws, n_parameters)
+    constant : float
+        ``c``.
+    """
+    population, back = posterior.surrogate.population, np.linalg.inv(posterior.transform)
+    blocks = draws.reshape(len(draws), -1, len(back))
+    contrasts = population.family.contrasts
+    if len(contrasts) > 2:
+        blocks = contrasts.T @ blocks
+    u = (blocks @ back.T).reshape(len(draws), -1)
+    # Whatever ``n v`` is: all rows of one class are a share of 1.
+    moved = in_parts(population.change, u).reshape(blocks.shape) @ back[:, -1]
+    shares = moved / (constant * population.total_weight)
+    # Of two classes the last is what is counted, and the other one is the rest.
+    shares = shares @ contrasts.T if len(contrasts) > 2 else np.hstack([-shares, shares])
+    quantiles = np.quantile(shares + 1.0 / len(contrasts), [0.05, 0.5, 0.95], axis=0)
+    return RarestClass(*map(float, quantiles[:, np.argmin(quantiles[1])]))
