@@ -2,8 +2,8 @@
 
     share_k(u) = 1 / K + (H W^-T f(u))_k / (c n v),      f(u) = S(u) - S(0),   S = sum_i v_i mean_i z_i
 
-of the population, where the last row of ``W`` is the intercept's, whose constant is ``c``, ``v`` is what records count on
-average, and ``H`` maps blocks to classes.
+of the population, where the last row of ``W`` is the intercept's, whose constant is ``c``, ``v`` is what
+records count on average, and ``H`` maps blocks to classes.
 """
 
 from typing import NamedTuple
