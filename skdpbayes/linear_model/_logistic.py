@@ -238,7 +238,9 @@ class DPBayesianLogisticRegression(
         check_is_fitted(self)
         X = validate_table(self, X, reset=False)
         X, scale = clip_rows(X, self.data_norm_)
-        return log_probabilities(X, scale, self.posterior_samples_, self.data_norm_)
+        draws = self.posterior_samples_
+        weights = self.plan_.sampler.weights(self.released_, draws)
+        return log_probabilities(X, scale, draws, self.data_norm_, weights)
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:
