@@ -151,7 +151,7 @@ class Prior:
         energies, gradients = zip(*(group.energy(u) for group in self.groups), strict=True)
         return sum(energies), sum(gradients)
 
-    def weights(self, u):
+    def weigh(self, u):
         """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""
         weights = np.prod([group.weight(u) for group in self.groups], axis=0)
         return weights / weights.sum()
