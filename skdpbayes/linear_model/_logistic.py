@@ -159,12 +159,12 @@ class DPBayesianLogisticRegression(
     paths are accounted for by composition, a last iterate by shifted interpolation [2]_, which requires a
     log-concave likelihood but not convergence. The documentation's theory has the proofs.
 
-    Where "noise_aware" learns the coefficients' prior scale, the law of that scale has to be wide for intervals
-    to cover large effects. In predictions, for which large effects are the exception, draws have weights, as
-    under a narrower law. They cost nothing, and intervals, means and new draws do not use them.
+    Where "noise_aware" learns the coefficients' prior scale, the law of that scale has to be wide for
+    intervals to cover large effects. In predictions, for which large effects are the exception, draws have
+    weights, as under a narrower law. They cost nothing, and intervals, means and new draws do not use them.
 
-    A scaler, imputer
-    or encoder that is fitted on the same private rows is a leak that this class cannot detect.
+    A scaler, imputer or encoder that is fitted on the same private rows is a leak that this class cannot
+    detect.
 
     References
     ----------
