@@ -409,17 +409,19 @@ def test_warnings_of_the_plan_are_given():
         make(n_steps=150).fit(X, y)
 
 
+@pytest.mark.parametrize("has_weights", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_averages_of_probabilities_hold_at_all_sizes_of_logits(rng, n_classes):
+def test_averages_of_probabilities_hold_at_all_sizes_of_logits(rng, n_classes, has_weights):
     """In single precision where that is enough; certain predictions have logarithms, too."""
     logits = rng.normal(size=(n_classes if n_classes > 2 else 1, 200, 50))
     logits *= 10.0 ** rng.uniform(-3, 4, size=(1, 200, 1))
     logits[:, 0], logits[:, 1] = 0.0, 1e6 * np.arange(1, len(logits) + 1)[:, None]
     average = average_binary if n_classes == 2 else average_softmax
+    weights = rng.dirichlet(np.ones(50)) if has_weights else np.full(50, 1.0 / 50.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = average(logits)
+        found = average(logits, weights)
     full = logits if n_classes > 2 else np.stack([np.zeros_like(logits[0]), logits[0]])
-    expected = logsumexp(log_softmax(full, axis=0), axis=2).T - np.log(50)
+    expected = logsumexp(log_softmax(full, axis=0) + np.log(weights), axis=2).T
     np.testing.assert_allclose(np.exp(found), np.exp(expected), atol=1e-6)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -434,5 +436,6 @@ def test_predictions_of_a_row_do_not_depend_on_the_others(rng):
     clipped = rows[few] * row_scales(rows[few], fitted.data_norm_)[:, None]
     draws = fitted.posterior_samples_[:, 0]
     assert fits_single_precision(draws, np.hypot(fitted.data_norm_, 1.0))
-    expected = expit(clipped @ draws[:, :-1].T + draws[:, -1]).mean(axis=1)
+    weights = fitted.plan_.sampler.weigh(fitted.released_, fitted.posterior_samples_)
+    expected = expit(clipped @ draws[:, :-1].T + draws[:, -1]) @ weights
     np.testing.assert_allclose(proba[few, 1], expected, atol=1e-6)

@@ -1,6 +1,6 @@
 """Averages of predictive probabilities over posterior draws.
 
-    log p(y | x) = log (1/S) sum_s p(y | x, theta_s)
+    log p(y | x) = log sum_s w_s p(y | x, theta_s),        w_s = 1/S, unless draws count differently
 
 Probabilities are averaged in single precision, to about six digits. Logits of two classes are computed in
 single precision too, unless they are unusually large. If a probability is too small for that, or if there is
@@ -45,41 +45,41 @@ def _to_smaller_shares(logits):
 
 
 @compilable(fastmath={"reassoc", "nsz"})
-def _add_up(shares, mean):
+def _add_up(shares, weights, mean):
     first = second = np.float32(0.0)
     for j in range(shares.size):
         share = abs(shares[j])
         positive = shares[j] > 0
-        first += share if positive else _ONE - share
-        second += _ONE - share if positive else share
-    mean[0], mean[1] = first / np.float32(shares.size), second / np.float32(shares.size)
+        first += weights[j] * (share if positive else _ONE - share)
+        second += weights[j] * (_ONE - share if positive else share)
+    mean[0], mean[1] = first, second
 
 
 @compilable
-def _average(logits, mean):
+def _average(logits, weights, mean):
     """Write the mean probabilities of both classes over the draws; ``logits`` is overwritten."""
     for i in range(logits.shape[0]):
         _to_smaller_shares(logits[i])
-        _add_up(logits[i], mean[i])
+        _add_up(logits[i], weights, mean[i])
 
 
 @CompiledCore
-def _average_of_logits(logits, mean):
-    _average(logits, mean)
+def _average_of_logits(logits, weights, mean):
+    _average(logits, weights, mean)
 
 
 @CompiledCore
-def _average_of_rows(X, scale, weights, mean):
-    """The same for rows, each times its factor, and followed by a 1 if there is a weight for it."""
-    rows = np.ones((_BLOCK, weights.shape[0]), np.float32)
-    logits = np.empty((_BLOCK, weights.shape[1]), np.float32)
+def _average_of_rows(X, scale, coefficients, weights, mean):
+    """The same for rows, each times its factor, and followed by a 1 if there is an intercept."""
+    rows = np.ones((_BLOCK, coefficients.shape[0]), np.float32)
+    logits = np.empty((_BLOCK, coefficients.shape[1]), np.float32)
     for first in range(0, X.shape[0], _BLOCK):
         size = min(_BLOCK, X.shape[0] - first)
         for i in range(size):
             for j in range(X.shape[1]):
                 rows[i, j] = X[first + i, j] * scale[first + i]
-        multiply(rows[:size], PLAIN, weights, PLAIN, logits[:size])
-        _average(logits[:size], mean[first : first + size])
+        multiply(rows[:size], PLAIN, coefficients, PLAIN, logits[:size])
+        _average(logits[:size], weights, mean[first : first + size])
 
 
 def normalized(shares):
@@ -87,7 +87,7 @@ def normalized(shares):
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def log_probabilities(X, scale, draws, data_norm):
+def log_probabilities(X, scale, draws, data_norm, weights=None):
     """Return the log of the classes' mean probabilities over draws.
 
     Parameters
@@ -98,6 +98,8 @@ def log_probabilities(X, scale, draws, data_norm):
     draws : ndarray of shape (n_draws, 1 or n_classes, n_features + fit_intercept)
         The intercept last.
     data_norm : float
+    weights : ndarray of shape (n_draws,) or None, default=None
+        Of the draws, which add up to one; None counts all the same.
 
     Returns
     -------
@@ -106,18 +108,20 @@ def log_probabilities(X, scale, draws, data_norm):
     n_features = X.shape[1]
     n_draws, n_blocks, length = draws.shape
     norm = np.hypot(data_norm, length > n_features)
+    if weights is None:
+        weights = np.full(n_draws, 1.0 / n_draws)
     if n_blocks == 1 and not issparse(X) and fits_single_precision(draws[:, 0], norm):
-        return average_binary_rows(X, scale, draws[:, 0])
-    weights = np.ascontiguousarray(draws[:, :, :n_features].transpose(1, 2, 0))
+        return average_binary_rows(X, scale, draws[:, 0], weights)
+    coefficients = np.ascontiguousarray(draws[:, :, :n_features].transpose(1, 2, 0))
     offsets = draws[:, :, n_features:].transpose(1, 2, 0)
     average = average_binary if n_blocks == 1 else average_softmax
     log_proba = np.empty((X.shape[0], max(2, n_blocks)))
     for part in gen_batches(X.shape[0], max(1, _CHUNK_ENTRIES // (n_draws * n_blocks))):
-        logits = np.stack([X[part] @ block for block in weights])
+        logits = np.stack([X[part] @ block for block in coefficients])
         logits *= scale[part, None]
         if length > n_features:
             logits += offsets
-        log_proba[part] = average(logits)
+        log_proba[part] = average(logits, weights)
     return log_proba
 
 
@@ -127,27 +131,28 @@ def fits_single_precision(draws, norm):
     return len(draws) > 1 and 1e-15 < norm < 1e15 and norm * lengths.max() < _LARGEST_LOGIT
 
 
-def average_binary_rows(X, scale, draws):
+def average_binary_rows(X, scale, draws, weights):
     """Return log probabilities, of shape (n, 2), for rows of shape (n, d), each times its factor.
 
     Draws are of shape (n_draws, d), or (n_draws, d + 1) with an intercept. Numba's threads share the rows;
     the result for a row does not depend on how.
     """
     n_rows, n_features = X.shape
-    weights = np.ascontiguousarray(draws.T, dtype=np.float32)
+    coefficients = np.ascontiguousarray(draws.T, dtype=np.float32)
+    single = weights.astype(np.float32)
     log_proba = np.empty((n_rows, 2))
 
     @silently()  # A thread does not take over the error state.
     def fill(part):
         rows, factors = X[part], scale[part]
         mean = np.empty((len(rows), 2))
-        _average_of_rows(rows, factors, weights, mean)
+        _average_of_rows(rows, factors, coefficients, single, mean)
 
         def exact(tiny):
             logits = (factors[tiny, None] * rows[tiny]) @ draws[:, :n_features].T
             return _log_binary((logits + draws[:, n_features:].sum(axis=1))[None])
 
-        log_proba[part] = _on_log_scale(mean, len(draws), exact)
+        log_proba[part] = _on_log_scale(mean, weights, exact)
 
     parts = list(gen_batches(n_rows, _PART))
     if len(parts) == 1 or get_num_threads() == 1:
@@ -159,11 +164,11 @@ def average_binary_rows(X, scale, draws):
     return log_proba
 
 
-def average_binary(logits):
+def average_binary(logits, weights):
     """Return log probabilities, of shape (n, 2), for logits of shape (1, n, n_draws)."""
     mean = np.empty((logits.shape[1], 2))
-    _average_of_logits(logits[0].astype(np.float32), mean)
-    return _on_log_scale(mean, logits.shape[2], lambda tiny: _log_binary(logits[:, tiny]))
+    _average_of_logits(logits[0].astype(np.float32), weights.astype(np.float32), mean)
+    return _on_log_scale(mean, weights, lambda tiny: _log_binary(logits[:, tiny]))
 
 
 def _log_binary(logits):
@@ -171,21 +176,24 @@ def _log_binary(logits):
     return np.stack([-np.logaddexp(0.0, logits[0]), -np.logaddexp(0.0, -logits[0])])
 
 
-def average_softmax(logits):
+def average_softmax(logits, weights):
     """Return log probabilities, of shape (n, n_classes), for logits of shape (n_classes, n, n_draws)."""
     shares = (logits - logits.max(axis=0)).astype(np.float32)
     np.exp(shares, out=shares)
     shares /= shares.sum(axis=0)
-    mean = np.stack([share.mean(axis=1) for share in shares], axis=1).astype(float)
+    # A product with a vector would be summed in another order for other numbers of rows.
+    shares *= weights.astype(np.float32)
+    mean = np.stack([share.sum(axis=1) for share in shares], axis=1).astype(float)
     exact = partial(log_softmax, axis=0)
-    return _on_log_scale(mean, logits.shape[2], lambda tiny: exact(logits[:, tiny]))
+    return _on_log_scale(mean, weights, lambda tiny: exact(logits[:, tiny]))
 
 
-def _on_log_scale(mean, n_draws, exact):
+def _on_log_scale(mean, weights, exact):
     """Return the logs of mean probabilities; ``exact(rows)`` returns each draw's log probabilities."""
+    n_draws = weights.size
     # Python's sum over columns is several times faster than NumPy's along rows of a few entries.
     log_mean = np.log(mean / sum(mean.T)[:, None])
     if n_draws == 1 or not (mean > _LEAST).all():
         tiny = ~(mean > _LEAST).all(axis=1) | (n_draws == 1)
-        log_mean[tiny] = (logsumexp(exact(tiny), axis=2) - np.log(n_draws)).T
+        log_mean[tiny] = logsumexp(exact(tiny) + np.log(weights), axis=2).T
     return log_mean

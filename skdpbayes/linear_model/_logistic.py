@@ -34,7 +34,8 @@ class DPBayesianLogisticRegression(
     """Differentially private Bayesian logistic regression.
 
     A fit releases draws from the posterior of binary or multinomial (softmax) logistic regression under
-    differential privacy. The budget is fixed before the data are read. Predictions average over the draws.
+    differential privacy. The budget is fixed before the data are read. Predictions average over the draws;
+    with learnt prior scales they weigh them (see Notes).
 
     Parameters
     ----------
@@ -157,8 +158,14 @@ class DPBayesianLogisticRegression(
     [3]_. Gradient-based samplers are relatives of stochastic gradient Langevin dynamics [1]_, whose
     temperature and schedule depend on public quantities only (including a released second moment). Whole
     paths are accounted for by composition, a last iterate by shifted interpolation [2]_, which requires a
-    log-concave likelihood but not convergence. The documentation's theory has the proofs. A scaler, imputer
-    or encoder that is fitted on the same private rows is a leak that this class cannot detect.
+    log-concave likelihood but not convergence. The documentation's theory has the proofs.
+
+    Where "noise_aware" learns the coefficients' prior scale, the law of that scale has to be wide for
+    intervals to cover large effects. In predictions, for which large effects are the exception, draws have
+    weights, as under a narrower law. They cost nothing, and intervals, means and new draws do not use them.
+
+    A scaler, imputer or encoder that is fitted on the same private rows is a leak that this class cannot
+    detect.
 
     References
     ----------
@@ -239,7 +246,9 @@ class DPBayesianLogisticRegression(
         check_is_fitted(self)
         X = validate_table(self, X, reset=False)
         X, scale = clip_rows(X, self.data_norm_)
-        return log_probabilities(X, scale, self.posterior_samples_, self.data_norm_)
+        draws = self.posterior_samples_
+        weights = self.plan_.sampler.weigh(self.released_, draws)
+        return log_probabilities(X, scale, draws, self.data_norm_, weights)
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> np.ndarray:

@@ -262,6 +262,23 @@ class Sampler(BaseEstimator):
         """
         return None
 
+    def weigh(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
+        """Return how much draws count in predictions, or None if all of them count the same.
+
+        Parameters
+        ----------
+        released : mapping
+            The parameters and other numbers of `Released`, in an estimator's units.
+        draws : ndarray of shape (n_draws, ...)
+            In these units, too.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_draws,) or None
+            They add up to one.
+        """
+        return None
+
 
 @options()
 class TemperedSampler(Sampler):

@@ -6,6 +6,7 @@ Each is a sum over records with Gaussian noise, on a lattice. What comes between
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .._machinery.shards import total
 from .._paid_noise import free_shift
 from .._protocol import Released
 from ..noise_aware.draws import settle
-from ..noise_aware.scales import Group, Prior, prior_of
+from ..noise_aware.scales import Prior, prior_of
 from .clipped_normal import clipped_normal, deviation_of
 from .curvature import combined
 from .plan import N_SIZES
@@ -90,8 +91,7 @@ class Releases(RowReleases):
         self.curvature = combined(self.design, transform, matrix, noise, self.n_records)
         prior = prior_of(plan.bounds, 1, self.table.prior_precision, self.curvature.transform)
         groups = [
-            Group(np.pad(group.precision, (0, 1)), group.rank, group.logs, group.weights)
-            for group in prior.groups
+            replace(group, precision=np.pad(group.precision, (0, 1))) for group in prior.groups
         ]
         self.prior = Prior(tuple(groups))
         self.scales = self.prior.usual

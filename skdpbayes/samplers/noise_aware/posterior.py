@@ -56,6 +56,20 @@ class Posterior(Settled):
         blocks = contrasts @ blocks + common / np.sqrt(len(contrasts))
         return blocks.reshape(n_draws, -1)
 
+    def weigh(self, draws):
+        """Return how much draws count in predictions: an array of shape (n_draws,) that adds up to one.
+
+        Parameters
+        ----------
+        draws : ndarray of shape (n_draws, n_parameters)
+        """
+        blocks = draws.reshape(len(draws), -1, len(self.transform))
+        if self.shift.size:
+            # Contrasts are orthonormal, and leave out what classes have in common.
+            blocks = self.surrogate.population.family.contrasts.T @ blocks
+        u = blocks @ np.linalg.inv(self.transform).T
+        return self.surrogate.prior.weigh(u.reshape(len(draws), -1))
+
     def surprises(self):
         """Return the probability of labels that say at least as much against a narrow prior.
 

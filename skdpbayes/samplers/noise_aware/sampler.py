@@ -52,6 +52,12 @@ def redrawn(released, n_draws, random_state):
     return draws.reshape(n_draws, *unit.shape) * unit
 
 
+def weighed(released, draws):
+    """Return how much draws of a released posterior, in the units of the first, count in predictions."""
+    unit = np.atleast_2d(released["unit"])
+    return released["posterior"].weigh((draws / unit).reshape(len(draws), -1))
+
+
 @options()
 class NoiseAware(Sampler):
     """The posterior given the released statistics: calibrated, untempered draws under the user's prior.
@@ -129,3 +135,10 @@ class NoiseAware(Sampler):
         if "posterior" not in released:  # Without privacy.
             return None
         return redrawn(released, n_draws, random_state)
+
+    def weigh(self, released: Any, draws: np.ndarray) -> np.ndarray | None:
+        """Return how much draws count in predictions, for which large prior scales are less probable."""
+        if "posterior" not in released:
+            return None
+        # Post-processing.
+        return weighed(released, draws)

@@ -11,6 +11,14 @@ Doubt of coefficients is larger above the mode than below it: where noise hides 
 well as any, and a law that is as wide below would leave out effects that nobody calls large. With a higher
 mode, effects that noise hides would be so large that an intercept, which has to make up for them, is missed.
 An intercept, whose size is that of the logarithm of a base rate, is doubted less above.
+
+Intervals have to cover effects that are large; predictions are of tables in which most are not. So draws of
+``u`` have weights in predictions, as if the law of scales were another one, ``v``, most of which is narrower:
+
+    weight(u) = prod_g h_v(q_g) / h_w(q_g)
+
+A part of ``v`` is ``w``: no weight is far below the others, and where releases say that effects are large,
+predictions follow them.
 """
 
 from dataclasses import dataclass
@@ -18,6 +26,7 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.special import softmax
 
 # Logarithms of scales.
 _LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
@@ -30,10 +39,19 @@ class Law(NamedTuple):
     below: float
     above: float
 
+    @property
+    def logs(self):
+        """Logarithms of its density on the grid, up to a constant."""
+        away = _LOGS - np.log(self.mode)
+        away /= np.where(away < 0.0, self.below, self.above)
+        return -0.5 * away**2
+
 
 _OF_COEFFICIENTS = Law(1.2, 0.7, 1.4)
 # Relative to the family's default, which is narrow, or to what is given if that is larger.
 _OF_INTERCEPT = Law(2.0, 0.7, 0.8)
+# In predictions, but for the part that is as above.
+_IN_PREDICTIONS, _AS_ABOVE = Law(1.2, 0.7, 0.7), 0.2
 
 
 @dataclass(frozen=True)
@@ -50,24 +68,35 @@ class Group:
         Logarithms of the scales that are possible; a known scale is the only one.
     weights : ndarray of shape (n_scales,)
         Logarithms of ``w``.
+    in_predictions : ndarray of shape (n_scales,)
+        Logarithms of ``v``.
     """
 
     precision: np.ndarray
     rank: int
     logs: np.ndarray
     weights: np.ndarray
+    in_predictions: np.ndarray
 
     @classmethod
     def known(cls, precision: np.ndarray, rank: int) -> Self:
         """Return a group with the scale 1."""
-        return cls(precision, rank, np.zeros(1), np.zeros(1))
+        return cls(precision, rank, *np.zeros((3, 1)))
 
     @classmethod
-    def learnt(cls, precision: np.ndarray, rank: int, law: Law = _OF_COEFFICIENTS) -> Self:
-        """Return a group whose scale is learnt."""
-        away = _LOGS - np.log(law.mode)
-        away /= np.where(away < 0.0, law.below, law.above)
-        return cls(precision, rank, _LOGS, -0.5 * away**2)
+    def learnt(
+        cls,
+        precision: np.ndarray,
+        rank: int,
+        law: Law = _OF_COEFFICIENTS,
+        narrow: Law | None = None,
+    ) -> Self:
+        """Return a group whose scale is learnt, in predictions with a ``narrow`` law if there is one."""
+        wide = other = law.logs
+        if narrow is not None:
+            parts = (1.0 - _AS_ABOVE) * softmax(narrow.logs) + _AS_ABOVE * softmax(wide)
+            other = np.log(parts)
+        return cls(precision, rank, _LOGS, wide, other)
 
     @cached_property
     def _line(self):
@@ -88,6 +117,12 @@ class Group:
         sums = terms.sum(axis=1)
         factors = terms @ self._line[1] / sums
         return -top - np.log(sums), factors[:, None] * pulled
+
+    def weight(self, u):
+        """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
+        squares = np.sum(u * (u @ self.precision), axis=1)
+        shares = softmax(self._terms(squares[:, None]), axis=1)
+        return shares @ np.exp(self.in_predictions - self.weights)
 
     def likeliest(self, u, covariance):
         """Return the likeliest scale, ``u`` being known up to a covariance."""
@@ -115,6 +150,11 @@ class Prior:
         """Return minus the log density and its gradient, for ``u`` of shape (n_points, n)."""
         energies, gradients = zip(*(group.energy(u) for group in self.groups), strict=True)
         return sum(energies), sum(gradients)
+
+    def weigh(self, u):
+        """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""
+        weights = np.prod([group.weight(u) for group in self.groups], axis=0)
+        return weights / weights.sum()
 
     def precision(self, scales):
         """Return that at given scales."""
@@ -170,12 +210,12 @@ def prior_of(bounds, n_blocks, precisions, transform):
     if bounds.constant:
         parts = [slice(len(transform) - 1), slice(len(transform) - 1, None)]
     groups = []
-    laws = _OF_COEFFICIENTS, _law_of_intercept(bounds, precisions[-1])
-    for part, is_learnt, law in zip(parts, bounds.learns_scales, laws, strict=False):
+    laws = (_OF_COEFFICIENTS, _IN_PREDICTIONS), (_law_of_intercept(bounds, precisions[-1]),)
+    for part, is_learnt, own_laws in zip(parts, bounds.learns_scales, laws, strict=False):
         rows = transform[part]
         own = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
         rank = n_blocks * len(rows)
-        groups.append(Group.learnt(own, rank, law) if is_learnt else Group.known(own, rank))
+        groups.append(Group.learnt(own, rank, *own_laws) if is_learnt else Group.known(own, rank))
     return Prior(tuple(groups))
 
 
