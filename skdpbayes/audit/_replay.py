@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from .._inputs import column_names
 from .._mechanisms.door import listening
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
@@ -166,12 +167,22 @@ def replay(
             "record that takes its place."
         )
     columns = {"X": X, "y": y, **fit_params}
-    columns = {name: one for name, one in columns.items() if one is not None}
+    columns = {name: _frame_of(one) for name, one in columns.items() if one is not None}
     others = {name: _changed(one, index, _part(record, name)) for name, one in columns.items()}
     first = _run(estimator, columns, seed, Recorder())
     second = _run(estimator, others, seed, Follower(first.listener.noted))
     unseen = None if first.error is not None else _run(estimator, columns, seed, None)
     return _compared(first, second, unseen)
+
+
+def _frame_of(column):
+    """Return a frame of pandas in the place of another library's, in which rows can be changed."""
+    names = column_names(column)
+    if names is None or hasattr(column, "iloc"):
+        return column
+    import pandas as pd
+
+    return pd.DataFrame({name: np.asarray(column[name]) for name in names})
 
 
 def _part(record, name):
