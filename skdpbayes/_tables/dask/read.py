@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length
 from ...samplers._machinery.shards import LocalShards
 from ..collections import example_of
 from ..labels import encode_labels, label_set
+from ..order import refuse_other_order
 from ..persons import has_persons
 from ..rows import UNLABELLED, Rows, Table, chosen_rows, prepared
 from .marks import mark_of
@@ -153,6 +154,8 @@ def _read(block, only, labelled, validate, columns):
     vars(own).update(columns)
     if not labelled:
         return Rows(chosen_rows(validate(own, X, reset=False), only))
+    for name, column in zip(("sample_weight", "exposure"), beside, strict=True):
+        refuse_other_order(name, column, X=X, y=y)
     X, y = validate(own, X, y, reset=False)
     return Rows(X, y, *beside)
 
