@@ -1,6 +1,8 @@
 """The command line: ``python -m skdpbayes plan``, ``ledger``, ``report`` and ``warm-up``."""
 
 import argparse
+import os
+import sys
 
 from . import __version__, ledger
 from ._commands import plan, report, warm_up
@@ -34,10 +36,22 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         said = options.run(options)
+    except BrokenPipeError:
+        _stop_writing()
     except (LedgerFileError, ValueError, TypeError, OSError) as error:
         parser.exit(1, f"{error}\n")
-    if said:
-        print(said)
+    try:
+        if said:
+            print(said, flush=True)
+    except BrokenPipeError:
+        _stop_writing()
+
+
+def _stop_writing():
+    """End without a word if nobody reads on, as behind ``| head``."""
+    # Python writes what is left when it ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,16 @@ def plain(values, name):
     return values
 
 
+def column_names(X):
+    """Return the names of a frame's columns, of whatever library, or None of what is no frame.
+
+    Tables of pyarrow have names beside columns, and ``columns`` are the cells themselves.
+    """
+    names = getattr(X, "column_names", None)
+    names = getattr(X, "columns", None) if names is None else names
+    return None if names is None else list(names)
+
+
 def unquoted(read, *args, told, **options):
     """Return the result of a function of private values, silently; an error that might quote one is replaced.
 

@@ -76,7 +76,9 @@ def test_a_chain_of_counts_names_the_sampler_whose_intervals_are_calibrated():
         model.posterior_interval()
     # With exposures counts may be of survival, which has another law than looks take.
     model = poisson().fit(np.zeros((200, 1)), np.ones(200), exposure=np.ones(200))
-    with pytest.warns(UserWarning, match=r"their level\.$"):
+    with pytest.warns(
+        UserWarning, match=r"their level\. Draws of 'clipped_residuals' are, but not of surv"
+    ):
         model.posterior_interval()
 
 

@@ -1,6 +1,8 @@
 """The command that writes reports of ledgers, saved reports and estimators, in three forms."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import joblib
@@ -30,6 +32,18 @@ def test_a_ledger_becomes_a_page(ledger, tmp_path, capsys):
     assert "A &lt;survey&gt;" in Path(out).read_text(encoding="utf-8")
     run(["report", ledger.path, "--markdown"])
     assert capsys.readouterr().out == privacy_report(ledger).to_markdown()
+
+
+@pytest.mark.parametrize("form", ["--json", "--html"])
+def test_a_reader_that_stops_early_sees_no_traceback(ledger, form):
+    """As in ``skdpbayes report FILE | head``."""
+    command = [sys.executable, "-m", "skdpbayes", "report", str(ledger.path), form]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1]
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 1
 
 
 def test_a_saved_report_becomes_a_page(ledger, tmp_path, capsys):

@@ -41,6 +41,7 @@ FUNCTIONS = {
     "shuffle",
     "next_batch",
     "choose_rows",
+    "choose_with_firsts",
     "choose_in_parts",
     "draw_number",
     "draw_candidate",

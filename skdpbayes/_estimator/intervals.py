@@ -53,8 +53,11 @@ def warn_unless_calibrated(estimator):
     if not (plan := estimator.plan_).is_calibrated:
         # With exposures counts may be of survival, for which no posterior is calibrated.
         is_exposed = getattr(estimator, "_is_exposed", False)
-        calibrated = "" if is_exposed else plan.sampler.calibrated_names(plan.bounds.family)
-        of_others = f" Draws of {calibrated} are." if calibrated else ""
+        calibrated = plan.sampler.calibrated_names(plan.bounds.family)
+        unless = (
+            ", but not of survival, where an exposure ends with the event" if is_exposed else ""
+        )
+        of_others = f" Draws of {calibrated} are{unless}." if calibrated else ""
         warnings.warn(
             f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
             f"coverage of intervals may be below or above their level.{of_others}",

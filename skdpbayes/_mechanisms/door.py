@@ -42,6 +42,8 @@ class Passage(NamedTuple):
     rest : callable or None
         Tells of what was released, where that is more than the statistic, whether all of it follows from the
         statistic and from what is public.
+    of_one_row : bool
+        Whether one row of each person is read, so that what is charged for a row is charged for a person.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Passage(NamedTuple):
     rate: float = 1.0
     is_noisy: bool = False
     rest: Callable[[Any], bool] | None = None
+    of_one_row: bool = False
 
 
 _listener: ContextVar[Any] = ContextVar("listener", default=None)

@@ -145,7 +145,9 @@ def count_candidates(values, bounds=(None, None)):
     return np.bincount(places, minlength=grid.size)
 
 
-def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, None)):
+def draw_quantiles(
+    counts, quantiles, log_odds_range, generator, bounds=(None, None), of_one_row=False
+):
     """Draw quantiles of a column privately, one after the other.
 
     Parameters
@@ -158,6 +160,8 @@ def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, N
     generator : numpy.random.Generator
     bounds : (float, float), default=(None, None)
         Public bounds, if there are any.
+    of_one_row : bool, default=False
+        Whether one row of each person is counted (Proposition 54).
 
     Returns
     -------
@@ -166,12 +170,12 @@ def draw_quantiles(counts, quantiles, log_odds_range, generator, bounds=(None, N
     grid, weights = candidates(*bounds)
     up_to = np.concatenate([[0], np.cumsum(weights)])
     return [
-        float(grid[_draw(counts, up_to, quantile, log_odds_range, generator)])
+        float(grid[_draw(counts, up_to, quantile, log_odds_range, generator, of_one_row)])
         for quantile in quantiles
     ]
 
 
-def _draw(counts, up_to, quantile, log_odds_range, generator):
+def _draw(counts, up_to, quantile, log_odds_range, generator, of_one_row=False):
     """Return the index of the drawn candidate."""
     firsts, far = distances(counts, quantile)
     ends = np.append(firsts[1:], counts.size)
@@ -188,5 +192,5 @@ def _draw(counts, up_to, quantile, log_odds_range, generator):
         each = [math.log(weight / mass) for weight, mass in zip(weights, masses, strict=True)]
         return np.repeat(each, ends - firsts)
 
-    passage = Passage("choice", logs, None, log_odds_range)
+    passage = Passage("choice", logs, None, log_odds_range, of_one_row=of_one_row)
     return through_door(passage, release, generator)

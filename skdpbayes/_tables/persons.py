@@ -1,6 +1,7 @@
 """At most ``k`` rows of each person, chosen at random.
 
     kept = {i : i is among the first k rows of its person in a random order of all rows}
+    firsts = {i : i is the first}, of which quantiles are taken
 
 The rows kept of a person are a uniformly random choice from that person's rows, whatever the rows of others.
 """
@@ -127,7 +128,12 @@ def _numbered(groups):
 
 
 def choose_rows(persons, max_rows, random_state):
-    """Return the indices of the rows that are kept, in ascending order.
+    """Return the indices of the rows that are kept, in ascending order, as `choose_with_firsts`."""
+    return choose_with_firsts(persons, max_rows, random_state)[0]  # Proposition 60.
+
+
+def choose_with_firsts(persons, max_rows, random_state):
+    """Return the indices of the rows that are kept, in ascending order, and which of these are firsts.
 
     Parameters
     ----------
@@ -136,9 +142,18 @@ def choose_rows(persons, max_rows, random_state):
     max_rows : int
     random_state
         As for `separate_generator`.
+
+    Returns
+    -------
+    kept : ndarray of shape (n_kept,)
+    is_first : ndarray of shape (n_kept,) of bool
+        Whether a row is the first of its person in the random order: one of each is.
     """
     order = separate_generator(random_state, 1).permutation(persons.size)  # Proposition 60.
     order = order[np.argsort(persons[order], kind="stable")]
     sorted_persons = persons[order]
     first = np.searchsorted(sorted_persons, sorted_persons, side="left")
-    return np.sort(order[np.arange(order.size) - first < max_rows])
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size) - first
+    kept = np.flatnonzero(places < max_rows)
+    return kept, places[kept] == 0

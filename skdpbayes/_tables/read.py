@@ -18,7 +18,7 @@ from .collections import is_collection
 from .labels import encode_labels
 from .order import refuse_other_order
 from .persons import check_groups, choose_rows
-from .rows import UNLABELLED, Rows, Table, prepared
+from .rows import UNLABELLED, Rows, Table, chosen_rows, prepared
 from .validation import validate_table
 
 
@@ -32,6 +32,7 @@ def read_table(
     client=None,
     validate=validate_table,
     exposure=None,
+    only=None,
     **options,
 ):
     """Validate a table, and hand it out within a context that hides what its numbers do.
@@ -47,6 +48,8 @@ def read_table(
         For Dask collections.
     validate : callable
         `validate_table`, or a function with the same signature.
+    only : ndarray of shape (n_samples,) of bool, or list of such, default=None
+        Which rows the table shall have, of a collection for each partition; None is all. Only without labels.
     **options
         Passed to ``validate``.
 
@@ -62,16 +65,18 @@ def read_table(
     given = {"y": y, "sample_weight": sample_weight, "exposure": exposure, "groups": groups}
     columns = [plain(values, name) for name, values in given.items()]
     validate = partial(validate, **options)
-    with silently(), _read(estimator, plain(X, "X"), columns, client, validate) as table:
+    with silently(), _read(estimator, plain(X, "X"), columns, client, validate, only) as table:
         yield table
 
 
-def _read(estimator, X, columns, client, validate):
+def _read(estimator, X, columns, client, validate, only):
     y, sample_weight, exposure, groups = columns
     if is_collection(X):
         from .dask.read import read_collection
 
-        return read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate)
+        return read_collection(
+            estimator, X, y, sample_weight, exposure, groups, client, validate, only
+        )
     if client is not None:
         raise ValueError(
             f"client is for collections of Dask, but X is of type {type(X).__name__}: leave client=None, or "
@@ -81,7 +86,7 @@ def _read(estimator, X, columns, client, validate):
     for name, column in (("sample_weight", sample_weight), ("exposure", exposure)):
         refuse_other_order(name, column, **beside)
     if isinstance(y, str) and y == UNLABELLED:
-        rows, classes = Rows(validate(estimator, X, reset=True)), None
+        rows, classes = Rows(chosen_rows(validate(estimator, X, reset=True), only)), None
     else:
         X, y = validate(estimator, X, y, reset=True)
         rows, classes = Rows(X, y, sample_weight, exposure), None
@@ -96,4 +101,4 @@ def _read(estimator, X, columns, client, validate):
         kept = choose_rows(persons, int(estimator.max_rows_per_group), estimator.random_state)
         n_samples = int(persons.max()) + 1
         rows = Rows(*(None if part is None else part[kept] for part in rows))
-    return Table(rows, classes, n_samples)
+    return Table(rows, classes, n_samples, only is not None)

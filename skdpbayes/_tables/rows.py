@@ -47,10 +47,12 @@ class Table:
     classes : ndarray of shape (n_classes,) or None
     n_samples : int or None, default=None
         The size that plans are for: the number of persons, if these are protected.
+    one_of_each : bool, default=False
+        Whether it has one row of each person, chosen of those that others read.
     """
 
-    def __init__(self, rows, classes, n_samples=None):
-        self.rows, self.classes = rows, classes
+    def __init__(self, rows, classes, n_samples=None, one_of_each=False):
+        self.rows, self.classes, self.one_of_each = rows, classes, one_of_each
         self.n_features = rows.X.shape[1]
         self.n_samples = rows.X.shape[0] if n_samples is None else n_samples
 
@@ -72,6 +74,18 @@ class Table:
     def target(self, make, remote):
         """Return the target that ``make`` builds from `Rows`; tables elsewhere use ``remote``, too."""
         return make(self.rows)
+
+
+def chosen_rows(X, only):
+    """Return the rows of a validated table of which an array tells that they are wanted; all for None."""
+    if only is None:
+        return X
+    if only.shape != X.shape[:1]:
+        raise RuntimeError(
+            "a step gets another number of rows than its pipeline has chosen, and cannot know whose they "
+            "are: steps before it must return a row for each row."
+        )
+    return X[only]
 
 
 def prepared(estimator, classes, sample_weight):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from .._inputs import column_names
 from .._mechanisms.door import listening
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
@@ -166,12 +167,22 @@ def replay(
             "record that takes its place."
         )
     columns = {"X": X, "y": y, **fit_params}
-    columns = {name: one for name, one in columns.items() if one is not None}
+    columns = {name: _frame_of(one) for name, one in columns.items() if one is not None}
     others = {name: _changed(one, index, _part(record, name)) for name, one in columns.items()}
     first = _run(estimator, columns, seed, Recorder())
     second = _run(estimator, others, seed, Follower(first.listener.noted))
     unseen = None if first.error is not None else _run(estimator, columns, seed, None)
     return _compared(first, second, unseen)
+
+
+def _frame_of(column):
+    """Return a frame of pandas in the place of another library's, in which rows can be changed."""
+    names = column_names(column)
+    if names is None or hasattr(column, "iloc"):
+        return column
+    import pandas as pd
+
+    return pd.DataFrame({name: np.asarray(column[name]) for name in names})
 
 
 def _part(record, name):
@@ -260,10 +271,11 @@ def _compared(first, second, unseen):
         pairs = zip(*noted, strict=False)
         most = 1 if persons is None else persons.max_rows
         movements = [
-            (a.passage, moved(a.passage, b.passage, most) / steps) for a, b in pairs if _alike(a, b)
+            (a.passage, moved(a.passage, b.passage, most) / _steps_of(a.passage, steps))
+            for a, b in pairs
+            if _alike(a, b)
         ]
-        claimed = claimed_cost(first.released)[0] if persons is None else persons.cost_of_rows
-        of_cost, is_all = check_costs(claimed, movements)
+        of_cost, is_all = _of_costs(first.released, persons, movements)
         findings += [Finding(*one) for one in of_cost]
         if is_all and not second.listener.others:
             names = differences(first.released, second.released)
@@ -337,6 +349,29 @@ def _alike(a, b):
     )
 
 
+def _of_costs(released, persons, movements):
+    """Return findings where charges and costs do not agree, and whether all was at the door."""
+    if persons is None:
+        return check_costs(claimed_cost(released)[0], movements)
+    # What a row costs a person is said once for steps that read one row of each, and once for others.
+    plan, found, is_all = released.plan_, [], True
+    claims = [(False, persons.cost_of_rows)]
+    if getattr(plan, "of_one_row", ()):
+        claims = [(False, plan.cost_of_all_rows), (True, plan.cost_of_one_row)]
+    elif any(passage.of_one_row for passage, _ in movements):
+        found.append(("cost", "one row of each person is read where nothing is planned for that"))
+    for of_one_row, cost in claims:
+        own = [one for one in movements if one[0].of_one_row == of_one_row]
+        of_these, all_of_these = check_costs(cost, own)
+        found, is_all = found + of_these, is_all and all_of_these
+    return found, is_all
+
+
+def _steps_of(passage, steps):
+    """Return how many rows a person who is protected moves a release by."""
+    return 1 if passage.of_one_row else steps
+
+
 def _of_sensitivities(first, second, steps):
     """Return the shares of charges that a record used, and findings where they are more than 1.
 
@@ -346,7 +381,7 @@ def _of_sensitivities(first, second, steps):
     for number, (a, b) in enumerate(zip(first, second, strict=False)):
         if not _alike(a, b) or a.passage.charged is None:
             continue
-        own, passage = moved(a.passage, b.passage) / steps, a.passage
+        own, passage = moved(a.passage, b.passage) / _steps_of(a.passage, steps), a.passage
         if passage.is_joint:
             own = math.hypot(so_far, own) if passage.kind == "gaussian" else so_far + own
         so_far = own

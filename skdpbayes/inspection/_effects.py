@@ -21,7 +21,7 @@ from sklearn.utils import gen_batches
 
 from .._checks import check_level
 from .._estimator.intervals import median_table, required_pandas, warn_unless_calibrated
-from .._inputs import plain, unless_harmless, unquoted
+from .._inputs import column_names, plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.columns import number_column
 from .._tables.validation import validate_table
@@ -209,7 +209,7 @@ def public_frame(X, estimator):
 def _framed(X, names):
     """Return a data frame of a table of any kind, without columns that are none of the model's."""
     pd = required_pandas()
-    if not hasattr(X, "columns"):
+    if (own := column_names(X)) is None:
         array = np.asarray(X)
         if array.ndim != 2:
             raise ValueError(_NO_TABLE)
@@ -217,8 +217,8 @@ def _framed(X, names):
             names = [f"x{j}" for j in range(array.shape[1])]
         columns = dict(zip(names, array.T, strict=True))
     else:
-        known = set(() if names is None else names) <= set(X.columns)
-        wanted = X.columns if names is None or not known else names
+        known = set(() if names is None else names) <= set(own)
+        wanted = own if names is None or not known else names
         columns = {name: np.asarray(X[name]) for name in wanted}
     return pd.DataFrame({str(name): column for name, column in columns.items()}).infer_objects()
 

@@ -171,7 +171,8 @@ def _known(found, column):
     if column not in found.indicators:
         raise ValueError(
             f"reference_levels names {column!r}, and the columns with levels are "
-            f"{list(found.indicators)}: those of OneHotEncoder, DPOneHotEncoder, or C(...) in a formula."
+            f"{list(found.indicators)}: those of OneHotEncoder, DPOneHotEncoder, or C(...) in a formula, if "
+            "the fitted pipeline is passed, and not its last step."
         )
     one = found.indicators[column]
     if one is None:

@@ -101,6 +101,11 @@ def affine_of(estimator, model, names):
     """Return the `Affine` of the columns of the last step, as for `raw_draws`."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not isinstance(estimator, Pipeline):
+        if estimator._told_names is not None:
+            raise ValueError(
+                "this is the last step of a pipeline, and it does not know what the steps before it did to "
+                "the columns of the table: pass the fitted pipeline itself."
+            )
         return raw_columns(names)
     found = _of_steps(estimator, raw_columns(_names_before(estimator)))
     if len(found.matrix) != model.n_features_in_:

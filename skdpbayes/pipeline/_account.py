@@ -36,6 +36,10 @@ from ..privacy.report import (
 from ._leaks import children, is_free, is_private, leaks, leaks_by_path
 from ._names import fitted_branches, names_behind
 
+_OF_ONE_ROW = (
+    "Reads one row of each person, and costs a person what it costs a row (Proposition 54)."
+)
+
 
 class _Leaf(NamedTuple):
     """A step that holds no others: its name in the pipeline, and the names of its columns, if known."""
@@ -48,7 +52,7 @@ class _Leaf(NamedTuple):
 def account_of_private(pipeline: Any) -> Account:
     """Return the account of a fitted `PrivatePipeline`."""
     plan = pipeline.plan_
-    steps = _described(pipeline, costs_of_steps(plan), plan.n_samples)
+    steps = _noted(_described(pipeline, costs_of_steps(plan), plan.n_samples), plan)
     known = [one.step for one in leaves(pipeline)]
     account = of_plan(plan, "pipeline")._replace(
         name=type(pipeline).__name__,
@@ -70,6 +74,7 @@ def account_of_plan(plan: Any) -> Account:
         if (cost := costs.get(name)) is not None:
             step = step._replace(cost=cost, role="free" if cost.is_zero else "charged")
         steps.append(step)
+    steps = _noted(steps, plan)
     return of_plan(plan)._replace(
         name="PrivatePipeline",
         steps=tuple(steps),
@@ -163,9 +168,18 @@ def costs_of_steps(plan: Any) -> dict[str, Any]:
     _, count = chain_of_rows(relation, plan.persons.max_rows)
     hidden = plan.failure_is_of_persons
     return {
-        path: cost_for_persons(cost, relation, count, failure_is_of_persons=hidden)
+        path: cost_for_persons(
+            cost, relation, 1 if path in plan.of_one_row else count, failure_is_of_persons=hidden
+        )
         for path, cost in plan.costs.items()
     }
+
+
+def _noted(steps, plan):
+    """Return steps with a note where one row of each person is read."""
+    return [
+        step._replace(note=_OF_ONE_ROW) if step.name in plan.of_one_row else step for step in steps
+    ]
 
 
 def _release(step, delta):

@@ -9,7 +9,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from .._checks import is_number
-from .._inputs import plain
+from .._inputs import column_names, plain
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import parsed
@@ -160,9 +160,10 @@ class FormulaPipeline(PrivatePipeline):
         if y is not None or self.response is None:
             return y
         X = plain(X, "X")
-        if not hasattr(X, "columns"):
+        names = column_names(X)
+        if names is None:
             raise TypeError("a formula needs a data frame, whose columns have names.")
-        if list(X.columns).count(self.response) != 1:
+        if names.count(self.response) != 1:
             raise ValueError(
                 f"X has no column {self.response!r} (or several), which is the response."
             )

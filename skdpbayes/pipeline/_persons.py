@@ -3,11 +3,11 @@
 from sklearn.utils import _safe_indexing
 
 from .._tables.collections import is_collection
-from .._tables.persons import check_groups, choose_rows, count_persons, has_persons
+from .._tables.persons import check_groups, choose_with_firsts, count_persons, has_persons
 from ._arguments import of_chosen
 
 
-def rows_of_persons(X, y, groups, params, max_rows, n_rows):
+def rows_of_persons(X, y, groups, params, max_rows, n_rows, random_state=None):
     """Return how many persons there are, and a function that chooses their rows.
 
     Parameters
@@ -20,12 +20,15 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows):
     max_rows : int or None
     n_rows : int
         The number of rows, which is returned if rows are protected; all are then kept.
+    random_state : None, int, RandomState or Generator, default=None
+        As for `choose_with_firsts`.
 
     Returns
     -------
     n_samples : int
     choose : callable
-        Returns ``(X, y, params)`` of the rows that are kept. Draws are made at most once.
+        Returns ``(X, y, params, firsts)`` of the rows that are kept, where ``firsts`` tells which are the
+        first of their person; of partitions a list; None if rows are protected. Draws are made at most once.
 
     Raises
     ------
@@ -40,16 +43,16 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows):
                 f"{sorted(params)} cannot be used together with groups for a Dask collection in a private "
                 "pipeline: leave out one of them, or fit the estimator alone, which takes both."
             )
-        chosen = choose_in_parts(groups, X, max_rows, None, None)  # Proposition 60.
+        chosen = choose_in_parts(groups, X, max_rows, random_state, None)  # Proposition 60.
         parts = chosen.of_part(X, X, "X"), chosen.of_part(y, X, "y")
-        return chosen.n_persons, lambda: (*parts, params)
+        return chosen.n_persons, lambda: (*parts, params, chosen.firsts)
     persons = check_groups(groups, max_rows, n_rows, X=X, y=y)
     if persons is None:
-        return n_rows, lambda: (X, y, params)
+        return n_rows, lambda: (X, y, params, None)
 
     def choose():
-        kept = choose_rows(persons, max_rows, None)  # Proposition 60.
+        kept, firsts = choose_with_firsts(persons, max_rows, random_state)  # Proposition 60.
         rows = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
-        return *rows, of_chosen(params, X, kept)
+        return *rows, of_chosen(params, X, kept), firsts
 
     return count_persons(persons), choose

@@ -237,7 +237,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         found = self._report_leaks(issparse(X))
         if is_collection(X):
             refuse_learning(self)
-        n_samples, chosen = rows_of_persons(X, y, groups, params, self.max_rows_per_group, n_rows)
+        # Rows are chosen as the last step alone would choose them.
+        seed = getattr(self._final_estimator, "random_state", None)
+        limit = self.max_rows_per_group
+        n_samples, chosen = rows_of_persons(X, y, groups, params, limit, n_rows, seed)
         header = header_of(X)
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
@@ -246,8 +249,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         with self._parts_of_budget(plan):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
-            X, y, params = chosen()
-            self._fit_within(plan, X, y, params)
+            X, y, params, firsts = chosen()
+            self._fit_within(plan, X, y, params, firsts)
         keep_spent(self, plan)
         tell_names(self)
         return self
@@ -321,13 +324,13 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
                 for one in (step, steps[path]):
                     one.set_params(**values)
 
-    def _fit_within(self, plan, X, y, params):
+    def _fit_within(self, plan, X, y, params, firsts):
         """Charge a plan, and fit the steps."""
         if has_seeds(self):
             check_seeds_are_allowed()
         reservations = reserve(plan, self)
         try:
-            with vouchers(self._paid_steps(plan)), silently(), not_again(plan):
+            with vouchers(self._paid_steps(plan, firsts)), silently(), not_again(plan):
                 if is_collection(X):
                     fit_steps(self, X, y, params)
                 else:
@@ -353,7 +356,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             )
         return found
 
-    def _paid_steps(self, plan):
-        """Return the private steps of a plan, each with what is charged for it."""
+    def _paid_steps(self, plan, firsts):
+        """Return the private steps of a plan, each with what is charged for it, and the rows it may read."""
         steps = self.get_params()
-        return [(steps[path], cost) for path, cost in plan.costs.items()]
+        return [
+            (steps[path], cost, firsts if path in plan.of_one_row else None)
+            for path, cost in plan.costs.items()
+        ]

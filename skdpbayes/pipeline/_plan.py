@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._checks import is_number, planned_size
+from ..preprocessing import DPImputer, DPQuantileScaler
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost
 from ..privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -60,6 +61,8 @@ class PipelinePlan(PlannedRelease):
         The persons that ``cost`` protects, if not rows.
     failure_is_of_persons : bool, default=False
         Whether the failure of the cost of rows is that of persons with several rows.
+    of_one_row : tuple of str, default=()
+        Spending steps that read one row of each person, and cost a person what they cost a row.
     described : tuple of Step, default=()
         What is known of all steps beforehand, for reports.
     leaks : tuple of str, default=()
@@ -74,6 +77,7 @@ class PipelinePlan(PlannedRelease):
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
     failure_is_of_persons: bool = False
+    of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -81,6 +85,20 @@ class PipelinePlan(PlannedRelease):
     def asked(self) -> Budget:
         """The requested budget, under the neighbouring relation of rows or persons."""
         return self.budget if self.persons is None else self.persons.budget
+
+    @property
+    def cost_of_one_row(self) -> PrivacyCost:
+        """What the steps that read one row of each person cost together, for a row."""
+        return self._cost_of([path for path in self.costs if path in self.of_one_row])
+
+    @property
+    def cost_of_all_rows(self) -> PrivacyCost:
+        """What the other steps cost together, for a row."""
+        return self._cost_of([path for path in self.costs if path not in self.of_one_row])
+
+    def _cost_of(self, paths):
+        nothing = PrivacyCost(self.budget.neighboring_relation)
+        return sum((self.costs[path] for path in paths), nothing)
 
     def changed(self, **fields: Any) -> Self:
         """Return a plan with other fields; the caller vouches for their cost."""
@@ -164,7 +182,9 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
             )
             for path, step, n in found
         ]
-    make = partial(_split, pipeline.shares, found, n_samples, told)
+    make = partial(
+        _split, pipeline.shares, found, n_samples, told, _cheaper(found, relation, limit)
+    )
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
     return plan.changed(
         warnings=plan.warnings + step_warnings(found, plan.steps, n_samples, n_persons),
@@ -191,10 +211,14 @@ def settings_for_persons(step, relation, n_samples, max_rows):
     """
     if max_rows == 1:
         return {}
-    settings = {}
+    settings: dict[str, Any] = {}
+    # Of n rows, at least n / k persons have one.
+    fewest = int(max_rows) if reads_one_row(step, max_rows) else 1
     if step.neighboring_relation != relation:
         planned_size(n_samples, step.neighboring_relation, step.public_size)
-        settings = {"neighboring_relation": relation, "public_size": int(n_samples)}
+        settings = {"neighboring_relation": relation, "public_size": int(n_samples) // fewest}
+    elif step.public_size is not None:
+        settings = {"public_size": max(1, int(step.public_size) // fewest)}
     if "rows_per_person" in step.get_params(deep=False):
         settings["rows_per_person"] = max(int(max_rows), int(step.rows_per_person))
     return settings
@@ -232,7 +256,27 @@ def _check_limits(pipeline, found):
         )
 
 
-def _split(shares, found, n_samples, told, budget):
+def _cheaper(found, relation, limit):
+    """Return by how much less the steps that read one row of each person cost than others, by path.
+
+    The last step reads all rows that are kept.
+    """
+    if limit is None:
+        return {}
+    _, steps = chain_of_rows(relation, int(limit))
+    return {path: steps for path, step, _ in found[:-1] if reads_one_row(step, limit)}
+
+
+def reads_one_row(step, max_rows):
+    """Tell whether a step before the last reads one row of each person, and not all that are kept.
+
+    It draws quantiles: what others release of rows would have to be shown to cost the same under both
+    relations between rows.
+    """
+    return max_rows > 1 and type(step) in (DPQuantileScaler, DPImputer)
+
+
+def _split(shares, found, n_samples, told, cheaper, budget):
     """Return the plan that splits a budget over private steps."""
     *early, (last, final, width) = found
     early = [one for one in early if _has_columns(*one)]
@@ -244,20 +288,40 @@ def _split(shares, found, n_samples, told, budget):
     shares = _shares(shares, early, last)
     steps, costs = {}, {}
     for path, step, columns in early:
-        epsilon, delta = steps[path] = _part_of(budget, shares[path], len(early))
+        part = _times(budget, cheaper.get(path, 1))
+        epsilon, delta = steps[path] = _part_of(part, shares[path], len(early))
         costs[path] = _cost(step, epsilon, delta, n_samples, columns)
-    spent = sum(costs.values(), PrivacyCost(budget.neighboring_relation))
+    nothing = PrivacyCost(budget.neighboring_relation)
+    spent = sum((_over(cost, cheaper.get(path, 1)) for path, cost in costs.items()), nothing)
     steps[last], costs[last] = _remainder(final, budget, spent, n_samples, width)
     failing = [step for path, step, _ in found if path in costs and costs[path].failure > 0]
     return PipelinePlan(
         budget=budget,
-        cost=spent + costs[last],
+        cost=sum(costs.values(), nothing),
         n_samples=n_samples,
         steps=steps,
         costs=costs,
         warnings=told,
+        of_one_row=tuple(path for path in steps if path in cheaper),
         failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),
     )
+
+
+def _times(budget, factor):
+    """Return the budget of a step that costs a person as much less than the other steps do."""
+    if factor == 1 or not budget.is_private:
+        return budget
+    if budget.delta == 0:
+        return budget._replace(epsilon=factor * budget.epsilon)
+    return budget.with_mu(factor * budget.mu)
+
+
+def _over(cost, factor):
+    """Return the cost of a row that, as much larger for a person, is that of choices from a row of each."""
+    if factor == 1:
+        return cost
+    bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.bits)
+    return replace(cost, bits=tuple(bits))
 
 
 def _norm_warnings(pipeline, final, width, n_columns, header):

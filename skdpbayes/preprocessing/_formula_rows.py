@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._inputs import doubles, unquoted
+from .._inputs import column_names, doubles, unquoted
 from .._silence import silently
 
 _NAMES = "abs cbrt cos exp expm1 log log10 log1p log2 sin sqrt square tanh"
@@ -115,9 +115,10 @@ def evaluate(node, table):
 
 
 def _column(table, name):
-    if name not in table.columns:
+    if name not in (column_names(table) or ()):
         raise ValueError(f"the table has no column {name!r}, which the formula names.")
-    return table[name]
+    column = table[name]
+    return column if hasattr(column, "dtype") else np.asarray(column)
 
 
 def numbers_of(table, name):

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import Interval
-from .._inputs import plain
+from .._inputs import column_names, plain
 from .._tables.blockwise import OutputByBlocks, by_blocks
 from .._tables.collections import example_of
 from .._tables.validation import validate_table
@@ -254,7 +254,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         """
         self._validate_params()
         X = plain(X, "X")
-        lower, upper = self._bounds(getattr(X, "columns", None))
+        lower, upper = self._bounds(column_names(X))
         scale, minimum = self._scale_and_min(lower, upper)
         X = self._validate(example_of(X), reset=True)
         if scale.ndim and scale.size != X.shape[1]:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._inputs import plain
+from .._inputs import column_names, plain
 from .._tables.blockwise import OutputByBlocks
 from .._typing import MatrixLike
 from ..privacy.facts import About, Fact, as_json
@@ -311,9 +311,9 @@ def _declare(known, name, what):
 
 
 def _check_columns(X, names):
-    if not hasattr(X, "columns"):
+    columns = column_names(X)
+    if columns is None:
         raise TypeError("a formula needs a data frame, whose columns have names.")
-    columns = list(X.columns)
     if missing := [name for name in names if name not in columns]:
         raise ValueError(f"X has no columns {missing}, which the formula names.")
     if repeated := [name for name in names if columns.count(name) > 1]:

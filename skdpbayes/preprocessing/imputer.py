@@ -17,6 +17,7 @@ from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.facts import About, Fact, as_json, of_columns
+from ..privacy.vouchers import rows_paid_for
 from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 
@@ -63,6 +64,11 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
         Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if ``X`` had any.
+
+    Notes
+    -----
+    Before the last step of a private pipeline in which persons may have several rows, one row of each person
+    is read for the medians, at random.
 
     Examples
     --------
@@ -137,7 +143,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     def _read(self, X):
         self._validate_params()
-        return read_table(self, X, **_KINDS)
+        return read_table(self, X, only=rows_paid_for(self), **_KINDS)
 
     def _prepared(self, X, table):
         if not np.isfinite(self.fill_value):
@@ -177,8 +183,9 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
                 level = plan.details["log_odds_range"]
                 for column in range(n_features):
                     counts = table.count(count_column, column, (None, None))
-                    # Proposition 50.
-                    statistics[column] = draw_quantiles(counts, (0.5,), level, generator)[0]
+                    how = (0.5,), level, generator, (None, None), table.one_of_each
+                    # Propositions 50 and 54.
+                    statistics[column] = draw_quantiles(counts, *how)[0]
             self.statistics_ = statistics
         return self
 

@@ -21,6 +21,7 @@ from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.facts import About, of_columns
+from ..privacy.vouchers import rows_paid_for
 from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
@@ -88,6 +89,9 @@ class DPQuantileScaler(
     The mechanism is that of Smith, "Privacy-preserving statistical estimation with optimal convergence rates"
     (STOC 2011). Candidates of all magnitudes make bounds unnecessary. Durfee (NeurIPS 2023) needs no bounds
     either: that method goes through growing candidates until a noisy count exceeds a threshold.
+
+    Before the last step of a private pipeline in which persons may have several rows, one row of each person
+    is read, at random, and the bounds are those of a random row of a random person.
 
     Examples
     --------
@@ -196,7 +200,7 @@ class DPQuantileScaler(
 
     def _read(self, X):
         self._validate_params()
-        return read_table(self, X, **_KINDS)
+        return read_table(self, X, only=rows_paid_for(self), **_KINDS)
 
     def _prepared(self, X, table):
         bounds = self._public_bounds(example_of(X), table.n_features)
@@ -233,8 +237,9 @@ class DPQuantileScaler(
             drawn = []
             for column, limits in enumerate(bounds):
                 counts = table.count(count_column, column, limits)
-                # Proposition 50.
-                drawn.append(sorted(draw_quantiles(counts, quantiles, level, generator, limits)))
+                how = quantiles, level, generator, limits, table.one_of_each
+                # Propositions 50 and 54.
+                drawn.append(sorted(draw_quantiles(counts, *how)))
         self.lower_, self.upper_ = _widened(np.array(drawn).T, quantiles)
         self.data_norm_ = float(np.sqrt(table.n_features))
         return self

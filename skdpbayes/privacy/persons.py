@@ -11,6 +11,9 @@ for rows, of whatever kind, is one for persons. See Proposition 60.
 Such a person is also ``k`` rows, each of which takes the place of another, of none, or leaves it empty.
 What one of these does to Gaussian releases, ``m``, is at most ``2 mu``, and only ``sqrt(2) mu`` for sums to
 which no two rows add vectors at an obtuse angle: ``mu -> k m``. See Proposition 72.
+
+A release that reads one of the kept rows of each person costs a person what it costs a row, ``j = 1``. See
+Proposition 54.
 """
 
 import math
@@ -135,7 +138,8 @@ def plan_for_persons(make_plan, budget, max_rows):
     make_plan : callable
         Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``; and with
         ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``, and
-        with ``failure_is_of_persons``, if its cost may fail.
+        with ``failure_is_of_persons``, if its cost may fail; and with ``cost_of_one_row`` and
+        ``cost_of_all_rows``, if some of its releases read one row of each person.
     budget : Budget
         Of persons, with the relation of the same name between rows.
     max_rows : int
@@ -157,7 +161,11 @@ def plan_for_persons(make_plan, budget, max_rows):
         plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
         mu = max_rows * _mu_of_replacing(plan) if steps == 2 * max_rows else None
         hidden = getattr(plan, "failure_is_of_persons", False)
-        return plan, cost_for_persons(plan.cost, budget.neighboring_relation, steps, mu, hidden)
+        own = getattr(plan, "cost_of_all_rows", plan.cost), budget.neighboring_relation, steps
+        cost = cost_for_persons(*own, mu, hidden)
+        if (single := getattr(plan, "cost_of_one_row", None)) is not None:
+            cost += _cost_of_one_row(single, budget.neighboring_relation)
+        return plan, cost
 
     with suppress(TooSmallBudget):
         plan, cost = attempt(1.0)
@@ -173,6 +181,19 @@ def plan_for_persons(make_plan, budget, max_rows):
         f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to max_rows_per_group={max_rows} "
         "rows: too little is left for a row. Lower max_rows_per_group, or raise epsilon."
     )
+
+
+def _cost_of_one_row(cost, neighboring_relation):
+    """Return what choices of quantiles from one row of each person cost a person: what they cost a row.
+
+    Raises
+    ------
+    ValueError
+        If there are other releases, which may cost more where a row is replaced than where it comes or goes.
+    """
+    if not (cost.is_nothing or cost == PrivacyCost(cost.neighboring_relation, bits=cost.bits)):
+        raise ValueError("only choices cost a person of whom one row is read what they cost a row.")
+    return cost_for_persons(cost, neighboring_relation, 1)
 
 
 def _mu_of_replacing(plan):

@@ -64,11 +64,14 @@ class Voucher(NamedTuple):
         The process that issued it.
     file : Path
         There until the voucher is taken or expires.
+    rows : object, default=None
+        Which rows of its table the release may read, as for `read_table`; None is all.
     """
 
     cost: PrivacyCost
     issuer: tuple[int, str]
     file: Path
+    rows: Any = None
 
     def redeem(self, plan: Any) -> None:
         """Raise a RuntimeError if a plan costs more than was paid for it."""
@@ -96,8 +99,20 @@ def take_voucher(holder: Any) -> Voucher | None:
     return voucher if voucher is not None and _is_first_use(voucher) else None
 
 
+def rows_paid_for(holder: Any) -> Any:
+    """Return which rows the voucher of an object is for; None is all, or that none is good."""
+    voucher = getattr(holder, "__dict__", {}).get(_KEPT)
+    if voucher is None or not _is_known(voucher) or not voucher.file.exists():
+        return None
+    return voucher.rows
+
+
+def _is_known(voucher):
+    return voucher.issuer == this_process() or descends_from(voucher.issuer)
+
+
 def _is_first_use(voucher):
-    if not (voucher.issuer == this_process() or descends_from(voucher.issuer)):
+    if not _is_known(voucher):
         return False
     try:
         voucher.file.unlink()
@@ -107,15 +122,18 @@ def _is_first_use(voucher):
 
 
 @contextmanager
-def vouchers(costs: Iterable[tuple[Any, PrivacyCost]]):
-    """Give vouchers to objects; they expire in the end, and so do all copies, here and elsewhere."""
+def vouchers(costs: Iterable[tuple[Any, ...]]):
+    """Give vouchers to objects; they expire in the end, and so do all copies, here and elsewhere.
+
+    ``costs`` has an object and its cost for each, and may have the rows that it may read.
+    """
     folder = Path(tempfile.mkdtemp(prefix="skdpbayes-vouchers-"))
     holders = []
     try:
-        for number, (holder, cost) in enumerate(costs):
+        for number, (holder, cost, *rows) in enumerate(costs):
             file = folder / str(number)
             file.touch()
-            setattr(holder, _KEPT, Voucher(cost, this_process(), file))
+            setattr(holder, _KEPT, Voucher(cost, this_process(), file, *rows))
             holders.append(holder)
         yield
     finally:

@@ -499,3 +499,27 @@ def test_searches_on_a_cluster_are_charged(table, client, tmp_path):
     ):
         with pytest.raises(Exception, match="cannot be charged"):
             search.set_params(error_score="raise").fit(*table)
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "exposure"])
+def test_columns_beside_a_collection_in_another_order_are_refused(name):
+    """As in memory, and before anything is spent; those of the same order are taken."""
+    from skdpbayes import DPBayesianPoissonRegressor
+
+    frame = pd.DataFrame({"a": np.linspace(-1, 1, 400), "y": np.arange(400) % 3, "beside": 1.5})
+    rows = dd.from_pandas(frame, npartitions=2)
+    other = dd.from_pandas(frame.assign(place=frame.index + 7).set_index("place"), npartitions=2)
+    model = DPBayesianPoissonRegressor(2, epsilon=50.0, sampler="clipped_residuals", n_draws=5)
+    with PrivacyLedger(60.0, 1e-3) as ledger:
+        with pytest.raises(ValueError, match=f"^{name} has another index than X"):
+            model.fit(rows[["a"]], rows["y"], **{name: other["beside"]})
+        assert ledger.spent_epsilon == 0
+        model.fit(rows[["a"]], rows["y"], **{name: rows["beside"]})
+
+
+def test_a_column_of_another_length_is_told_its_length():
+    X = da.zeros((40, 2), chunks=(20, 2))
+    with pytest.raises(ValueError, match="groups has 39 entries, and X has 40 rows"):
+        DPBayesianLogisticRegression(max_rows_per_group=1).fit(
+            X, np.arange(40) % 2, groups=np.zeros(39)
+        )

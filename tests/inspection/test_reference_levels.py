@@ -193,3 +193,16 @@ def test_levels_within_products_are_refused(table):
         plain.fit(X[["region"]], y)
     found = odds_ratios(plain, reference_levels={"region": "north"})
     assert list(found.index) == ["region_north (reference)", "region_east", "region_west"]
+
+
+@pytest.mark.parametrize("asked", [{"raw": True}, {"reference_levels": {"region": "north"}}])
+def test_the_last_step_alone_does_not_know_raw_columns(declared, asked):
+    """Its odds would be of scaled columns, under another name."""
+    with pytest.raises(ValueError, match="pass the fitted pipeline itself"):
+        odds_ratios(declared[-1], **asked)
+
+
+def test_a_model_alone_says_that_levels_are_known_to_pipelines():
+    alone = DPBayesianLogisticRegression().fit([[0.0], [1.0]] * 200, [0, 1] * 200)
+    with pytest.raises(ValueError, match="and not its last step"):
+        odds_ratios(alone, reference_levels={"region": "north"})

@@ -49,10 +49,15 @@ def aligned(part, X, n_blocks, name):
         blocks = blocks_of(part)
         if len(blocks) == n_blocks:
             return blocks
-    elif unquoted(np.shape, part, told=unless_harmless(f"{name} must be a column."))[:1] == (
-        sum(chunks),
-    ):
-        return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
+    else:
+        size = unquoted(np.shape, part, told=unless_harmless(f"{name} must be a column."))[:1]
+        if size == (sum(chunks),):
+            return np.split(np.asarray(part), np.cumsum(chunks)[:-1])
+        if size and not np.isnan(sum(chunks)):
+            raise ValueError(
+                f"{name} has {size[0]} entries, and X has {sum(chunks)} rows: give one for each row, as a "
+                "column in memory or as a Dask collection with the partitions of X."
+            )
     raise ValueError(
         f"{name} must have the partitions of X: pass a Dask collection that was made in the same way, e.g. a "
         "column of the same data frame."

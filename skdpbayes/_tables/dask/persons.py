@@ -20,7 +20,7 @@ from ..._inputs import plain, unless_harmless, unquoted
 from ...exceptions import ChangedRowsError
 from ..collections import example_of, is_collection
 from ..order import refuse_other_order
-from ..persons import NO_ORDER, choose_rows, count_persons, labels_of_rows
+from ..persons import NO_ORDER, choose_with_firsts, count_persons, labels_of_rows
 from .blocks import collection_of, unless_failed
 from .marks import mark_of
 from .partitions import aligned, blocks_of, client_or_none, in_whole_rows
@@ -43,6 +43,8 @@ class ChosenRows(NamedTuple):
         Whether each row of a partition is kept, eight in a byte.
     key : bytes
         Of the marks.
+    firsts : list of ndarray of bool
+        Which of the kept rows of a partition are the first of their person.
     """
 
     n_persons: int
@@ -50,6 +52,7 @@ class ChosenRows(NamedTuple):
     marks: list[bytes]
     kept: list[np.ndarray]
     key: bytes
+    firsts: list[np.ndarray]
 
     def of(self, blocks, *names):
         """Return lists of the kept rows, or failures, for what lies side by side in each partition.
@@ -75,7 +78,7 @@ class ChosenRows(NamedTuple):
 
 
 def choose_in_parts(groups, X, max_rows, random_state, client):
-    """Return the `ChosenRows` of a collection, chosen as `choose_rows` does in memory.
+    """Return the `ChosenRows` of a collection, chosen as `choose_with_firsts` does in memory.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ def choose_in_parts(groups, X, max_rows, random_state, client):
     X : dask.array.Array or dask.dataframe.DataFrame
     max_rows : int
     random_state
-        As for `choose_rows`.
+        As for `choose_with_firsts`.
     client : distributed.Client or None
 
     Raises
@@ -106,9 +109,11 @@ def choose_in_parts(groups, X, max_rows, random_state, client):
     sizes = np.cumsum([len(one) for one in codes])
     persons = _numbered(np.concatenate(codes))
     kept = np.zeros(persons.size, bool)
-    kept[choose_rows(persons, max_rows, random_state)] = True  # Proposition 60.
+    chosen, is_first = choose_with_firsts(persons, max_rows, random_state)  # Proposition 60.
+    kept[chosen] = True
+    firsts = np.split(is_first, np.searchsorted(chosen, sizes[:-1]))
     parts = [np.packbits(part) for part in np.split(kept, sizes[:-1])]
-    return ChosenRows(count_persons(persons), blocks, list(marks), parts, key)
+    return ChosenRows(count_persons(persons), blocks, list(marks), parts, key, firsts)
 
 
 def _numbered(codes):

@@ -12,8 +12,9 @@ from sklearn.utils import check_consistent_length
 from ...samplers._machinery.shards import LocalShards
 from ..collections import example_of
 from ..labels import encode_labels, label_set
+from ..order import refuse_other_order
 from ..persons import has_persons
-from ..rows import UNLABELLED, Rows, Table, prepared
+from ..rows import UNLABELLED, Rows, Table, chosen_rows, prepared
 from .marks import mark_of
 from .partitions import aligned, blocks_of, client_or_none, in_whole_rows
 from .persons import choose_in_parts
@@ -34,10 +35,13 @@ class RemoteTable(Table):
     classes : ndarray of shape (n_classes,) or None
     n_samples : int or None, default=None
         The number of persons, if these are protected.
+    one_of_each : bool, default=False
+        As for `Table`.
     """
 
-    def __init__(self, shards, n_features, classes, n_samples=None):
+    def __init__(self, shards, n_features, classes, n_samples=None, one_of_each=False):
         self.shards, self.n_features, self.classes = shards, n_features, classes
+        self.one_of_each = one_of_each
         self.n_samples = sum(shards.sizes) if n_samples is None else n_samples
 
     def __enter__(self):
@@ -60,7 +64,7 @@ class RemoteTable(Table):
         return remote(made.address, sum(made.sizes))
 
 
-def read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate):
+def read_collection(estimator, X, y, sample_weight, exposure, groups, client, validate, only=None):
     """Return the `RemoteTable` of a collection; parameters are those of `read_table`."""
     _check(estimator, y)
     limit = getattr(estimator, "max_rows_per_group", None)
@@ -84,13 +88,16 @@ def read_collection(estimator, X, y, sample_weight, exposure, groups, client, va
         # Proposition 60.
         chosen = choose_in_parts(groups, X, limit, estimator.random_state, client)
         blocks, n_samples = chosen.of(blocks, "X", "y"), chosen.n_persons
-    shards = _load(blocks, client, labelled, validate, columns)
+    if only is not None and len(only) != len(blocks):
+        raise RuntimeError("a step gets other partitions than its pipeline has chosen rows of.")
+    only = [None] * len(blocks) if only is None else only
+    shards = _load(blocks, client, only, labelled, validate, columns)
     classes = None
     if labelled:
         classes = None if is_regressor(estimator) else _classes(estimator, shards)
         of_rows = prepared(estimator, classes, sample_weight)
         shards = shards.kept(_prepared, of_rows, instead=True)
-    return RemoteTable(shards, n_features, classes, n_samples)
+    return RemoteTable(shards, n_features, classes, n_samples, only[0] is not None)
 
 
 def _classes(estimator, shards):
@@ -112,12 +119,15 @@ def _check(estimator, y):
         )
 
 
-def _load(blocks, client, *how):
+def _load(blocks, client, only, *how):
     """Validate the partitions, and return those with rows as `Shards`."""
     import dask
 
     read, key = dask.delayed(_read_part, pure=False), secrets.token_bytes(32)
-    read = [read(block, key, number, how) for number, block in enumerate(blocks)]
+    read = [
+        read(block, key, number, (one, *how))
+        for number, (block, one) in enumerate(zip(blocks, only, strict=True))
+    ]
     if client is None:
         rows = dask.compute(*read)
         return LocalShards(raised(rows), [_size_and_mark(part)[0] for part in rows]).without_empty()
@@ -134,7 +144,7 @@ def _read_part(block, key, number, how):
 
 
 @says_why
-def _read(block, labelled, validate, columns):
+def _read(block, only, labelled, validate, columns):
     """Return the validated `Rows` of a partition, whose columns must be those the collection declares."""
     X, y, *beside = block
     check_consistent_length(X, y, *beside)
@@ -143,7 +153,9 @@ def _read(block, labelled, validate, columns):
     own = BaseEstimator()
     vars(own).update(columns)
     if not labelled:
-        return Rows(validate(own, X, reset=False))
+        return Rows(chosen_rows(validate(own, X, reset=False), only))
+    for name, column in zip(("sample_weight", "exposure"), beside, strict=True):
+        refuse_other_order(name, column, X=X, y=y)
     X, y = validate(own, X, y, reset=False)
     return Rows(X, y, *beside)
 

@@ -5,6 +5,7 @@ signs; `PrivacyReport.to_html` makes a page of them. ``report["deployment"]`` ha
 registry of deployments, and ``report["details"]`` numbers and versions.
 """
 
+import sys
 from importlib.metadata import version
 from typing import Any
 
@@ -47,7 +48,7 @@ __all__ = [
     "with_seeds",
 ]
 
-_LIBRARIES = ("skdpbayes", "dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
+_LIBRARIES = ("dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
 
 
 def privacy_report(
@@ -152,5 +153,11 @@ def _details(account, charged):
             *too_large_delta(account.budget, account.rows or 0),
             *(charged.warnings if charged else ()),
         ],
-        "versions": {name: version(name) for name in _LIBRARIES},
+        "versions": _versions(),
     }
+
+
+def _versions():
+    # The package may run from its sources, without being installed.
+    own = sys.modules[__name__.partition(".")[0]].__version__
+    return {"skdpbayes": own, **{name: version(name) for name in _LIBRARIES}}
