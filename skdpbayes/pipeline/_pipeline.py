@@ -83,7 +83,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
         each person, chosen at random and the same in all steps. Steps are then planned and fitted for what a
         person's rows may do: with more than one, the number of rows is private, and steps are fitted under
-        "add_or_remove_one". The costs that steps report themselves are for rows.
+        "add_or_remove_one". Quantiles, before the last step, are then of one row of each person. A seed of
+        the last step decides which rows are chosen. The costs that steps report themselves are for rows.
     memory, verbose
         As for scikit-learn's Pipeline.
 

@@ -523,3 +523,35 @@ def test_a_column_of_another_length_is_told_its_length():
         DPBayesianLogisticRegression(max_rows_per_group=1).fit(
             X, np.arange(40) % 2, groups=np.zeros(39)
         )
+
+
+def _counts(rows):
+    return np.bincount(rows.X[:, 0].astype(int), minlength=10)
+
+
+def _fails_for_one(rows):
+    if (rows.X[:, 0] == 3).any():
+        raise ValueError("a cell: 987654321")
+    return 1
+
+
+def test_workers_add_up_counts_of_many_tasks_before_the_client_gets_them(client, monkeypatch):
+    """As many tasks as partitions, two by two: the same integers, and few results for the client."""
+    from skdpbayes._tables.dask import shards
+    from skdpbayes._tables.read import read_table
+
+    monkeypatch.setattr(shards, "SHARE_OF_MEMORY", 1e-12)
+    monkeypatch.setattr(shards, "TOGETHER", 2)
+    table = np.arange(1_000.0)[:, None] % 10
+    lazy, gathered = da.from_array(table, chunks=(150, 1)), []
+    with read_table(DPQuantileScaler(), lazy, client=client) as remote:
+        assert len(remote.shards._groups) == 7
+        gather = client.gather
+        monkeypatch.setattr(
+            client, "gather", lambda tasks: gathered.append(len(tasks)) or gather(tasks)
+        )
+        found = remote.count(_counts)
+        np.testing.assert_array_equal(found, np.full(10, 100))
+        assert found.dtype.kind == "i" and gathered == [2]
+        with pytest.raises(RuntimeError, match=r"^a task of a worker ended with ValueError\.$"):
+            remote.count(_fails_for_one)

@@ -28,6 +28,10 @@ from ...samplers._machinery.shards import Shard, Shards, of_target
 SHARE_OF_MEMORY = 1 / 8
 
 
+# How many sums of integers one task adds up, and how many the client gets at most.
+TOGETHER = 16
+
+
 class Failed:
     """The result of a failed task: an error that says nothing about records."""
 
@@ -76,25 +80,34 @@ class DaskShards(Shards):
         found = [None] * len(self.futures)
         self._groups.reverse()
         of_groups = [[of_shards[p] for p in group] for group in self._groups]
-        for group, results in zip(
-            self._groups, self._asked(do_each, function, of_groups, args), strict=True
-        ):
+        tasks = self._tasks = self._asked(do_each, function, of_groups, args)
+        for group, results in zip(self._groups, self.client.gather(tasks), strict=True):
             for p, result in zip(group, results, strict=True):
                 found[p] = result
         return raised(found)
 
     def count(self, function, *args):
-        """Return the sum over shards; each worker adds up its own."""
+        """Return the sum over shards, of integers; each worker adds up its own, and some those of others.
+
+        So the client gets few results, however many workers there are.
+        """
         unused = [None] * len(self._groups)
-        return reduce(add, raised(self._asked(do_sum, function, unused, args)))
+        tasks = self._asked(do_sum, function, unused, args)
+        everything = list(tasks)
+        while len(tasks) > TOGETHER:
+            parts = [tasks[first : first + TOGETHER] for first in range(0, len(tasks), TOGETHER)]
+            tasks = self.client.map(do_add, parts, key=[_name(do_add) for _ in parts])
+            everything += tasks
+        self._tasks = everything
+        return reduce(add, raised(self.client.gather(tasks)))
 
     def _asked(self, do, function, of_groups, args):
-        """Return the results of one task for each group of shards.
+        """Return the futures of one task for each group of shards.
 
         The client sends messages every 10 ms, so all tasks go into one. Tasks of the previous pass are
         released only after that.
         """
-        tasks = self.client.map(
+        return self.client.map(
             do,
             [function] * len(self._groups),
             [[self.futures[p] for p in group] for group in self._groups],
@@ -103,8 +116,6 @@ class DaskShards(Shards):
             [args] * len(self._groups),
             key=[_name(function) for _ in self._groups],
         )
-        self._tasks = tasks
-        return self.client.gather(tasks)
 
     def chosen(self, numbers):
         """Return the shards with the given indices."""
@@ -229,4 +240,9 @@ def do_each(function, shards, marks, of_shards, args):
 def do_sum(function, shards, marks, _, args):
     """Return the sum of the results of a function for the targets of a worker's shards."""
     found = [do_one(of_target, shard, function, args, {}) for shard in map(as_read, shards, marks)]
-    return next(filter(failure, found), None) or reduce(add, found)
+    return do_add(found)
+
+
+def do_add(results):
+    """Return the sum of some results, or the first failure among them."""
+    return next(filter(failure, results), None) or reduce(add, results)
