@@ -18,6 +18,8 @@ import numba
 import numpy as np
 import scipy.sparse as sp
 
+from .products import moment, squared_lengths
+
 # No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
 MOMENT_ROWS = 4096
 _LARGEST_BLOCK, _SMALLEST_BLOCK, _BLOCK_ENTRIES = 4096, 512, 2**17
@@ -67,19 +69,25 @@ class Block(NamedTuple):
             moved += self.constant * transform[-1]
         return moved
 
-    def times(self, factors):
-        """Return ``f_i z_i``, of shape (n, length)."""
+    def squared_lengths(self, transform):
+        """Return ``|W^T z|^2``, of shape (n,)."""
+        if isinstance(self.rows, np.ndarray):
+            return squared_lengths(self.rows, self.scale, self.constant, transform)
+        moved = self.moved(transform)
+        return np.einsum("ij,ij->i", moved, moved)
+
+    def moment(self, factors):
+        """Return ``sum_i f_i z_i z_i^T``, of shape (length, length)."""
+        if isinstance(self.rows, np.ndarray):
+            return moment(self.rows, factors, self.scale, self.constant)
+        roots = np.sqrt(np.abs(factors))
+        return (self._times(np.copysign(roots, factors)).T @ self._times(roots)).toarray()
+
+    def _times(self, factors):
         last = self.constant * factors[:, None]
-        factors = factors * self.scale
-        if not isinstance(self.rows, np.ndarray):
-            data = self.rows.data * np.repeat(factors, np.diff(self.rows.indptr))
-            rows = sp.csr_array((data, self.rows.indices, self.rows.indptr), self.rows.shape)
-            return sp.hstack([rows, last], format="csr") if self.constant else rows
-        n, n_features = self.rows.shape
-        rows = np.empty((n, n_features + (self.constant > 0)))
-        np.multiply(self.rows, factors[:, None], out=rows[:, :n_features])
-        rows[:, n_features:] = last
-        return rows
+        data = self.rows.data * np.repeat(factors * self.scale, np.diff(self.rows.indptr))
+        rows = sp.csr_array((data, self.rows.indices, self.rows.indptr), self.rows.shape)
+        return sp.hstack([rows, last], format="csr") if self.constant else rows
 
 
 def sum_of_blocks(target, of_block):
@@ -100,7 +108,9 @@ def sum_of_blocks(target, of_block):
     def of_chunk(first, stop):
         starts = range(first, stop, size) or (first,)  # The sums of no rows have a shape, too.
         parts = (slice(k, min(k + size, stop)) for k in starts)
-        return reduce(_added, (of_block(part, _block(target, table, part)) for part in parts))
+        # Memory that were allocated for every block would be cleared by the system every time.
+        room = np.empty(min(size, stop - first) * length)
+        return reduce(_added, (of_block(part, _block(target, table, part, room)) for part in parts))
 
     n_threads = min(numba.get_num_threads(), n_chunks) if n * length >= _WORTH_THREADS else 1
     if n_threads == 1 or threading.current_thread() is not threading.main_thread():
@@ -124,7 +134,12 @@ def _table(target):
     return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
 
 
-def _block(target, table, part):
-    rows = table[part].astype(np.float64, copy=False)
-    offsets = getattr(target, "offsets", ())
-    return Block(rows, target.scale[part], target.constant, offsets[part] if len(offsets) else None)
+def _block(target, table, part, room):
+    rows, offsets = table[part], getattr(target, "offsets", ())
+    if sp.issparse(rows):
+        rows = rows.astype(np.float64, copy=False)
+    elif rows.dtype != np.float64:
+        given, rows = rows, room[: rows.size].reshape(rows.shape)
+        np.copyto(rows, given)
+    offsets = offsets[part] if len(offsets) else None
+    return Block(rows, target.scale[part], target.constant, offsets)
