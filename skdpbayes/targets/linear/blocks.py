@@ -7,25 +7,19 @@ cores there are. Results are multiplied by the factors of rows, instead of the r
 where they must be.
 """
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from functools import reduce
-from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 
+from .._threads import of_chunks
 from .products import moment, squared_lengths
 
 # No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
 MOMENT_ROWS = 4096
 _LARGEST_BLOCK, _SMALLEST_BLOCK, _BLOCK_ENTRIES = 4096, 512, 2**17
 _MOST_CHUNKS = 32
-# Entries of a table below which threads cost more than they save.
-_WORTH_THREADS = 1_000_000
 
 
 class Block(NamedTuple):
@@ -103,7 +97,6 @@ def sum_of_blocks(target, of_block):
     table, n, length = _table(target), target.scale.size, max(1, target.n_features)
     size = min(max(_BLOCK_ENTRIES // length, _SMALLEST_BLOCK), _LARGEST_BLOCK)
     n_chunks = min(_MOST_CHUNKS, max(1, -(-n // MOMENT_ROWS)))
-    ends = [n * k // n_chunks for k in range(n_chunks + 1)]
 
     def of_chunk(first, stop):
         starts = range(first, stop, size) or (first,)  # The sums of no rows have a shape, too.
@@ -112,14 +105,7 @@ def sum_of_blocks(target, of_block):
         room = np.empty(min(size, stop - first) * length)
         return reduce(_added, (of_block(part, _block(target, table, part, room)) for part in parts))
 
-    n_threads = min(numba.get_num_threads(), n_chunks) if n * length >= _WORTH_THREADS else 1
-    if n_threads == 1 or threading.current_thread() is not threading.main_thread():
-        return reduce(_added, map(of_chunk, ends[:-1], ends[1:]))
-    with ThreadPoolExecutor(n_threads) as pool:
-        # What floating-point errors do is said by the context.
-        pairs = pairwise(ends)
-        jobs = [pool.submit(copy_context().run, of_chunk, *pair) for pair in pairs]
-        return reduce(_added, (job.result() for job in jobs))
+    return reduce(_added, of_chunks(of_chunk, n, n_chunks, n * length))
 
 
 def _added(sums, more):

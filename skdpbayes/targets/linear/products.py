@@ -64,7 +64,9 @@ def _add_tile(typing_context, left, right, n_rows, i, j, sums):
 
     def generate(context, builder, signature, values):
         n_rows, i, j = values[2:5]
-        arrays = (context.make_array(signature.args[k])(context, builder, values[k]) for k in (0, 1, 5))
+        arrays = (
+            context.make_array(signature.args[k])(context, builder, values[k]) for k in (0, 1, 5)
+        )
         left, right, sums = arrays
         width = cgutils.unpack_tuple(builder, sums.shape)[1]
 
