@@ -8,13 +8,13 @@ where they must be.
 """
 
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from .._threads import of_chunks
-from .products import moment, squared_lengths
+from .products import logistic_sums, moment, squared_lengths
 
 # No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
 MOMENT_ROWS = 4096
@@ -41,6 +41,17 @@ class Block(NamedTuple):
     constant: float
     offsets: np.ndarray | None
 
+    @property
+    def is_dense(self):
+        """Whether rows are an array."""
+        return isinstance(self.rows, np.ndarray)
+
+    def logistic_sums(self, theta, centres, weights, curvature):
+        """Return the sums of `products.logistic_sums`, the first in one block."""
+        given = self.rows, self.scale, self.constant
+        gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature)
+        return gradient[None], matrix
+
     def logits(self, theta):
         """Return ``theta z`` and the offsets, of shape (n_blocks, n)."""
         logits = (self.rows @ theta[:, : self.rows.shape[1]].T).T * self.scale
@@ -65,22 +76,23 @@ class Block(NamedTuple):
 
     def squared_lengths(self, transform):
         """Return ``|W^T z|^2``, of shape (n,)."""
-        if isinstance(self.rows, np.ndarray):
+        if self.is_dense:
             return squared_lengths(self.rows, self.scale, self.constant, transform)
         moved = self.moved(transform)
         return np.einsum("ij,ij->i", moved, moved)
 
     def moment(self, factors):
         """Return ``sum_i f_i z_i z_i^T``, of shape (length, length)."""
-        if isinstance(self.rows, np.ndarray):
+        if self.is_dense:
             return moment(self.rows, factors, self.scale, self.constant)
         roots = np.sqrt(np.abs(factors))
         return (self._times(np.copysign(roots, factors)).T @ self._times(roots)).toarray()
 
     def _times(self, factors):
+        given: Any = self.rows
+        data = given.data * np.repeat(factors * self.scale, np.diff(given.indptr))
+        rows = sp.csr_array((data, given.indices, given.indptr), given.shape)
         last = self.constant * factors[:, None]
-        data = self.rows.data * np.repeat(factors * self.scale, np.diff(self.rows.indptr))
-        rows = sp.csr_array((data, self.rows.indices, self.rows.indptr), self.rows.shape)
         return sp.hstack([rows, last], format="csr") if self.constant else rows
 
 

@@ -1,11 +1,14 @@
-"""Sums over rows of an array of products of two columns, and lengths of transformed rows; compiled.
+"""Sums over the rows of an array, and lengths of transformed rows; compiled.
 
-    M = sum_i f_i z_i z_i^T,      |W^T z_i|^2,      z_i = (s_i x_i, b)
+    M = sum_i f_i z_i z_i^T,      g = sum_i w_i (p_i - c_i) z_i,      |W^T z_i|^2,      z_i = (s_i x_i, b)
 
-A few rows at a time stay in the innermost cache. Of ``M`` only squares of 8 x 8 entries on the diagonal and
-above it are summed, each in eight registers of eight numbers: matrices of so few columns are too small for
-the routines of BLAS.
+with logistic ``p_i = 1 / (1 + exp(-theta z_i))`` and, beside ``g``, ``f_i = w_i p_i (1 - p_i)``. A few rows
+at a time stay in the innermost cache. Of ``M`` only squares of 8 x 8 entries on the diagonal and above it are
+summed, each in eight registers of eight numbers: matrices of so few columns are too small for the routines
+of BLAS.
 """
+
+import math
 
 import numpy as np
 from llvmlite import ir
@@ -41,13 +44,30 @@ def moment(rows, factors, scale=None, constant=0.0):
     -------
     moment : ndarray of shape (length, length)
     """
+    scale, nothing = np.ones(len(rows)) if scale is None else scale, np.empty(0)
+    return logistic_sums(rows, scale, constant, nothing, nothing, factors, True)[1]
+
+
+def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
+    """Return ``g`` and, if wanted, ``M``.
+
+    Parameters
+    ----------
+    rows, scale, constant
+        As for `moment`.
+    theta : ndarray of shape (length,)
+        If it is empty, ``g`` is 0 and ``f`` is ``w``.
+    centres, weights : ndarray of shape (n,)
+        ``c`` and ``w``.
+    curvature : bool
+    """
     length = rows.shape[1] + (constant > 0.0)
     width = -(-length // _TILE) * _TILE
-    sums = np.zeros((width, width))
-    scale = np.ones(len(rows)) if scale is None else scale
+    gradient, matrix = np.zeros(width), np.zeros((width, width) if curvature else (0, 0))
     # Of one kind, so that there is one function to compile.
-    _add_moment(*map(read_only, (rows, factors, scale)), float(constant), sums)
-    return sums[:length, :length]
+    arrays = map(read_only, (rows, scale, theta, centres, weights))
+    _add_sums(*arrays, float(constant), gradient, matrix)
+    return gradient[:length], matrix[:length, :length] if curvature else None
 
 
 def squared_lengths(rows, scale, constant, transform):
@@ -113,22 +133,47 @@ def _write_scaled(rows, scale, constant, first, out):
             out[k, n_features] = constant
 
 
-@compiled
-def _add_moment(rows, factors, scale, constant, sums):
-    n, width = rows.shape[0], sums.shape[1]
+@compiled(fastmath={"reassoc", "contract"})
+def _add_sums(rows, scale, theta, centres, weights, constant, gradient, matrix):
+    n, width, length = rows.shape[0], gradient.size, theta.size
     left, right = np.zeros((_ROWS, width)), np.zeros((_ROWS, width))
+    factors, residuals = np.zeros(_ROWS), np.zeros(_ROWS)
     for first in range(0, n, _ROWS):
         size = min(_ROWS, n - first)
         _write_scaled(rows, scale, constant, first, right)
+        residuals[size:] = 0.0
         for k in range(size):
-            for j in range(width):
-                left[k, j] = right[k, j] * factors[first + k]
-        for i in range(0, width, _TILE):
-            for j in range(i, width, _TILE):
-                _add_tile(left, right, size, i, j, sums)
-    for i in range(width):
+            factors[k] = weights[first + k]
+        if length:
+            for k in range(size):
+                logit = 0.0
+                for j in range(length):
+                    logit += right[k, j] * theta[j]
+                residuals[k] = math.exp(-logit)
+            for k in range(size):
+                p = 1.0 / (1.0 + residuals[k])
+                residuals[k] = factors[k] * (p - centres[first + k])
+                factors[k] *= p * (1.0 - p)
+            for k in range(0, _ROWS, 4):
+                for j in range(width):
+                    gradient[j] += (
+                        residuals[k] * right[k, j]
+                        + residuals[k + 1] * right[k + 1, j]
+                        + residuals[k + 2] * right[k + 2, j]
+                        + residuals[k + 3] * right[k + 3, j]
+                    )
+        if matrix.size:
+            for k in range(size):
+                for j in range(width):
+                    left[k, j] = right[k, j] * factors[k]
+        if matrix.size:
+            for i in range(0, width, _TILE):
+                for j in range(i, width, _TILE):
+                    # numba gives the context.
+                    _add_tile(left, right, size, i, j, matrix)  # type: ignore[call-arg]
+    for i in range(matrix.shape[0]):
         for j in range(i):
-            sums[i, j] = sums[j, i]
+            matrix[i, j] = matrix[j, i]
 
 
 @compiled

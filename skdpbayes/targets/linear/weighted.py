@@ -94,11 +94,7 @@ def weighted_sums(target, family, weights, theta, transform=None, *, curvature=T
         In the coordinates of the rows, before ``W``.
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
-
-    def residuals(predicted, part):
-        return family.residuals(predicted, target.responses[part])
-
-    return _sums(target, family, weights, theta, transform, residuals, curvature)
+    return _sums(target, family, weights, theta, transform, target.responses, curvature)
 
 
 def weighted_scores(target, family, theta, transform=None, *, curvature=True):
@@ -108,12 +104,7 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
 
     which is a gradient without the responses. Parameters and returns are those of `weighted_sums`.
     """
-    at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
-
-    def residuals(predicted, part):
-        return family.mean(predicted) - at_zero
-
-    return _sums(target, family, None, theta, transform, residuals, curvature)
+    return _sums(target, family, None, theta, transform, None, curvature)
 
 
 def weighted_moment(target, transform):
@@ -194,12 +185,24 @@ def _clipped(target, theta, clip, part, block, centre=None):
     return np.clip(target.responses[part] - means, -clip, clip)
 
 
-def _sums(target, family, weights, theta, transform, residuals, curvature):
+def _sums(target, family, weights, theta, transform, responses, curvature):
+    """Return sums of residuals, or of scores if there are no responses, and of curvatures if wanted."""
     weights = target.weights if weights is None else weights
+    at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
 
     def of_block(part, block):
+        given = None if responses is None else responses[part]
+        if transform is None or not curvature:
+            sums = family.sums_of_block(block, weights[part], theta, given, curvature)
+            if sums is not None:
+                return sums
         predicted = family.inverse_link(block.logits(theta))
-        gradient = block.summed(weights[part] * residuals(predicted, part))
+        apart = (
+            family.mean(predicted) - at_zero
+            if given is None
+            else family.residuals(predicted, given)
+        )
+        gradient = block.summed(weights[part] * apart)
         if not curvature:
             return gradient, None
         rows = block if transform is None else block.moved(transform)
