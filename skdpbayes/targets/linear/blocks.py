@@ -7,8 +7,8 @@ cores there are. Results are multiplied by the factors of rows, instead of the r
 where they must be.
 """
 
-from functools import reduce
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,24 +22,37 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK, _BLOCK_ENTRIES = 4096, 512, 2**17
 _MOST_CHUNKS = 32
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """Some rows of a table.
 
     Attributes
     ----------
     rows : {ndarray, CSR array} of shape (n, n_features)
-        In double precision.
+        In single or double precision.
     scale : ndarray of shape (n,)
     constant : float
         Of the last column of ``z``, which is left out if this is 0.
     offsets : ndarray of shape (n,) or None
         Of the logits.
+    room : ndarray
+        For as many doubles as there are entries.
     """
 
     rows: np.ndarray | sp.csr_array
     scale: np.ndarray
     constant: float
     offsets: np.ndarray | None
+    room: np.ndarray
+
+    @cached_property
+    def doubles(self):
+        """Rows in double precision."""
+        if self.rows.dtype == np.float64 or not self.is_dense:
+            return self.rows.astype(np.float64, copy=False)
+        doubles = self.room[: self.rows.size].reshape(self.rows.shape)
+        np.copyto(doubles, self.rows)
+        return doubles
 
     @property
     def is_dense(self):
@@ -54,21 +67,21 @@ class Block(NamedTuple):
 
     def logits(self, theta):
         """Return ``theta z`` and the offsets, of shape (n_blocks, n)."""
-        logits = (self.rows @ theta[:, : self.rows.shape[1]].T).T * self.scale
+        logits = (self.doubles @ theta[:, : self.rows.shape[1]].T).T * self.scale
         if self.offsets is not None:
             logits += self.offsets
         return logits + self.constant * theta[:, -1:] if self.constant else logits
 
     def summed(self, factors):
         """Return ``sum_i f_i z_i``, of shape (n_blocks, length), for factors of shape (n_blocks, n)."""
-        sums = (self.rows.T @ (factors * self.scale).T).T
+        sums = (self.doubles.T @ (factors * self.scale).T).T
         if not self.constant:
             return sums
         return np.column_stack([sums, self.constant * factors.sum(axis=1)])
 
     def moved(self, transform):
         """Return ``W^T z``, of shape (n, length)."""
-        moved = self.rows @ transform[: self.rows.shape[1]]
+        moved = self.doubles @ transform[: self.rows.shape[1]]
         moved *= self.scale[:, None]
         if self.constant:
             moved += self.constant * transform[-1]
@@ -89,7 +102,7 @@ class Block(NamedTuple):
         return (self._times(np.copysign(roots, factors)).T @ self._times(roots)).toarray()
 
     def _times(self, factors):
-        given: Any = self.rows
+        given = self.doubles
         data = given.data * np.repeat(factors * self.scale, np.diff(given.indptr))
         rows = sp.csr_array((data, given.indices, given.indptr), given.shape)
         last = self.constant * factors[:, None]
@@ -134,10 +147,7 @@ def _table(target):
 
 def _block(target, table, part, room):
     rows, offsets = table[part], getattr(target, "offsets", ())
-    if sp.issparse(rows):
-        rows = rows.astype(np.float64, copy=False)
-    elif rows.dtype != np.float64:
-        given, rows = rows, room[: rows.size].reshape(rows.shape)
-        np.copyto(rows, given)
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
     offsets = offsets[part] if len(offsets) else None
-    return Block(rows, target.scale[part], target.constant, offsets)
+    return Block(rows, target.scale[part], target.constant, offsets, room)

@@ -3,6 +3,7 @@
 A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,6 @@ def second_moment(
 
     def of_block(part, block):
         factors = np.ones(block.scale.size) if weights is None else weights[part]
-        return (block._replace(constant=constant).moment(factors),)
+        return (replace(block, constant=constant).moment(factors),)
 
     return sum_of_blocks(target, of_block)[0]

@@ -32,7 +32,7 @@ def moment(rows, factors, scale=None, constant=0.0):
     Parameters
     ----------
     rows : ndarray of shape (n, n_features)
-        ``x``, C-contiguous, in double precision.
+        ``x``, C-contiguous, in single or double precision.
     factors : ndarray of shape (n,)
         ``f``.
     scale : ndarray of shape (n,) or None, default=None
@@ -64,7 +64,7 @@ def logistic_sums(rows, scale, constant, theta, centres, weights, curvature):
     length = rows.shape[1] + (constant > 0.0)
     width = -(-length // _TILE) * _TILE
     gradient, matrix = np.zeros(width), np.zeros((width, width) if curvature else (0, 0))
-    # Of one kind, so that there is one function to compile.
+    # Of one kind each, so that there is one function to compile for a kind of rows.
     arrays = map(read_only, (rows, scale, theta, centres, weights))
     _add_sums(*arrays, float(constant), gradient, matrix)
     return gradient[:length], matrix[:length, :length] if curvature else None
