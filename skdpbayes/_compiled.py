@@ -12,9 +12,11 @@ WORD = ir.IntType(64)
 _INNER = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 
-def compiled(function):
+def compiled(function=None, **options):
     """Compile a function at its first call, and cache the result on disk if possible."""
-    options = {"error_model": "numpy", "nogil": True}
+    if function is None:
+        return lambda function: compiled(function, **options)
+    options = {"error_model": "numpy", "nogil": True, **options}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # There is no folder that numba may write to.

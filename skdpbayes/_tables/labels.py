@@ -22,7 +22,7 @@ def label_set(classes):
     if np.ndim(classes) == 1 and len({isinstance(one, str) for one in classes}) > 1:
         raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
     labels = np.asarray(classes)
-    unique = _numbered(labels, "classes")[0]
+    unique = _distinct(labels, "classes")
     if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
         raise ValueError(
             f"classes must list at least two different labels, each once, got {classes!r}."
@@ -30,10 +30,10 @@ def label_set(classes):
     return unique
 
 
-def _numbered(labels, name):
-    """Return the distinct labels, sorted, and the index of each entry among them."""
+def _distinct(labels, name):
+    """Return the distinct labels, sorted."""
     try:
-        return np.unique(labels, return_inverse=True)
+        return np.unique(labels)
     except Exception:  # Of NumPy's, or of labels of a class of their own.
         pass
     # Outside the handler, because the caught error names types and would not help.
@@ -51,33 +51,39 @@ def _numbers(n_classes):
     return list(range(n_classes)) if n_classes <= _FEW else f"range({n_classes})"
 
 
-def encode_labels(y, classes):
-    """Return the sorted labels, and the index of every row's label.
-
-    If the labels are declared, the only condition on ``y`` is that it holds no others. Whether its entries
-    are whole numbers, and how many different ones occur, must not be revealed.
-    """
-    if classes is None:
-        labels, codes = _numbered(y, "y")
+def labels_in(y, classes):
+    """Return the sorted labels: those that are declared or, if ``classes`` is None, those that occur."""
+    if classes is not None:
+        return label_set(classes)
+    labels = _distinct(y, "y")
+    if labels.dtype.kind not in "biu":  # Whole numbers are labels, whatever they are.
         told = unless_harmless(
             "y holds labels of a kind that is not known: use text or whole numbers."
         )
         unquoted(check_classification_targets, y, told=told)
-        if labels.size < 2:
-            raise ValueError(
-                "y holds only one class, and a classifier needs two: if others can occur, list all labels, "
-                "e.g. classes=[0, 1]."
-            )
-        if looks_like_numbers(labels):
-            warnings.warn(
-                f"y has {labels.size} different labels, most of them consecutive whole numbers, as counts "
-                "have: a classifier learns each one by itself, and knows no order. To predict a count, take "
-                "DPBayesianPoissonRegressor; to predict a number, DPBayesianRidge. If these are labels, list "
-                "them in classes.",
-                UserWarning,
-                stacklevel=callers_level(),
-            )
-        return labels, codes
+    if labels.size < 2:
+        raise ValueError(
+            "y holds only one class, and a classifier needs two: if others can occur, list all labels, "
+            "e.g. classes=[0, 1]."
+        )
+    if looks_like_numbers(labels):
+        warnings.warn(
+            f"y has {labels.size} different labels, most of them consecutive whole numbers, as counts "
+            "have: a classifier learns each one by itself, and knows no order. To predict a count, take "
+            "DPBayesianPoissonRegressor; to predict a number, DPBayesianRidge. If these are labels, list "
+            "them in classes.",
+            UserWarning,
+            stacklevel=callers_level(),
+        )
+    return labels
+
+
+def encode_labels(y, classes):
+    """Return the index of every row's label among ``classes``.
+
+    The only condition on ``y`` is that it holds no others. Whether its entries are whole numbers, and how
+    many different ones occur, must not be revealed.
+    """
     labels = label_set(classes)
     try:
         codes = np.minimum(np.searchsorted(labels, y), labels.size - 1)
@@ -90,4 +96,4 @@ def encode_labels(y, classes):
             "without a label. Where another tool numbers the labels first, as VotingClassifier does, the "
             f"numbers are the labels: classes={_numbers(labels.size)}."
         )
-    return labels, codes
+    return codes

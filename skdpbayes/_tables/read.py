@@ -15,7 +15,7 @@ from sklearn.base import is_regressor
 from .._inputs import plain
 from .._silence import silently
 from .collections import is_collection
-from .labels import encode_labels
+from .labels import labels_in
 from .order import refuse_other_order
 from .persons import check_groups, choose_rows
 from .rows import UNLABELLED, Rows, Table, chosen_rows, prepared
@@ -91,7 +91,7 @@ def _read(estimator, X, columns, client, validate, only):
         X, y = validate(estimator, X, y, reset=True)
         rows, classes = Rows(X, y, sample_weight, exposure), None
         if not is_regressor(estimator):
-            classes = encode_labels(y, estimator.classes)[0]
+            classes = labels_in(y, estimator.classes)
         rows = prepared(estimator, classes, sample_weight)(rows)
     n_samples = None
     limit = getattr(estimator, "max_rows_per_group", None)

@@ -110,7 +110,7 @@ def prepared(estimator, classes, sample_weight):
 
 def encoded(rows, classes, class_weight, largest):
     """Return `Rows` with encoded labels and effective weights."""
-    labels = encode_labels(rows.labels, classes)[1]
+    labels = encode_labels(rows.labels, classes)
     weights = effective_weights(class_weight, classes, labels, rows.weights, largest, rows.X)
     return Rows(rows.X, labels, weights)
 

@@ -1,4 +1,9 @@
-"""What a release costs: theorems as functions, budgets, ledgers, and reports."""
+"""What a release costs: theorems as functions, budgets, ledgers, and reports.
+
+Reports are loaded when they are first asked for.
+"""
+
+from typing import TYPE_CHECKING
 
 from .budget import Budget, default_delta
 from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
@@ -7,7 +12,9 @@ from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_stat
 from .ledger import PrivacyLedger
 from .parallel import in_parallel
 from .profiles import PureMechanism, SelectedRun
-from .report import PrivacyReport, privacy_report
+
+if TYPE_CHECKING:
+    from .report import PrivacyReport, privacy_report
 
 __all__ = [
     "AcceptBits",
@@ -27,3 +34,15 @@ __all__ = [
     "in_parallel",
     "privacy_report",
 ]
+
+
+def __getattr__(name):
+    if name not in ("PrivacyReport", "privacy_report"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import report
+
+    return getattr(report, name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -16,11 +16,14 @@ import scipy.sparse as sp
 from .._inputs import unless_harmless, unquoted
 from .._silence import silently
 from .._typing import MatrixLike
+from ._threads import of_chunks
 
 # Steps follow from fourth powers of norms over squared numbers of records, which are normal doubles here.
 NORMS = (1e-60, 1e60)
 # Beyond this a row's products with moderate coefficients could overflow before they are scaled.
 _EXTREME_NORM = 1e150
+# Chunks whose norms are computed at once, and rows that are worth one.
+_MOST_CHUNKS, _CHUNK_ROWS = 32, 4096
 
 
 def checked_norm(norm, name="norm"):
@@ -136,7 +139,14 @@ def row_norms(X):
         squares = sp.csr_array((squares, X.indices, X.indptr), shape=X.shape)
         norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
     else:
-        norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        norms = np.empty(len(X))
+
+        def write(first, stop):
+            rows = X[first:stop]
+            squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, out=norms[first:stop])
+            np.sqrt(squares, out=squares)
+
+        of_chunks(write, len(X), 1 + min(len(X) // _CHUNK_ROWS, _MOST_CHUNKS - 1), X.size)
     for i in np.flatnonzero(np.isinf(norms)):
         row = _entries(X, i)
         largest = np.abs(row).max()

@@ -11,7 +11,7 @@ from sklearn.utils import check_consistent_length
 
 from ...samplers._machinery.shards import LocalShards
 from ..collections import example_of
-from ..labels import encode_labels, label_set
+from ..labels import labels_in
 from ..order import refuse_other_order
 from ..persons import has_persons
 from ..rows import UNLABELLED, Rows, Table, chosen_rows, prepared
@@ -102,9 +102,10 @@ def read_collection(estimator, X, y, sample_weight, exposure, groups, client, va
 
 def _classes(estimator, shards):
     """Return the labels that are declared, or those that occur."""
-    if estimator.classes is None:
-        return encode_labels(np.concatenate(shards.each(_labels)), None)[0]
-    return label_set(estimator.classes)
+    declared = estimator.classes
+    return labels_in(
+        None if declared is not None else np.concatenate(shards.each(_labels)), declared
+    )
 
 
 def _check(estimator, y):

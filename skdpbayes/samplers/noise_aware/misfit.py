@@ -20,6 +20,7 @@ is not quite the same everywhere, so that variances grow with the distance from 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -73,24 +74,21 @@ class Misfit:
         """Variances of the entries of a score per squared distance from ``centre``."""
         return _CHANGE * self.size**2 / self.squares.size * self.squares
 
+    @cached_property
+    def parts(self):
+        """Matrices ``P`` and ``Q`` such that variances at one distance are ``(f P)^2 Q``."""
+        own = np.zeros((self.doubtful.size, self.squares.size))
+        own[np.arange(self.doubtful.size), self.doubtful] = self.excess
+        return (
+            np.hstack([self.factor, self.factor @ self.pulls.T]),
+            np.vstack([self.shares.T, own]),
+        )
+
     def variances(self, f):
         """Return variances of the entries of scores, for ``f`` of shape (n_points, n)."""
-        away = np.sum((f - self.centre) ** 2 / self.squares, axis=1)
-        turned = f @ self.factor
-        found = turned**2 @ self.shares.T + away[:, None] * self.change
-        if self.doubtful.size:
-            found[:, self.doubtful] += self.excess * (turned @ self.pulls.T) ** 2
-        return found
-
-    def half_gradient(self, f, factors):
-        """Return half the gradient by ``f`` of the sum of variances times ``factors``."""
-        turned = f @ self.factor
-        gradient = (factors @ self.shares) * turned
-        if self.doubtful.size:
-            own = factors[:, self.doubtful] * self.excess * (turned @ self.pulls.T)
-            gradient += own @ self.pulls
-        gradient = gradient @ self.factor.T
-        return gradient + (factors @ self.change)[:, None] * (f - self.centre) / self.squares
+        onto, shares = self.parts
+        away = (f - self.centre) ** 2 @ (1.0 / self.squares)
+        return (f @ onto) ** 2 @ shares + away[:, None] * self.change
 
 
 def learn_misfit(population, looks, curvatures, at, doubts=None):

@@ -34,6 +34,7 @@ _KAPPAS = np.geomspace(0.35, 2.3, 8)
 _SLOPES = 0.5 / _KAPPAS
 _SHARES = kstwobign.pdf(_KAPPAS) * _KAPPAS
 _SHARES /= _SHARES.sum()
+_DENSITIES = _SHARES / math.sqrt(2.0 * math.pi)
 # ``lambda`` times half the mean of ``|z|^2``: scores are off by about a hundredth at most.
 _RATES = np.array([0.0, 0.25, 0.5, 1.0])
 # Quantiles of ``|z|^2`` at which weights are fitted.
@@ -108,19 +109,23 @@ class NormalPopulation:
     def at(self, u):
         """Return the `LogisticNormal` for points of shape (n_points, length)."""
         points = u @ self.axes
-        mu, q = (points @ self.means.T)[..., None], (points**2 @ self.variances.T)[..., None]
-        tau = _SLOPES / np.sqrt(1.0 + _SLOPES**2 * q)
-        x = tau * mu
+        shape = len(points), self.masses.size
+        mu, q = points @ self.means.T, points**2 @ self.variances.T
+        # Matrices of eight columns: a product of three axes would be one for every point.
+        tau = np.sqrt(_SLOPES**-2.0 + q.reshape(-1, 1))
+        np.reciprocal(tau, out=tau)
+        x = tau * (math.sqrt(0.5) * mu.reshape(-1, 1))
         squares = x**2
-        densities = tau * np.exp(-0.5 * squares)
+        densities = tau * np.exp(-squares)
         of_second = tau**2 * densities
-        shares = _SHARES / math.sqrt(2.0 * math.pi)
+        once = (of_second @ _DENSITIES).reshape(shape)
+        squares *= of_second
         return LogisticNormal(
             points,
-            erf(x * math.sqrt(0.5)) @ (0.5 * _SHARES),
-            densities @ shares,
-            -mu[..., 0] * (of_second @ shares),
-            ((squares - 1.0) * of_second) @ shares,
+            (erf(x) @ (0.5 * _SHARES)).reshape(shape),
+            (densities @ _DENSITIES).reshape(shape),
+            -mu * once,
+            2.0 * (squares @ _DENSITIES).reshape(shape) - once,
         )
 
     def score(self, at):
@@ -147,17 +152,18 @@ class NormalPopulation:
         """Return ``S' a`` plus ``factors``, of shape (n_points,), times the gradients of the mean slope."""
         turned = self.size * (vectors @ self.axes)
         of_mu, of_q = turned @ self.means.T, (at.points * turned) @ self.variances.T
-        own = factors[:, None]
-        along = at.slope * of_mu + at.first * (of_q + own)
-        across = at.first * of_mu + at.second * (of_q + own)
+        of_q += factors[:, None]
+        along = at.slope * of_mu + at.first * of_q
+        across = at.first * of_mu + at.second * of_q
         rest = turned * ((at.slope * self.masses) @ self.variances)
-        return self._summed(at, along, across) + rest @ self.axes.T
+        return self._summed(at, along, across, rest)
 
-    def _summed(self, at, along, across):
-        """Return ``sum_k W_k (along m_k + across Sigma_k u)`` in the coordinates ``z``."""
-        sums = (along * self.masses) @ self.means
-        sums = sums + at.points * ((across * self.masses) @ self.variances)
-        return sums @ self.axes.T
+    def _summed(self, at, along, across, rest=0.0):
+        """Return ``sum_k W_k (along m_k + across Sigma_k u)``, and the rest, in the coordinates ``z``."""
+        sums = (across * self.masses) @ self.variances
+        sums *= at.points
+        sums += (along * self.masses) @ self.means
+        return (sums + rest) @ self.axes.T
 
 
 def normal_population(design, transform, family, norm, n_samples):

@@ -99,24 +99,9 @@ class Group:
         return cls(precision, rank, _LOGS, wide, other)
 
     @cached_property
-    def _line(self):
-        """Of every scale: the logarithm of ``w tau^-k``, and ``1 / tau^2``."""
-        return self.weights - self.rank * self.logs, np.exp(-2.0 * self.logs)
-
-    def _terms(self, squares):
-        start, slopes = self._line
-        return start - 0.5 * squares * slopes
-
-    def energy(self, u):
-        """Return ``-log h`` and its gradient by ``u``, of shape (n_points, n)."""
-        pulled = u @ self.precision
-        terms = self._terms(np.sum(u * pulled, axis=1)[:, None])
-        # scipy's logsumexp takes most of its time for checks.
-        top = terms.max(axis=1)
-        terms = np.exp(terms - top[:, None])
-        sums = terms.sum(axis=1)
-        factors = terms @ self._line[1] / sums
-        return -top - np.log(sums), factors[:, None] * pulled
+    def line(self):
+        """Of every scale: the logarithm of ``w tau^-k``, and ``1 / (2 tau^2)``."""
+        return self.weights - self.rank * self.logs, 0.5 * np.exp(-2.0 * self.logs)
 
     def weight(self, u):
         """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
@@ -127,7 +112,8 @@ class Group:
     def likeliest(self, u, covariance):
         """Return the likeliest scale, ``u`` being known up to a covariance."""
         square = u @ self.precision @ u + np.sum(covariance * self.precision)
-        return np.exp(self.logs[np.argmax(self._terms(square))])
+        start, halves = self.line
+        return np.exp(self.logs[np.argmax(start - square * halves)])
 
 
 @dataclass(frozen=True)
@@ -146,10 +132,28 @@ class Prior:
         """The likeliest scales a priori."""
         return np.array([np.exp(group.logs[np.argmax(group.weights)]) for group in self.groups])
 
+    @cached_property
+    def _lines(self):
+        """Precisions side by side, and lines, of which shorter ones go on with scales of no weight."""
+        most = max(group.logs.size for group in self.groups)
+        lines = np.array([np.full((len(self.groups), most), fill) for fill in (-np.inf, 1.0)])
+        for k, group in enumerate(self.groups):
+            lines[:, k, : group.logs.size] = group.line
+        return np.hstack([group.precision for group in self.groups]), *lines
+
     def energy(self, u):
         """Return minus the log density and its gradient, for ``u`` of shape (n_points, n)."""
-        energies, gradients = zip(*(group.energy(u) for group in self.groups), strict=True)
-        return sum(energies), sum(gradients)
+        precisions, starts, halves = self._lines
+        pulled = (u @ precisions).reshape(len(u), len(self.groups), -1)
+        squares = np.einsum("pi,pgi->pg", u, pulled)
+        terms = starts - squares[:, :, None] * halves
+        # scipy's logsumexp takes most of its time for checks.
+        top = terms.max(axis=2)
+        terms -= top[:, :, None]
+        np.exp(terms, out=terms)
+        sums = terms.sum(axis=2)
+        factors = 2.0 * np.einsum("pgt,gt->pg", terms, halves) / sums
+        return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, pulled)
 
     def weigh(self, u):
         """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""

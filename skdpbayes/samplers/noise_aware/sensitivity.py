@@ -108,12 +108,17 @@ def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
     sizes, largest = np.tanh(0.5 * reach * cosines), math.tanh(0.5 * reach)
     centres = np.linspace(0.0, 0.5 * largest, _N_CENTRES)[:, None] if replaces else np.zeros((1, 1))
     of_curvatures = of_curvature * (1.0 - sizes**2) ** 2
-    squares = np.maximum(sizes**2 - 2.0 * centres * sizes * cosines, 0.0) + centres**2
+    squares = -2.0 * centres * (sizes * cosines)
+    squares += sizes**2
+    np.maximum(squares, 0.0, out=squares)
+    squares += centres**2
     # Bounds on the derivatives by cosines: of squares of sizes, of what centres take off, of curvatures.
     of_squares, of_centres = reach * min(0.4, largest), min(2.5, 4.0 * largest) * centres[:, 0]
     slopes = of_score * (of_squares + of_centres)
     slopes += of_curvature * reach * min(0.6, 2.0 * largest)
-    found = np.max(of_score * squares + of_curvatures, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
+    squares *= of_score
+    squares += of_curvatures
+    found = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
     return min(anywhere, _ROUNDING * float(found.min()))
 
 

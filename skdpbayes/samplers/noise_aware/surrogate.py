@@ -13,6 +13,7 @@ in that basis, in which covariances are taken to be diagonal.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -80,31 +81,44 @@ class Surrogate(WithPrior):
     def predict(self, u, generator):
         """Return labels as they might be released for points of shape (n_points, n)."""
         at = self.population.at(u)
-        f, variances = self._law(at)
+        f, *_, variances = self._law(at)
         # Post-processing.
         errors = np.sqrt(variances) * generator.standard_normal(u.shape)
         return f + f @ self.misfit.mean.T + errors @ self.basis.T
 
+    @cached_property
+    def _constants(self):
+        """What multiplies ``f`` and what variances consist of, in ``basis``; and the labels."""
+        misfit, squares = self.misfit, self.basis**2
+        onto, shares = misfit.parts
+        variances = np.vstack(
+            [shares @ squares, misfit.change @ squares, self.sampling / self.slope]
+        )
+        means = self.basis + misfit.mean.T @ self.basis
+        return onto, variances, means, self.target @ self.basis, 1.0 / misfit.squares
+
     def _law(self, at):
-        """Return ``f``, and the variances of labels in ``basis``."""
-        fading = self.population.mean_variance(at)[:, None] / self.slope
+        """Return ``f``, what it is onto the misfit's parts and from its centre, and variances of labels."""
+        onto, variances, *_, per_square = self._constants
         f = self.population.score(at) - self.origin
-        of_score = self.misfit.variances(f) @ self.basis**2
-        return f, self.noise**2 + fading * self.sampling + of_score
+        turned, away = f @ onto, f - self.misfit.centre
+        of = np.empty((len(f), len(variances)))
+        np.multiply(turned, turned, out=of[:, :-2])
+        of[:, -2], of[:, -1] = away**2 @ per_square, self.population.mean_variance(at)
+        return f, turned, away, self.noise**2 + of @ variances
 
     def _likelihood(self, u):
-        population, misfit = self.population, self.misfit
-        at = population.at(u)
-        f, variances = self._law(at)
-        residual = (f + f @ misfit.mean.T - self.target) @ self.basis
+        _, of_variances, means, target, per_square = self._constants
+        at = self.population.at(u)
+        f, turned, away, variances = self._law(at)
+        residual = f @ means - target
         solved = residual / variances
-        energy = 0.5 * (np.sum(residual * solved, axis=1) + np.log(variances).sum(axis=1))
-        own = 1.0 / variances - solved**2
-        back = solved @ self.basis.T
-        of_f = back + back @ misfit.mean
-        of_f += misfit.half_gradient(f, own @ (self.basis**2).T)
-        of_fading = 0.5 * own @ self.sampling / self.slope
-        return energy, population.pulled(at, of_f, of_fading)
+        energy = 0.5 * (np.einsum("ij,ij->i", residual, solved) + np.log(variances).sum(axis=1))
+        own = (1.0 / variances - solved**2) @ of_variances.T
+        turned *= own[:, :-2]
+        away *= own[:, -2, None] * per_square
+        of_f = solved @ means.T + turned @ self._constants[0].T + away
+        return energy, self.population.pulled(at, of_f, 0.5 * own[:, -1])
 
     @property
     def n_scaled(self):
@@ -115,7 +129,7 @@ class Surrogate(WithPrior):
         """Return the curvature of the potential at one point, taking variances to be fixed."""
         population, misfit = self.population, self.misfit
         at = population.at(u[None])
-        variances = self._law(at)[1][0]
+        variances = self._law(at)[-1][0]
         slopes = population.curvature(u)
         turned = (slopes + slopes @ misfit.mean.T) @ (self.basis / np.sqrt(variances))
         return turned @ turned.T + self.prior.precision(self.scales)

@@ -92,6 +92,15 @@ class Family(ABC):
     def expected_slope(self, variance: float) -> float:
         """Return a slope's mean, about, for logits with mean 0 and some variance."""
 
+    def sums_of_block(
+        self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
+    ) -> Any:
+        """Return what `weighted_sums` sums of a block of rows, or None where no compiled loop does it.
+
+        If there are no responses, ``None``, it is what `weighted_scores` sums.
+        """
+        return None
+
     @property
     @abstractmethod
     def largest_slope(self) -> np.ndarray:

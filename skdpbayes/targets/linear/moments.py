@@ -3,10 +3,10 @@
 A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..._silence import silently
 from .blocks import sum_of_blocks
@@ -35,9 +35,7 @@ def second_moment(
     constant = target.constant if constant is None else constant
 
     def of_block(part, block):
-        roots = np.ones(block.scale.size) if weights is None else np.sqrt(weights[part])
-        rows = block._replace(constant=constant).times(roots)
-        product = rows.T @ rows
-        return (product.toarray() if sp.issparse(product) else product,)
+        factors = np.ones(block.scale.size) if weights is None else weights[part]
+        return (replace(block, constant=constant).moment(factors),)
 
     return sum_of_blocks(target, of_block)[0]

@@ -10,14 +10,15 @@ counts less, and is never shortened: its logits keep the whole row, so that the 
 its minimum where the model says (Mallows' weights).
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..._silence import silently
 from .._rows import read_only
 from .blocks import Block, sum_of_blocks
+from .products import moment as moment_of
 
 
 @silently()
@@ -46,8 +47,7 @@ def record_weights(
     weights = np.empty(target.scale.size)
 
     def of_block(part, block):
-        moved = block.moved(transform)
-        squares = np.einsum("ij,ij->i", moved, moved)
+        squares = block.squared_lengths(transform)
         # What is no number does not count.
         least = np.minimum(norm / np.sqrt(squares), of_matrices**2 / squares)
         weights[part] = np.nan_to_num(np.minimum(1.0, least), nan=0.0)
@@ -94,11 +94,7 @@ def weighted_sums(target, family, weights, theta, transform=None, *, curvature=T
         In the coordinates of the rows, before ``W``.
     matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
     """
-
-    def residuals(predicted, part):
-        return family.residuals(predicted, target.responses[part])
-
-    return _sums(target, family, weights, theta, transform, residuals, curvature)
+    return _sums(target, family, weights, theta, transform, target.responses, curvature)
 
 
 def weighted_scores(target, family, theta, transform=None, *, curvature=True):
@@ -108,12 +104,7 @@ def weighted_scores(target, family, theta, transform=None, *, curvature=True):
 
     which is a gradient without the responses. Parameters and returns are those of `weighted_sums`.
     """
-    at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
-
-    def residuals(predicted, part):
-        return family.mean(predicted) - at_zero
-
-    return _sums(target, family, None, theta, transform, residuals, curvature)
+    return _sums(target, family, None, theta, transform, None, curvature)
 
 
 def weighted_moment(target, transform):
@@ -126,9 +117,8 @@ def _moment(target, transform, factors):
     """Return ``sum_i w_i f_i^2 z_i z_i^T``, ``f`` being what a function returns for a part and its block."""
 
     def of_block(part, block):
-        roots = np.sqrt(target.weights[part]) * factors(part, block)
-        moved = block.moved(transform) * roots[:, None]
-        return (moved.T @ moved,)
+        weights = target.weights[part] * factors(part, block) ** 2
+        return (moment_of(block.moved(transform), weights),)
 
     return sum_of_blocks(target, of_block)[0]
 
@@ -195,12 +185,24 @@ def _clipped(target, theta, clip, part, block, centre=None):
     return np.clip(target.responses[part] - means, -clip, clip)
 
 
-def _sums(target, family, weights, theta, transform, residuals, curvature):
+def _sums(target, family, weights, theta, transform, responses, curvature):
+    """Return sums of residuals, or of scores if there are no responses, and of curvatures if wanted."""
     weights = target.weights if weights is None else weights
+    at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
 
     def of_block(part, block):
+        given = None if responses is None else responses[part]
+        if transform is None or not curvature:
+            sums = family.sums_of_block(block, weights[part], theta, given, curvature)
+            if sums is not None:
+                return sums
         predicted = family.inverse_link(block.logits(theta))
-        gradient = block.summed(weights[part] * residuals(predicted, part))
+        apart = (
+            family.mean(predicted) - at_zero
+            if given is None
+            else family.residuals(predicted, given)
+        )
+        gradient = block.summed(weights[part] * apart)
         if not curvature:
             return gradient, None
         rows = block if transform is None else block.moved(transform)
@@ -241,17 +243,13 @@ def slope_matrix(family, predicted, weights, rows):
     matrix : ndarray of shape (n_blocks * length, n_blocks * length)
     """
     n_blocks, products = family.n_blocks, {}
-    times = rows.times if isinstance(rows, Block) else lambda factors: rows * factors[:, None]
+    moment = rows.moment if isinstance(rows, Block) else partial(moment_of, rows)
     for j, unit in enumerate(np.eye(n_blocks)):
         slopes = family.slope_times(predicted, unit[:, None])
         for i in range(j, n_blocks):
-            each = weights * slopes[i]
-            # The product of a matrix with itself takes half the time.
-            right = times(np.sqrt(np.abs(each)))
-            left = right if i == j else right * np.sign(each)[:, None]
-            product = left.T @ right
-            products[i, j] = product.toarray() if sp.issparse(product) else product
-            products[j, i] = products[i, j].T
+            products[i, j] = products[j, i] = moment(weights * slopes[i])
+    if n_blocks == 1:
+        return products[0, 0]
     return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
 
 

@@ -186,23 +186,6 @@ def test_without_releases_there_is_the_law_a_priori(rng, n_classes):
     np.testing.assert_allclose(found.variances(f), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("doubts", DOUBTS.values(), ids=DOUBTS)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_variances_have_the_derivatives_that_they_say(rng, n_classes, doubts):
-    population = a_population(rng, n_classes)
-    n = length_of(population)
-    truth = a_truth(rng, population, 0.4)
-    looks, curvatures = releases_of(rng, population, truth, 0.4, 3, (1,), 10.0)
-    found = learn_misfit(population, looks, curvatures, looks[-1].point, doubts)
-    f, factors = rng.normal(size=(4, n)) * 30.0, rng.normal(size=(4, n))
-    step = 1e-3
-    for j, unit in enumerate(step * np.eye(n)):
-        ahead, behind = found.variances(f + unit), found.variances(f - unit)
-        expected = np.sum(factors * (ahead - behind), axis=1) / (4.0 * step)
-        got = found.half_gradient(f, factors)[:, j]
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8 * np.abs(expected).max())
-
-
 def test_a_direction_in_which_no_row_goes_does_no_harm(rng):
     population = a_population(rng, 2, 3)
     rows = population.rows * np.array([1.0, 1.0, 0.0])

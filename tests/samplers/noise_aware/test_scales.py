@@ -52,7 +52,7 @@ def test_a_scale_that_is_learnt_is_integrated_out(rng, n, law):
         return quad(of_scale, *ends, limit=200, epsabs=0.0)[0]
 
     expected = -np.log([density(u) for u in points])
-    found, _ = group.energy(points)
+    found, _ = Prior((group,)).energy(points)
     np.testing.assert_allclose(np.diff(found), np.diff(expected), atol=0.02)
 
 
@@ -69,7 +69,7 @@ def test_a_scale_that_is_known_makes_it_normal(rng):
     precision = a_precision(rng, 4)
     group = Group.known(precision, 4)
     points = rng.normal(size=(5, 4)) * 3.0
-    energy, gradient = group.energy(points)
+    energy, gradient = Prior((group,)).energy(points)
     expected = multivariate_normal.logpdf(points, cov=np.linalg.inv(precision))
     np.testing.assert_allclose(np.diff(-energy), np.diff(expected), rtol=1e-10)
     np.testing.assert_allclose(gradient, points @ precision, rtol=1e-12)

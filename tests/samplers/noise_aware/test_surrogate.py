@@ -57,7 +57,7 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
         target=f + rng.normal(size=size) * 15.0,
         noise=20.0,
-        misfit=learn_misfit(population, looks, curvatures, centre),
+        misfit=learn_misfit(population, looks, curvatures, centre, np.linspace(0.8, 0.0, length)),
         origin=population.origin,
         slope=float(population.mean_variance(population.at(centre[None]))[0]),
         basis=np.linalg.qr(rng.normal(size=(size, size)))[0],
@@ -78,6 +78,8 @@ def log_likelihood(given, u):
     slopes = [np.trace(contrasts.T @ (np.diag(q) - np.outer(q, q)) @ contrasts) for q in p]
     r = np.mean(np.array(slopes) * population.weights) / family.n_blocks / given.slope
     unknown = [f @ (misfit.factor * shares) @ misfit.factor.T @ f for shares in misfit.shares]
+    for i, pull, excess in zip(misfit.doubtful, misfit.pulls, misfit.excess, strict=True):
+        unknown[i] += excess * (f @ misfit.factor @ pull) ** 2
     away = np.sum((f - misfit.centre) ** 2 / misfit.squares)
     unknown += 0.1 * misfit.size**2 / f.size * misfit.squares * away
     covariance = np.diag(given.basis.T @ np.diag(unknown) @ given.basis)

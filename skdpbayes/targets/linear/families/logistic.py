@@ -80,6 +80,15 @@ class Logistic(ClassFamily):
         """Return MacKay's approximation."""
         return 1.0 / (4.0 * math.sqrt(1.0 + math.pi / 8.0 * variance))
 
+    def sums_of_block(
+        self, block: Any, weights: Any, theta: Any, responses: Any, curvature: bool
+    ) -> Any:
+        """Return sums of weighted residuals and slopes if rows are dense."""
+        if not block.is_dense:
+            return None
+        centres = np.full(weights.size, 0.5) if responses is None else responses.astype(np.float64)
+        return block.logistic_sums(theta[0], centres, weights, curvature)
+
     @property
     def largest_slope(self) -> np.ndarray:
         """One quarter."""
