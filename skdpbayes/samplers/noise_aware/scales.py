@@ -106,7 +106,8 @@ class Group:
     def weight(self, u):
         """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
         squares = np.sum(u * (u @ self.precision), axis=1)
-        shares = softmax(self._terms(squares[:, None]), axis=1)
+        start, halves = self.line
+        shares = softmax(start - squares[:, None] * halves, axis=1)
         return shares @ np.exp(self.in_predictions - self.weights)
 
     def likeliest(self, u, covariance):
