@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import dask.array as da
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import PoissonRegressor
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.regressor import mixture_quantile
+from skdpbayes._estimator.quantiles import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
@@ -210,6 +211,27 @@ def test_quantiles_of_mixtures_are_exact(probability, rng):
     up_to = stats.poisson.cdf(found[:, None], np.exp(logits)).mean(axis=1)
     below = stats.poisson.cdf(found[:, None] - 1, np.exp(logits)).mean(axis=1)
     assert (found >= 0).all() and (up_to >= probability).all() and (below < probability).all()
+
+
+@pytest.mark.parametrize("deviation", [0.02, 2.0, 30.0])
+@pytest.mark.parametrize("probability", [0.0005, 0.05, 0.95, 0.9995])
+def test_quantiles_of_mixtures_take_few_looks_at_a_law(deviation, probability, rng):
+    """Where draws are close together; where they are not, quantiles are still found, up to 1e60."""
+    logits = 2.0 * rng.normal(size=(300, 1)) + deviation * rng.normal(size=(300, 50))
+    for family, noise in ((Normal(-1.0, 1.0), np.full(50, 0.3)), (Poisson(9.0), None)):
+        evaluated = []
+
+        def counted(values, *others, family=family, evaluated=evaluated):
+            evaluated.append(len(values))
+            return family.cdf(values, *others)
+
+        law = SimpleNamespace(
+            cdf=counted, prediction=family.prediction, whole_numbers=family.whole_numbers
+        )
+        found = mixture_quantile(law, probability, logits, noise)
+        up_to = family.cdf(found[:, None], logits, noise).mean(axis=1)
+        assert np.isfinite(found).all() and np.all(up_to >= probability - 1e-6)
+        assert deviation > 0.1 or sum(evaluated) <= 6 * 300
 
 
 @pytest.mark.parametrize("make", [poisson, ridge], ids=["poisson", "ridge"])

@@ -36,6 +36,9 @@ _CONTRADICTED = (
     "of columns that are 0 in nearly all rows do this: leave such columns out, or put several together. "
     "Fitting again spends budget again."
 )
+# The share of counts at the largest one from which on most of what there is lies beyond, and by how many
+# deviations squares of residuals fall short of Poisson's law.
+_REACHED, _SHORT = 0.8, 3.0
 # Shares of the largest possible second moment: that along one direction, and all of it.
 _DOMINATED, _FULL = 0.94, 0.9
 
@@ -54,6 +57,9 @@ def doubts(draws, model, plan, released):
     of_rows = unscaled(released) or clipped(released, model, plan)
     if of_rows:
         return of_rows  # What rows lose makes coefficients larger, too.
+    of_counts = reached(released, model) or regular(released)
+    if of_counts:
+        return of_counts
     if not plan.is_calibrated:
         return rare(draws, model)
     if released.get("contradiction", 0.0) > _CONTRADICTION:
@@ -116,6 +122,39 @@ def rare(draws, model):
         "centred and chains start: coefficients may come out too large. Pass exposures in a larger unit, in "
         "which rates are of the order of 1 (a constant one, if rows do not differ). Fitting again spends "
         "budget again.",
+    )
+
+
+def reached(released, model):
+    """Return a tuple with a warning if nearly all counts are at the largest one, else an empty one."""
+    share = released.get("share_of_largest", 0.0)
+    if share < _REACHED:
+        return ()
+    return (
+        f"at least {share:.0%} of counts reach max_count={model.family.max_count:.4g}, by the released "
+        "histogram: how large they were before is a guess, and rates may be absurdly high, far beyond "
+        "what intervals hold. Set max_count to a public number that few counts reach, or max_count='auto'; "
+        "fitting again spends budget again.",
+    )
+
+
+def regular(released):
+    """Return a tuple with a warning if counts vary less than Poisson's law says, else an empty one.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    """
+    share, deviation = released.get("shortfall", (0.0, 1.0))
+    if share < _SHORT * deviation:
+        return ()
+    return (
+        f"counts vary less than Poisson's law says: squares of clipped residuals are {share:.0%} smaller, as "
+        "with answers of yes and no or counts out of a few. What clips take is then not what the model "
+        "says, rates come out too high, and intervals miss them. For yes and no take "
+        "DPBayesianLogisticRegression, otherwise sampler='auto', which clips residuals at max_count only; "
+        "fitting again spends budget again.",
     )
 
 

@@ -29,10 +29,10 @@ from ..samplers._machinery.execution import single_threaded_blas
 from ..targets._clipping import clip_rows, scale_rows
 from .intervals import warn_unless_calibrated
 from .posterior import PrivatePosteriorMixin, check_number_of_draws, generator_of
+from .quantiles import mixture_quantile
 
-# Numbers of logits in memory at once, and halvings of a bracket of a quantile.
+# Numbers of logits in memory at once.
 _CHUNK_ENTRIES = 2**18
-_HALVINGS = 64
 
 
 class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
@@ -246,43 +246,3 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         y = count_column(y, "y") if self._reads_counts else number_column(y, "y")
         told = unless_harmless("y must be a column of numbers, one for each row.")
         return unquoted(self._score, y, predicted, sample_weight=sample_weight, told=told)
-
-
-def mixture_quantile(law, probability, logits, noise):
-    """Return quantiles of mixtures of a law over draws, by bisection.
-
-    Parameters
-    ----------
-    law : NumberFamily
-    probability : float
-        In (0, 1).
-    logits : ndarray of shape (n_rows, n_draws)
-    noise : ndarray of shape (n_draws,) or None
-
-    Returns
-    -------
-    quantiles : ndarray of shape (n_rows,)
-    """
-
-    def excess(values):
-        return law.cdf(values[:, None], logits, noise).mean(axis=1) - probability
-
-    means = law.prediction(logits)
-    width = np.sqrt(means.max(axis=1)) + 1.0 if noise is None else np.max(noise)
-    low, high = means.min(axis=1) - width, means.max(axis=1) + width
-    for _ in range(_HALVINGS):  # Brackets.
-        if (excess(low) < 0).all() and (excess(high) >= 0).all():
-            break
-        width = 2.0 * width
-        low = np.where(excess(low) < 0, low, low - width)
-        high = np.where(excess(high) >= 0, high, high + width)
-    if law.whole_numbers:
-        low, high = np.floor(np.maximum(low, -1.0)), np.ceil(high)
-    smallest = 1.0 if law.whole_numbers else 0.0
-    for _ in range(_HALVINGS):
-        if np.all(high - low <= np.maximum(smallest, 1e-9 * width)):
-            break
-        middle = np.floor(0.5 * (low + high)) if law.whole_numbers else 0.5 * (low + high)
-        above = excess(middle) >= 0
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return high

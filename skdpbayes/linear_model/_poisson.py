@@ -374,7 +374,9 @@ class DPBayesianPoissonRegressor(
         if exposure is None and self._is_exposed:
             raise ValueError(
                 "the model was fitted with exposure, and would compare counts with rates: pass the "
-                "exposure of these rows, too (ones, if all were exposed for 1)."
+                "exposure of these rows, too (ones, if all were exposed for 1). Under "
+                "sklearn.set_config(enable_metadata_routing=True), scikit-learn's tools (GridSearchCV) pass "
+                "it on to model.set_fit_request(exposure=True).set_score_request(exposure=True)."
             )
         predicted, y, sample_weight = in_memory(self.predict(X, exposure), y, sample_weight)
         return self._scored(y, predicted, sample_weight)

@@ -211,6 +211,20 @@ def test_exposures_that_scikit_learn_does_not_pass_on_are_missed():
         cross_validate(model(), X, y, params={"exposure": exposure}, **options)
 
 
+def test_a_search_by_the_own_score_says_how_exposures_are_passed_on():
+    """Without the routing that the error names, and with it."""
+    given = {"cv": KFold(2), "error_score": "raise"}
+    grid = {"prior_scale": [1.0, 2.0]}
+    with pytest.raises(
+        ValueError, match=r"(?s)enable_metadata_routing.*set_fit_request.*set_score"
+    ):
+        GridSearchCV(model(), grid, **given).fit(X, y, exposure=exposure)
+    with sklearn.config_context(enable_metadata_routing=True):
+        asks = model().set_fit_request(exposure=True).set_score_request(exposure=True)
+        found = GridSearchCV(asks, grid, **given).fit(X, y, exposure=exposure)
+    assert np.isfinite(found.best_score_)
+
+
 def test_exposures_change_no_total():
     with sklearn.config_context(enable_metadata_routing=True):
         asks = model().set_fit_request(exposure=True)

@@ -2,8 +2,8 @@
 
     F / n = G + X + noise,      X_ij ~ N(0, U_ij + k^2 g_i g_j / length),      G = diag(g) as the first has it
 
-in whitened coordinates. ``U`` is what the first leaves unknown: off the diagonal at most ``g_i g_j / (4
-length)``, or ``G + X`` would hardly be positive (Wigner), on it at most ``g_i^2``. ``k`` is learnt.
+in whitened coordinates. ``U`` is what the first leaves unknown, at most ``g_i g_j``: ``G + X`` is positive.
+``k`` is learnt, and is usually larger where noise in the first hides which columns vary together.
 Coordinates are turned into the eigenvectors of the posterior mean. Noise, of a variance ``v`` per row, has
 spread its eigenvalues ``l``. Along an eigenvector there is, about [1]_,
 
@@ -27,13 +27,14 @@ from ..noise_aware.design import variance_component
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
 _USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
+# What is usual where noise in the first release hides which columns vary together: a few directions may have
+# most of the variance.
+_USUAL_HIDDEN = 0.3
 # What weights leave of the first release, at least and at most.
 _LEFT = (0.4, 1.2)
 _LEAST_EIGENVALUE = 1e-3
 # Least entries of ``G``, relative to their mean: noise drowns smaller ones.
 _LEAST_SHARE = 0.2
-# ``U`` off the diagonal, at most.
-_POSITIVE = 0.25
 # By how much the effect of weights may differ from that on the whole, relative to a mean square.
 _OF_WEIGHTS = 0.2
 # Of the noise's variances, in the eigenvectors of what was released, at least.
@@ -67,7 +68,7 @@ class Curvature:
     squares: np.ndarray
 
 
-def combined(design, transform, matrix, noise_scale, n_samples):
+def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0):
     """Return the `Curvature` given both releases.
 
     Parameters
@@ -81,6 +82,8 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     noise_scale : float
         Deviation of the noise on its diagonal.
     n_samples : float
+    first_noise : float, default=0
+        Deviation of the noise on the diagonal of the first, in the rows' coordinates.
     """
     length = len(matrix)
     before = np.sum(transform * (design.second_moment @ transform), axis=0)
@@ -93,8 +96,10 @@ def combined(design, transform, matrix, noise_scale, n_samples):
         left = np.clip(np.trace(matrix) / n_samples / before.sum(), *_LEFT)
     excess = matrix / n_samples - left * np.diag(before)
     units = np.outer(before, before) / length
-    unknown = np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
-    size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
+    lengths = np.sum(squares, axis=0)
+    usual = _usual(0.5 * (first_noise / n_samples) ** 2 * np.outer(lengths, lengths), units)
+    unknown = np.minimum(unknown, length * units)
+    size = variance_component(excess**2, noise + unknown, units, usual, _WORTH, _LIMITS)
     prior = unknown + size * units
     share = prior / (prior + noise)
     found, seen = left * np.diag(before) + excess * share, share**2 * noise
@@ -104,6 +109,13 @@ def combined(design, transform, matrix, noise_scale, n_samples):
     squares = _unweighted(design, own, values / left)
     doubt, own_doubt = apart(doubt)
     return Curvature(own, values, doubt, own_doubt, design.mean @ own, squares)
+
+
+def _usual(first_noise, units):
+    """Return ``k^2`` that is usual, given variances of noise that the first release has off the diagonal."""
+    hidden = first_noise / (first_noise + _USUAL_HIDDEN * units)
+    off = ~np.eye(len(units), dtype=bool)
+    return max(_USUAL, _USUAL_HIDDEN * float(hidden[off].mean())) if off.any() else _USUAL
 
 
 def _unweighted(design, transform, usual):

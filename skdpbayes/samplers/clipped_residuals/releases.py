@@ -88,7 +88,9 @@ class Releases(RowReleases):
         """Release the weighted second moment, and fix the prior by both."""
         plan, transform = self.plan, self.coordinates.transform
         matrix, noise = self.release_curvature()
-        self.curvature = combined(self.design, transform, matrix, noise, self.n_records)
+        self.curvature = combined(
+            self.design, transform, matrix, noise, self.n_records, self.moment_noise
+        )
         prior = prior_of(plan.bounds, 1, self.table.prior_precision, self.curvature.transform)
         groups = [
             replace(group, precision=np.pad(group.precision, (0, 1))) for group in prior.groups

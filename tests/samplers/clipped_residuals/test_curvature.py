@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from skdpbayes.samplers.clipped_residuals.curvature import (
+    _USUAL,
+    _USUAL_HIDDEN,
     _of_noise,
+    _usual,
     combined,
     gathered_eigenvalues,
 )
@@ -82,3 +85,36 @@ def test_a_flat_spectrum_that_noise_hides_is_believed_to_be_flat(rng):
     off = errors[~np.eye(length, dtype=bool)]
     believed = np.outer(found.doubt, found.doubt).mean()
     assert believed < 0.009**2 and 0.3 < np.mean(off**2) / believed < 1.2
+
+
+def error_over_doubt(rng, first_noise, length=6, n=2000):
+    """Mean square of what is wrong off the diagonal, over what is believed."""
+    wrong, believed = [], []
+    for _ in range(40):
+        values = np.r_[0.58, 0.4, 0.18, 0.1, 0.07, 0.05]
+        basis, _ = np.linalg.qr(rng.normal(size=(length, length)))
+        truth = (basis * values) @ basis.T
+        design = Design(
+            np.zeros(length), np.eye(length) * values.mean(), np.zeros((length, length))
+        )
+        noise = 0.1 * np.sqrt(2.0) * n
+        released = n * with_noise(truth, 0.1, rng)
+        found = combined(design, np.eye(length), released, noise, n, first_noise * n)
+        errors = found.transform.T @ truth @ found.transform - np.diag(found.values)
+        off = ~np.eye(length, dtype=bool)
+        wrong.append(np.mean(errors[off] ** 2))
+        believed.append(np.mean(np.outer(found.doubt, found.doubt)[off]))
+    return np.mean(wrong) / np.mean(believed)
+
+
+def test_columns_that_noise_hides_may_vary_together(rng):
+    """The first release has found no correlation: with noise in it that says little, and without much."""
+    assert error_over_doubt(rng, 1.0) < 2.5
+    assert error_over_doubt(rng, 0.0) > 6.0
+
+
+def test_what_is_usual_follows_from_the_noise_of_the_first_release():
+    units = np.full((3, 3), 0.1)
+    found = [_usual(np.full((3, 3), noise), units) for noise in (0.0, 1e-4, 0.03, 1e3)]
+    assert found[0] == found[1] == _USUAL < found[2] < found[3] < _USUAL_HIDDEN
+    assert _usual(np.ones((1, 1)), np.ones((1, 1))) == _USUAL

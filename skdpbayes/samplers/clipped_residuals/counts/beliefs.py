@@ -12,7 +12,7 @@ import numpy as np
 from ...noise_aware.draws import settle
 from .clips import best_clip
 from .curvature import curvature_given
-from .dispersion import USUAL, dispersion_given, of_look
+from .dispersion import USUAL, dispersion_given, of_look, shortfall
 from .law import clipped_count
 from .surrogate import CountSurrogate
 from .table import tabulated
@@ -100,6 +100,13 @@ class Beliefs:
                 of_look(look, population.weights[some], centres, population.largest, along)
             )
         return dispersion_given(margins, logits[some], n, bool(self.constant))
+
+    def shortfall(self):
+        """Return by how much the last look's squares fall short of Poisson's law; see `shortfall`."""
+        look, population = self.looks[-1], self.population
+        centres = look.centre(population.logits(look.point))
+        logits = population.logits(self.start)
+        return shortfall(look, centres, logits, self._deviations(), population.largest)
 
     def clip(self, reach):
         """Return the clip for the next look.

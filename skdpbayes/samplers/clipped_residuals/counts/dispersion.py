@@ -22,6 +22,8 @@ _SHIFTS = np.linspace(-0.6, 0.6, 9)
 _USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.02
 # Relative errors of expectations: rows are not quite those of the population.
 _OF_ROWS = 0.03
+# Relative error of squares of residuals, where it is asked whether counts vary less than Poisson's law says.
+_OF_SQUARES = 0.03
 _TINY = 1e-12
 
 
@@ -62,7 +64,7 @@ def of_histogram(values, noise, edges):
     """Return the `Margin` of a histogram with edges between its bins."""
 
     def expected(means, dispersion):
-        up_to = distribution(edges - 1.0, means[:, None], dispersion).mean(axis=0)
+        up_to = distribution(np.ceil(edges) - 1.0, means[:, None], dispersion).mean(axis=0)
         shares = np.maximum(np.diff(up_to, prepend=0.0, append=1.0), 0.0)
         return shares, shares
 
@@ -122,6 +124,27 @@ def dispersion_given(margins, logits, n_records, shifts):
     mean = weights @ logs
     doubt = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
     return Dispersion(float(np.exp(mean)), float(np.exp(mean) * doubt))
+
+
+def shortfall(look, centres, logits, doubts, largest):
+    """Return by how much squares of residuals fall short of Poisson's law: the share, and its deviation.
+
+    Parameters
+    ----------
+    look : CountLook
+    centres, logits, doubts : ndarray of shape (n_rows,)
+        Of rows: what was subtracted from counts, logits, and their deviations.
+    largest : float
+        Of counts.
+    """
+    expected, lower = (
+        clipped_count(np.exp(np.minimum(at, 30.0)), centres, look.clip, 1.0, largest)[1].mean()
+        for at in (logits, logits - doubts)
+    )
+    expected = max(expected, _TINY)
+    of_rates = np.abs(expected - lower) / expected
+    deviation = np.sqrt((look.square_noise / expected) ** 2 + of_rates**2 + _OF_SQUARES**2)
+    return float(1.0 - look.square / expected), float(deviation)
 
 
 def _energy(margins, logits, dispersion, n_records):

@@ -1,8 +1,9 @@
 """How many records have which counts and exposures. It says where to begin, however large both are.
 
-    h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ...
+    h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ..., L
 
-A record is in one bin, so that two tables are at most ``sqrt(q) w`` apart. Exposures have bins of a constant
+A record is in one bin, so that two tables are at most ``sqrt(q) w`` apart. ``L``, to which larger counts are
+reduced, has the last bin, which says how many they may be. Exposures have bins of a constant
 ratio, beyond the last of which they are counted there.
 """
 
@@ -17,11 +18,11 @@ _NEAR, _CLEAR, _CLEARER = 4, 2.5, 4.0
 
 
 def count_edges(largest):
-    """Return the first counts of all bins but the first, which begins at 0."""
+    """Return the first counts of all bins but the first, which begins at 0; the last has the largest."""
     edges = [1.0]
     while edges[-1] < largest and len(edges) < _MOST_BINS:
         edges.append(max(edges[-1] + 1.0, float(np.floor(edges[-1] * _GROWTH))))
-    return np.array(edges)
+    return np.array([*(edge for edge in edges if edge < largest), float(largest)])
 
 
 def exposure_edges():
@@ -44,8 +45,26 @@ def counts_seen(values, noise, largest, n):
         How many numbers.
     """
     edges = count_edges(largest)
-    ends = np.concatenate([[0.0], edges, [max(largest, edges[-1]) + 1.0]])
+    ends = np.concatenate([[0.0], edges, [largest + 1.0]])
     return np.minimum(np.floor(_spread(ends, values, noise, n)), largest)
+
+
+def share_of_largest(values, noise):
+    """Return which share of counts are at the largest, from below.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bins,)
+        The histogram, with noise.
+    noise : float
+        Deviation of the noise.
+    """
+    whole = values.sum()
+    if whole <= _CLEARER * noise * np.sqrt(values.size):
+        return 0.0  # Noise hides how many counts there are.
+    share = values[-1] / whole
+    of_whole = 1.0 - 2.0 * share + values.size * share**2
+    return float(share - _CLEAR * noise * np.sqrt(of_whole) / whole)
 
 
 def log_exposures_seen(values, noise, n):

@@ -25,7 +25,13 @@ from .beliefs import Beliefs
 from .centre import FIRST, Centre, centre_for
 from .curvature import moment_given, share_given
 from .dispersion import of_histogram
-from .histogram import count_edges, counts_seen, exposure_edges, log_exposures_seen
+from .histogram import (
+    count_edges,
+    counts_seen,
+    exposure_edges,
+    log_exposures_seen,
+    share_of_largest,
+)
 from .population import count_population
 from .posterior import CountPosterior
 
@@ -49,6 +55,8 @@ def run_counts(plan, target, generator, verbose):
         "posterior": posterior,
         **released.shares,
         "dispersion": posterior.dispersion.value,
+        "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
+        "shortfall": released.beliefs.shortfall(),
     }
     draws = posterior.draw(plan.n_draws, generator)
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)

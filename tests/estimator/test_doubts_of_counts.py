@@ -1,0 +1,125 @@
+"""Counts that are cut, or vary less than Poisson's law says, are told by their cause, and hardly others."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from skdpbayes import DPBayesianPoissonRegressor
+from skdpbayes._estimator.doubts import _REACHED, _SHORT
+from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges, share_of_largest
+from skdpbayes.targets.linear.families.dispersed import drawn
+
+
+def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, **options):
+    """The estimator, and causes of warnings of a fit to counts of a law, a function of means."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1.0, 1.0, size=(n, d))
+    if skewed:
+        rows = np.minimum(rng.exponential(0.4, size=(n, d)), 3.0)
+    means = np.exp(math.log(rate) + (rows - rows.mean(axis=0)) @ (0.5 * rng.normal(size=d)))
+    model = DPBayesianPoissonRegressor(
+        max_count,
+        epsilon,
+        1e-5,
+        sampler="clipped_residuals",
+        n_draws=4,
+        random_state=seed,
+        **options,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows, law(means, rng))
+    found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    assert all("fitting again spends budget again" in text for text in found)
+    causes = {"reach max_count": "cut", "counts vary less": "regular"}
+    return model, [causes[next(part for part in causes if part in text)] for text in found]
+
+
+def poisson(means, rng):
+    return rng.poisson(means)
+
+
+def yes_or_no(means, rng):
+    return rng.random(means.size) < np.minimum(means, 0.95)
+
+
+def out_of_three(means, rng):
+    return rng.binomial(3, np.minimum(means / 3.0, 0.95))
+
+
+def dispersed(means, rng):
+    return drawn(means, 2.0, rng)
+
+
+CASES = {
+    "yes or no": (dict(law=yes_or_no, rate=0.5), ["regular"]),
+    "out of three": (dict(law=out_of_three, rate=1.5, max_count=3, epsilon=0.3), ["regular"]),
+    "cut": (dict(law=poisson, rate=20.0, max_count=5), ["cut"]),
+}
+
+
+@pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 2))])
+def test_a_wrong_law_is_told_by_its_cause(seed, options, causes):
+    assert told(seed, **options)[1] == causes
+
+
+def test_rates_of_counts_that_are_cut_or_vary_less_are_too_high_as_is_said():
+    """What the warnings are for; without an excess nothing is told."""
+    cut, _ = told(0, poisson, 20.0, max_count=5)
+    assert cut.intercept_ > math.log(20.0) + 1.0
+    regular, _ = told(0, yes_or_no, 0.5)
+    assert regular.intercept_ > math.log(0.5) + 0.08
+
+
+RIGHT = {
+    "half": dict(law=poisson, rate=0.5),
+    "rare": dict(law=poisson, rate=0.05),
+    "many": dict(law=poisson, rate=20.0, max_count=96),
+    "half of all are cut": dict(law=poisson, rate=5.0, max_count=5),
+    "skewed": dict(law=poisson, rate=2.0, skewed=True, epsilon=3.0),
+    "dispersed": dict(law=dispersed, rate=2.0),
+    "drowned": dict(law=poisson, rate=1.0, epsilon=0.05),
+    "few yes": dict(law=yes_or_no, rate=0.03),
+}
+
+
+@pytest.mark.parametrize("options", RIGHT.values(), ids=RIGHT)
+def test_nothing_is_told_where_all_is_right(options):
+    assert told(3, **options)[1] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", RIGHT.values(), ids=RIGHT)
+def test_false_alarms_are_rare(options):
+    """At most 2% of fits, and the room of two deviations for 40 of them."""
+    alarms = sum(bool(told(seed, **options)[1]) for seed in range(100, 140))
+    assert alarms / 40 <= 0.02 + 2.0 * math.sqrt(0.02 * 0.98 / 40)
+
+
+def test_what_is_told_follows_from_releases_and_costs_nothing():
+    model, causes = told(0, yes_or_no, 0.5)
+    share, deviation = model.released_["shortfall"]
+    assert causes == ["regular"] and share > _SHORT * deviation > 0.0
+    assert model.spent_epsilon_ == model.privacy_plan(6000, 3).epsilon
+
+
+def test_the_last_bin_has_what_is_at_the_largest_count(rng):
+    for largest in (0.5, 1.0, 3.0, 7.5, 20.0, 1e6):
+        edges = count_edges(largest)
+        assert edges[-1] == largest and np.all(np.diff(edges) > 0.0)
+        counts = np.minimum(rng.poisson(1.2 * largest, size=500), largest)
+        bins = np.bincount(np.searchsorted(edges, counts, side="right"), minlength=edges.size + 1)
+        assert bins[-1] == np.sum(counts == largest)
+        assert share_of_largest(bins, 1e-9) == pytest.approx(np.mean(counts == largest))
+
+
+def test_shares_are_from_below(rng):
+    bins, noise = np.array([100.0, 200.0, 50.0, 0.0, 1600.0]), 25.0
+    found = [share_of_largest(bins + noise * rng.normal(size=5), noise) for _ in range(2000)]
+    share = 1600.0 / bins.sum()
+    assert np.mean(np.array(found) > share) < 0.015 and np.mean(found) > share - 0.06
+    assert share_of_largest(np.zeros(5), 10.0) == 0.0 and share > _REACHED
