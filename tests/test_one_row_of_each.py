@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.kernel_approximation import RBFSampler
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._mechanisms.quantiles import distances, run_weights
@@ -16,8 +17,9 @@ from skdpbayes.audit import replay
 from skdpbayes.pipeline import _persons, make_private_pipeline
 from skdpbayes.pipeline._account import costs_of_steps
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler, quantile_scaler
-from skdpbayes.privacy import AcceptBits, Budget, PrivacyCost
-from skdpbayes.privacy.persons import plan_for_persons
+from skdpbayes.privacy import AcceptBits, Budget, PrivacyCost, PrivacyLedger, persons
+from skdpbayes.privacy.loss_distributions import between_persons
+from skdpbayes.privacy.persons import cost_for_persons, plan_for_persons
 
 # The law of a draw, exactly, on all small tables of persons with up to two rows.
 
@@ -216,13 +218,13 @@ def test_a_seed_of_the_last_step_chooses_the_same_rows_twice():
 # Two tables that differ in a person
 
 SMALL = slice(0, 40 * M)
-FAR = {"X": [[1e9, "left"]] * M, "y": 0}
 
 
-def replayed():
-    frame = AGES.iloc[SMALL].copy()
-    frame.loc[: M - 1] = [-1e9, "left"]
-    return replay(pipeline(), frame, Y[SMALL], FAR, index=range(M), groups=WHO[SMALL])
+def replayed(row=(1e9, "left"), label=0):
+    frame, labels = AGES.iloc[SMALL].copy(), Y[SMALL].copy()
+    frame.loc[: M - 1], labels[:M] = [-1e9, "left"], 0
+    far = {"X": [row] * M, "y": label}
+    return replay(pipeline(), frame, labels, far, index=range(M), groups=WHO[SMALL])
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -255,6 +257,56 @@ BUGS = {
     "choice by comparison": (read, "chosen_rows", by_comparison, "sensitivity"),
     "all rows, and said": (quantile_scaler, "rows_paid_for", lambda step: None, "cost"),
 }
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_person_who_leaves_moves_nobody_elses_rows():
+    """Taken out, with all of its rows: the choice of other persons' rows is the same in both runs."""
+    pipe = pipeline().set_params(
+        dpbayesianlogisticregression__neighboring_relation="add_or_remove_one",
+        dpbayesianlogisticregression__public_size=40,
+    )
+    found = replay(pipe, AGES.iloc[SMALL], Y[SMALL], None, index=range(M), groups=WHO[SMALL])
+    assert not found.violations, str(found)
+    assert found.largest_share > 0.1
+
+
+def free_quantiles(cost, relation):
+    return PrivacyCost(between_persons(relation))
+
+
+def one_step(cost, relation, steps, mu=None, *hidden):
+    return cost_for_persons(cost, relation, 1, None, *hidden)
+
+
+COSTS = {"quantiles for nothing": ("_cost_of_one_row", free_quantiles)}
+COSTS["a person for the price of a row"] = ("cost_for_persons", one_step)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("bug", COSTS)
+def test_a_planted_bug_in_the_cost_for_persons_is_found(bug, monkeypatch):
+    monkeypatch.setattr(persons, *COSTS[bug])
+    assert "cost" in {one.kind for one in replayed([1e9, "right"], 1).violations}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_seed_of_a_step_that_costs_nothing_chooses_no_rows(monkeypatch):
+    """It may be public, and is no seed of noise for a ledger."""
+    seen = set()
+
+    def watched(*args):
+        kept, is_first = choose_with_firsts(*args)
+        seen.add(tuple(kept[is_first]))
+        return kept, is_first
+
+    monkeypatch.setattr(_persons, "choose_with_firsts", watched)
+    for _ in range(3):
+        steps = DPQuantileScaler(), RBFSampler(random_state=0)
+        pipe = make_private_pipeline(*steps, epsilon=1.0, delta=0.0, max_rows_per_group=M)
+        with PrivacyLedger(1.0, 0.0, neighboring_relation="replace_one_person"):
+            pipe.fit(AGES[["age"]], groups=WHO)
+    assert len(seen) == 3
 
 
 @pytest.mark.filterwarnings("ignore")

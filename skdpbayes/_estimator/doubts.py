@@ -64,27 +64,26 @@ def doubts(draws, model, plan, released):
         return rare(draws, model)
     if released.get("contradiction", 0.0) > _CONTRADICTION:
         return (_CONTRADICTED,)
-    if hidden := hidden_class(released, draws):
-        return hidden
+    told = hidden_class(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:
         intercepts = draws[:, :, model.n_features :]
         groups.append(("intercepts", "intercept_prior_scale", model.intercept_scale, intercepts))
     is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
     if not any(is_known):
-        return ()
+        return told
     surprises = [2.0 * surprise(group[3], group[2]) for group in groups]
     if "posterior" in released:
         surprises = np.minimum(surprises, released["posterior"].surprises())
-    told = ()
+    told, found = (), told
     for group, p, least, known in zip(groups, surprises, _SURPRISES, is_known, strict=False):
         told += held_back(*group) if known and p < least else ()
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
-    return told
+    return found + told
 
 
-def hidden_class(released, draws):
+def hidden_class(released, draws, n_samples):
     """Return a tuple with a warning if noise hides how many rows the rarest class has, else an empty one.
 
     Parameters
@@ -92,17 +91,20 @@ def hidden_class(released, draws):
     released : mapping
         What the sampler released besides the draws.
     draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
+    n_samples : int
+        As planned for. Of less than one row nothing is hidden.
     """
     low, _, high = released.get("rarest_class", (1.0, 1.0, 1.0))
-    is_rare = high * max(draws.shape[1], 2) < _IS_RARE
+    is_rare = 1.0 / n_samples < high < _IS_RARE / max(draws.shape[1], 2)
     if len(draws) < _ENOUGH_DRAWS or not is_rare or high < _TOLD_WITHIN * low:
         return ()
     least = f"{low:.1g}" if low > high / 1000.0 else "nearly 0"
     return (
-        f"noise hides how rare the rarest class is: its share of the rows may be {least} to {high:.1g}. "
-        "Its probabilities may be several times too small, the interval of its intercept may be too short, "
-        "and so may those of coefficients if columns are many. Take more rows, a larger epsilon or fewer "
-        "columns, or set a prior_scale that is known from the subject; fitting again spends budget again.",
+        f"noise hides how rare the rarest class is: its share of rows, as they count, may be {least} to "
+        f"{high:.1g}. Its probabilities may be several times too small, the interval of its intercept may be "
+        "too short, and so may those of coefficients if columns are many. Take more rows, a larger "
+        "epsilon or fewer columns, or set a prior_scale that is known from the subject; fitting again spends "
+        "budget again.",
     )
 
 

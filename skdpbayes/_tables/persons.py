@@ -6,6 +6,9 @@
 The rows kept of a person are a uniformly random choice from that person's rows, whatever the rows of others.
 """
 
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import numpy as np
 from sklearn.utils._missing import is_pandas_na
 
@@ -17,6 +20,8 @@ NO_ORDER = (
     "groups holds labels that have no order, such as both numbers and text: make them one kind, e.g. by "
     "groups = np.asarray(groups).astype(str)."
 )
+# Propositions 54 and 60 hold for every order of a person's rows that others do not decide.
+_in_order: ContextVar[bool] = ContextVar("in_order", default=False)
 _NOT_COMPARED = "groups must be a column of labels, which can be compared."
 
 
@@ -127,6 +132,16 @@ def _numbered(groups):
     raise ValueError(NO_ORDER)
 
 
+@contextmanager
+def rows_in_order():
+    """Keep rows in their order, so that a person who comes or goes changes no choice of another's rows."""
+    before = _in_order.set(True)
+    try:
+        yield
+    finally:
+        _in_order.reset(before)
+
+
 def choose_rows(persons, max_rows, random_state):
     """Return the indices of the rows that are kept, in ascending order, as `choose_with_firsts`."""
     return choose_with_firsts(persons, max_rows, random_state)[0]  # Proposition 60.
@@ -149,7 +164,9 @@ def choose_with_firsts(persons, max_rows, random_state):
     is_first : ndarray of shape (n_kept,) of bool
         Whether a row is the first of its person in the random order: one of each is.
     """
-    order = separate_generator(random_state, 1).permutation(persons.size)  # Proposition 60.
+    generator = separate_generator(random_state, 1)
+    # Proposition 60.
+    order = np.arange(persons.size) if _in_order.get() else generator.permutation(persons.size)
     order = order[np.argsort(persons[order], kind="stable")]
     sorted_persons = persons[order]
     first = np.searchsorted(sorted_persons, sorted_persons, side="left")

@@ -47,6 +47,29 @@ def check_costs(cost, movements):
     return found, all(kind != "not covered" for kind, _ in found)
 
 
+def check_cost_of_persons(cost, movements):
+    """Return a list of (kind, text) where a cost for persons is less than how far a person moved releases.
+
+    Parameters
+    ----------
+    cost : PrivacyCost
+    movements : list of (Passage, float)
+        Releases, and how far the person moved each, in deviations of Gaussian noise.
+    """
+    if cost.is_nothing or cost.selected:
+        return []
+    mu = math.hypot(*(own for one, own in movements if one.kind in ("gaussian", "counts")), 0.0)
+    n_drawn = sum(one.kind == "choice" for one, _ in movements)
+    n_paid = sum(bit.count for bit in cost.bits)
+    found = []
+    if mu > cost.mu * _ROUNDING:
+        text = f"a person moved Gaussian releases by mu = {mu:.6g}, and they cost {cost.mu:.6g}"
+        found.append(("cost", text))
+    if n_drawn > n_paid:
+        found.append(("cost", f"{n_drawn} choices, of which {n_paid} are charged for a person"))
+    return found
+
+
 def _groups(movements, kind):
     """Return charges of one kind, joint ones once; None stands for one that is not known."""
     charged = []

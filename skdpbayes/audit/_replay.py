@@ -21,11 +21,12 @@ from sklearn.base import clone
 
 from .._inputs import column_names
 from .._mechanisms.door import listening
+from .._tables.persons import rows_in_order
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
 from ..privacy.persons import steps_to_person
 from ._compare import differences
-from ._costs import check_costs, check_rate
+from ._costs import check_cost_of_persons, check_costs, check_rate
 from ._fit import _adds, claimed_cost, parameters_named
 from ._listeners import Follower, Recorder, moved
 
@@ -169,9 +170,10 @@ def replay(
     columns = {"X": X, "y": y, **fit_params}
     columns = {name: _frame_of(one) for name, one in columns.items() if one is not None}
     others = {name: _changed(one, index, _part(record, name)) for name, one in columns.items()}
-    first = _run(estimator, columns, seed, Recorder())
-    second = _run(estimator, others, seed, Follower(first.listener.noted))
-    unseen = None if first.error is not None else _run(estimator, columns, seed, None)
+    with rows_in_order():  # Of persons: what is compared holds for any order.
+        first = _run(estimator, columns, seed, Recorder())
+        second = _run(estimator, others, seed, Follower(first.listener.noted))
+        unseen = None if first.error is not None else _run(estimator, columns, seed, None)
     return _compared(first, second, unseen)
 
 
@@ -364,7 +366,9 @@ def _of_costs(released, persons, movements):
         own = [one for one in movements if one[0].of_one_row == of_one_row]
         of_these, all_of_these = check_costs(cost, own)
         found, is_all = found + of_these, is_all and all_of_these
-    return found, is_all
+    steps = steps_to_person(persons)
+    moved_by = [(one, own * _steps_of(one, steps)) for one, own in movements]
+    return found + check_cost_of_persons(plan.cost, moved_by), is_all
 
 
 def _steps_of(passage, steps):

@@ -126,7 +126,8 @@ class DPBayesianLogisticRegression(
         over clipped rows extended by a constant (half of ``data_norm`` without an intercept),
         ``share_of_a_direction`` and ``share_of_norm``, how much of its largest trace lies along one direction
         and in all, from below, with an intercept ``rarest_class``, quantiles of 5%, 50% and 95% of the share
-        of rows that the rarest class has, and ``posterior``, from which draws are made. With "sgfs" only
+        that the rarest class has of rows (of what they count, by their weights and where long ones count
+        less), and ``posterior``, from which draws are made. With "sgfs" only
         ``second_moment``, with the constant of an intercept. With "bbb" ``variational_mean`` and
         ``variational_scale``, the mean and deviation of every coefficient, of shape
         (1 or n_classes, n_features + fit_intercept). With random walks ``acceptance_rate`` and ``n_iter``,

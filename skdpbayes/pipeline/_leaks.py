@@ -118,8 +118,8 @@ def _leaks(step, is_sparse, path):
     remedy = _REMEDIES.get(name, "a step of skdpbayes, or one with public parameters")
     if own and (name == "FrozenEstimator" or not type(step).__module__.startswith("sklearn.")):
         remedy += (
-            "; or, if it learns nothing from these rows and transforms each by itself, name it in the "
-            f"private pipeline's learns_nothing=[{own!r}]"
+            "; or, if it learns nothing from these rows and transforms each by itself and in its place, name "
+            f"it in the private pipeline's learns_nothing=[{own!r}]"
         )
     return [(own, f"{name} may learn from the rows without noise: use {remedy}.")]
 

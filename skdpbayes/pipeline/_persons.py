@@ -7,7 +7,7 @@ from .._tables.persons import check_groups, choose_with_firsts, count_persons, h
 from ._arguments import of_chosen
 
 
-def rows_of_persons(X, y, groups, params, max_rows, n_rows, random_state=None):
+def rows_of_persons(X, y, groups, params, max_rows, n_rows, seed):
     """Return how many persons there are, and a function that chooses their rows.
 
     Parameters
@@ -20,8 +20,8 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows, random_state=None):
     max_rows : int or None
     n_rows : int
         The number of rows, which is returned if rows are protected; all are then kept.
-    random_state : None, int, RandomState or Generator, default=None
-        As for `choose_with_firsts`.
+    seed : callable
+        Returns a ``random_state`` as for `choose_with_firsts`, once persons are known to be protected.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows, random_state=None):
                 f"{sorted(params)} cannot be used together with groups for a Dask collection in a private "
                 "pipeline: leave out one of them, or fit the estimator alone, which takes both."
             )
-        chosen = choose_in_parts(groups, X, max_rows, random_state, None)  # Proposition 60.
+        chosen = choose_in_parts(groups, X, max_rows, seed(), None)  # Proposition 60.
         parts = chosen.of_part(X, X, "X"), chosen.of_part(y, X, "y")
         return chosen.n_persons, lambda: (*parts, params, chosen.firsts)
     persons = check_groups(groups, max_rows, n_rows, X=X, y=y)
@@ -51,7 +51,7 @@ def rows_of_persons(X, y, groups, params, max_rows, n_rows, random_state=None):
         return n_rows, lambda: (X, y, params, None)
 
     def choose():
-        kept, firsts = choose_with_firsts(persons, max_rows, random_state)  # Proposition 60.
+        kept, firsts = choose_with_firsts(persons, max_rows, seed())  # Proposition 60.
         rows = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
         return *rows, of_chosen(params, X, kept), firsts
 

@@ -5,6 +5,7 @@ plan (public numbers) -> rehearse -> reserve the whole budget -> fit the steps, 
 
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +38,7 @@ from ._leaks import (
 )
 from ._names import tell_names
 from ._persons import rows_of_persons
-from ._plan import PipelinePlan, plan_pipeline, settings_for_persons
+from ._plan import PipelinePlan, plan_pipeline, seed_of, settings_for_persons
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
 from ._told import not_again, tell
@@ -77,14 +78,15 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         Whether steps that may leak raise an error instead of a warning.
     learns_nothing : list of str, default=None
         Names of steps for which you vouch: they learn nothing from these rows, and transform each row by
-        itself. An example is a ``FrozenEstimator`` that was fitted on public rows. Names of inner steps
-        are joined by ``__``.
+        itself and in its place. An example is a ``FrozenEstimator`` that was fitted on public rows. Names of
+        inner steps are joined by ``__``.
     max_rows_per_group : int, default=None
         With ``fit(X, y, groups=...)``, protects persons instead of rows, and uses at most this many rows of
         each person, chosen at random and the same in all steps. Steps are then planned and fitted for what a
         person's rows may do: with more than one, the number of rows is private, and steps are fitted under
-        "add_or_remove_one". Quantiles, before the last step, are then of one row of each person. A seed of
-        the last step decides which rows are chosen. The costs that steps report themselves are for rows.
+        "add_or_remove_one". Quantiles, before the last step, are then of one row of each person. The seed of
+        the last step that is charged, if there is one, decides which rows are chosen. The costs that steps
+        report themselves are for rows.
     memory, verbose
         As for scikit-learn's Pipeline.
 
@@ -238,11 +240,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         found = self._report_leaks(issparse(X))
         if is_collection(X):
             refuse_learning(self)
-        # Rows are chosen as the last step alone would choose them.
-        seed = getattr(self._final_estimator, "random_state", None)
-        limit = self.max_rows_per_group
+        limit, header = self.max_rows_per_group, header_of(X)
+        seed = partial(seed_of, self, n_columns, header)
         n_samples, chosen = rows_of_persons(X, y, groups, params, limit, n_rows, seed)
-        header = header_of(X)
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
         plan = plan_pipeline(self, n_samples, n_columns, header).changed(leaks=tuple(found))

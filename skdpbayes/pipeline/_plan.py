@@ -193,6 +193,16 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     )
 
 
+def seed_of(pipeline, n_columns, header):
+    """Return the seed of the last step that is paid for and has one, or None.
+
+    Other steps may have seeds that are public. Those that are paid for void the guarantee anyway, and say so.
+    """
+    found = [step for _, step, _ in spending_steps(pipeline, n_columns, header)[0]]
+    seeds = [getattr(step, "random_state", None) for step in found if not is_free(step)]
+    return next((seed for seed in reversed(seeds) if seed is not None), None)
+
+
 def settings_for_persons(step, relation, n_samples, max_rows):
     """Return the parameters that a private step has where persons have several rows.
 

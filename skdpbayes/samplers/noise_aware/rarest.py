@@ -1,4 +1,4 @@
-"""How many rows the rarest class has, by draws.
+"""The share of the rarest class in what rows count, by draws.
 
     share_k(u) = 1 / K + (H W^-T f(u))_k / (c n v),      f(u) = S(u) - S(0),   S = sum_i v_i mean_i z_i
 
@@ -14,7 +14,7 @@ from .predictive import in_parts
 
 
 class RarestClass(NamedTuple):
-    """Quantiles of the share of rows that the rarest class has: 5%, 50% and 95%."""
+    """Quantiles of the share that the rarest class has of what rows count: 5%, 50% and 95%."""
 
     low: float
     median: float
@@ -42,5 +42,6 @@ def rarest_class(posterior, draws, constant):
     shares = moved / (constant * population.total_weight)
     # Of two classes the last is what is counted, and the other one is the rest.
     shares = shares @ contrasts.T if len(contrasts) > 2 else np.hstack([-shares, shares])
-    quantiles = np.quantile(shares + 1.0 / len(contrasts), [0.05, 0.5, 0.95], axis=0)
+    shares = np.clip(shares + 1.0 / len(contrasts), 0.0, 1.0)
+    quantiles = np.quantile(shares, [0.05, 0.5, 0.95], axis=0)
     return RarestClass(*map(float, quantiles[:, np.argmin(quantiles[1])]))

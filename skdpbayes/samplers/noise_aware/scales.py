@@ -107,8 +107,10 @@ class Group:
         """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
         squares = np.sum(u * (u @ self.precision), axis=1)
         start, halves = self.line
+        # Groups that were pickled before have no such law.
+        narrow = getattr(self, "in_predictions", self.weights)
         shares = softmax(start - squares[:, None] * halves, axis=1)
-        return shares @ np.exp(self.in_predictions - self.weights)
+        return shares @ np.exp(narrow - self.weights)
 
     def likeliest(self, u, covariance):
         """Return the likeliest scale, ``u`` being known up to a covariance."""
@@ -158,7 +160,8 @@ class Prior:
 
     def weigh(self, u):
         """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""
-        weights = np.prod([group.weight(u) for group in self.groups], axis=0)
+        with np.errstate(under="ignore"):  # Whatever a user has set.
+            weights = np.prod([group.weight(u) for group in self.groups], axis=0)
         return weights / weights.sum()
 
     def precision(self, scales):

@@ -183,3 +183,9 @@ def test_blocks_of_a_collection_have_the_same(model):
     array = pytest.importorskip("dask.array")
     found = model.predict_proba(array.from_array(X, chunks=(1_000, -1)))
     np.testing.assert_array_equal(np.asarray(found), model.predict_proba(X))
+
+
+def test_a_group_that_was_pickled_without_such_a_law_weighs_nothing(rng):
+    group = Group.learnt(np.eye(2), 2, WIDE, NARROW)
+    del group.__dict__["in_predictions"]
+    np.testing.assert_allclose(Prior((group,)).weigh(rng.normal(size=(4, 2))), 0.25)
