@@ -130,8 +130,9 @@ PREDICTING = """
 import numpy as np
 from skdpbayes._estimator import predictive
 
+logits, weights = np.full((1, 4), 1.0, np.float32), np.full(4, 0.25, np.float32)
 mean = np.empty((1, 2), np.float32)
-predictive._average_of_logits(np.full((1, 4), 1.0, np.float32), mean)
+predictive._average_of_logits(logits, weights, mean)
 print(*mean[0].round(3))
 """
 
