@@ -64,23 +64,23 @@ def doubts(draws, model, plan, released):
         return rare(draws, model)
     if released.get("contradiction", 0.0) > _CONTRADICTION:
         return (_CONTRADICTED,)
-    told = hidden_class(released, draws, plan.n_samples)
+    hidden = hidden_class(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:
         intercepts = draws[:, :, model.n_features :]
         groups.append(("intercepts", "intercept_prior_scale", model.intercept_scale, intercepts))
     is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
     if not any(is_known):
-        return told
+        return hidden
     surprises = [2.0 * surprise(group[3], group[2]) for group in groups]
     if "posterior" in released:
         surprises = np.minimum(surprises, released["posterior"].surprises())
-    told, found = (), told
+    told = ()
     for group, p, least, known in zip(groups, surprises, _SURPRISES, is_known, strict=False):
         told += held_back(*group) if known and p < least else ()
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
-    return found + told
+    return hidden + told
 
 
 def hidden_class(released, draws, n_samples):

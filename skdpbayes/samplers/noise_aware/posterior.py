@@ -63,12 +63,15 @@ class Posterior(Settled):
         ----------
         draws : ndarray of shape (n_draws, n_parameters)
         """
+        return self.surrogate.prior.weigh(self.surrogate_points(draws))
+
+    def surrogate_points(self, draws):
+        """Return ``u`` of draws, of shape (n_draws, n_blocks * length): what `draw` made them from."""
         blocks = draws.reshape(len(draws), -1, len(self.transform))
         if self.shift.size:
             # Contrasts are orthonormal, and leave out what classes have in common.
             blocks = self.surrogate.population.family.contrasts.T @ blocks
-        u = blocks @ np.linalg.inv(self.transform).T
-        return self.surrogate.prior.weigh(u.reshape(len(draws), -1))
+        return (blocks @ np.linalg.inv(self.transform).T).reshape(len(draws), -1)
 
     def surprises(self):
         """Return the probability of labels that say at least as much against a narrow prior.

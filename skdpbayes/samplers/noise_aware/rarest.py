@@ -32,13 +32,10 @@ def rarest_class(posterior, draws, constant):
         ``c``.
     """
     population, back = posterior.surrogate.population, np.linalg.inv(posterior.transform)
-    blocks = draws.reshape(len(draws), -1, len(back))
     contrasts = population.family.contrasts
-    if len(contrasts) > 2:
-        blocks = contrasts.T @ blocks
-    u = (blocks @ back.T).reshape(len(draws), -1)
     # Whatever ``n v`` is: all rows of one class are a share of 1.
-    moved = in_parts(population.change, u).reshape(blocks.shape) @ back[:, -1]
+    moved = in_parts(population.change, posterior.surrogate_points(draws))
+    moved = moved.reshape(len(draws), -1, len(back)) @ back[:, -1]
     shares = moved / (constant * population.total_weight)
     # Of two classes the last is what is counted, and the other one is the rest.
     shares = shares @ contrasts.T if len(contrasts) > 2 else np.hstack([-shares, shares])
