@@ -31,8 +31,16 @@ def ledger(tmp_path):
     return PrivacyLedger(3.0, 1e-6, path=tmp_path / "ledger", label="tried")
 
 
-def attempt():
-    """Tell in which process a charge was attempted, and how it ended."""
+def attempt(meeting=None):
+    """Tell in which process a charge was attempted, and how it ended.
+
+    With a folder as `meeting`, nobody leaves before two processes are there: neither does all the work.
+    """
+    if meeting is not None:
+        (meeting / str(os.getpid())).touch()
+        give_up = time.monotonic() + 60
+        while len([*meeting.iterdir()]) < 2 and time.monotonic() < give_up:
+            time.sleep(0.01)
     try:
         reserve(PLAN)
     except (LedgerOutOfReachError, BudgetExceededError, LedgerFileError) as error:
@@ -40,8 +48,11 @@ def attempt():
     return os.getpid(), "allowed"
 
 
-def attempts(n=4):
-    pids, outcomes = zip(*Parallel(n_jobs=2, backend="loky")([delayed(attempt)()] * n), strict=True)
+def attempts(n=4, meeting=None):
+    if meeting is not None:
+        meeting.mkdir()
+    calls = [delayed(attempt)(meeting)] * n
+    pids, outcomes = zip(*Parallel(n_jobs=2, backend="loky")(calls), strict=True)
     return set(pids), [*outcomes]
 
 
@@ -49,15 +60,15 @@ def charges(ledger):
     return len(ledger.history())
 
 
-def test_workers_of_loky_charge_the_file_as_long_as_the_block_lasts(ledger):
-    before, _ = attempts()
+def test_workers_of_loky_charge_the_file_as_long_as_the_block_lasts(ledger, tmp_path):
+    before, _ = attempts(meeting=tmp_path / "before")
     assert charges(ledger) == 0
     with ledger:
-        within, outcomes = attempts()
+        within, outcomes = attempts(meeting=tmp_path / "within")
         assert outcomes == ["allowed"] * 4 and charges(ledger) == 4
-    after, _ = attempts()
+    after, _ = attempts(meeting=tmp_path / "after")
     assert charges(ledger) == 4 and set(ledger.history().label) == {"tried"}
-    assert before & within & after and os.getpid() not in within, "the same workers"
+    assert before == within == after and os.getpid() not in within, "the same workers"
     assert ledger.spent.mu == pytest.approx(2 * MU)
 
 
