@@ -8,6 +8,21 @@ from skdpbayes.targets.linear.families import classifier
 from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave to the long tests all parameter sets of a test marked ``daily(n)`` but ``n``, spread evenly."""
+    sets = {}
+    for item in items:
+        if item.get_closest_marker("daily") and not item.get_closest_marker("nightly"):
+            sets.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for found in sets.values():
+        n = found[0].get_closest_marker("daily").args[0]
+        kept = {int(i) for i in np.linspace(0, len(found) - 1, n)}
+        for i, item in enumerate(found):
+            if i not in kept:
+                item.add_marker("nightly")
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20)

@@ -68,6 +68,7 @@ def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
     assert low < y.min() and y.max() < high
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("unit", [1e-12, 1e7, 1e15])
 def test_the_unit_of_responses_changes_nothing_but_that_of_coefficients(rng, unit):
     X = rng.uniform(-1, 1, size=(2000, 2))

@@ -233,6 +233,7 @@ ADDED = {
 }
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("name", ADDED)
 def test_the_total_of_an_ensemble_is_what_a_ledger_counted(name):
     make, labels = ADDED[name]
@@ -242,6 +243,7 @@ def test_the_total_of_an_ensemble_is_what_a_ledger_counted(name):
     assert total_privacy_cost(ensemble).mu == pytest.approx(ledger.spent.mu)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "ensemble, labels, reason",
     [

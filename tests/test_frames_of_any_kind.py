@@ -71,6 +71,7 @@ FITS = {
 }
 
 
+@pytest.mark.daily(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("kind", KINDS)

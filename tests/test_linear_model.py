@@ -116,6 +116,7 @@ def test_certain_predictions_stay_finite():
     assert np.isfinite(clf.predict_log_proba(far)).all()
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "epsilon, low, high", [(0.02, 0.01, 0.2), (0.3, -1e-3, 0.01), (3, -1e-3, 2e-3)]
 )

@@ -84,6 +84,7 @@ def test_every_fitted_attribute_is_public(mixture):
     }
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("kind", ["diag", "full"])
 @pytest.mark.parametrize("n_samples, epsilon", [(1500, np.inf), (20_000, 3.0)])
 def test_components_are_found(kind, n_samples, epsilon):
@@ -374,6 +375,7 @@ def test_too_many_components_are_told_before_the_fit():
     assert "more than 1,500 rows can tell apart" in many.privacy_plan(1500, 2).warnings[0]
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("epsilon", [1e-2, 1e3])
 @pytest.mark.parametrize("kind", ["zero", "one", "huge", "tiny"])
 def test_tables_that_say_nothing_still_have_a_posterior(epsilon, kind):

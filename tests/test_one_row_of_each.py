@@ -283,6 +283,7 @@ COSTS = {"quantiles for nothing": ("_cost_of_one_row", free_quantiles)}
 COSTS["a person for the price of a row"] = ("cost_for_persons", one_step)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bug", COSTS)
 def test_a_planted_bug_in_the_cost_for_persons_is_found(bug, monkeypatch):
@@ -309,6 +310,7 @@ def test_the_seed_of_a_step_that_costs_nothing_chooses_no_rows(monkeypatch):
     assert len(seen) == 3
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_in_the_choice_of_rows_is_found(bug, monkeypatch):

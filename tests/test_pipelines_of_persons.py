@@ -205,6 +205,7 @@ def test_rows_that_are_chosen_bring_their_weights_along(kind, monkeypatch):
     assert cost == pipe.fit(TEXT[["a"]].to_numpy(), LABELS, groups=SMALL).privacy_cost_
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("k", [1, 2, K])
 def test_a_report_tells_what_each_step_costs_a_person(k):

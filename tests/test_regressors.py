@@ -124,6 +124,7 @@ def quadrature(X, y, half, scale, intercept_scale, learns):
     )
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("learns", [False, True])
 def test_gibbs_sampling_draws_from_the_posterior_by_quadrature(learns):
     X, y = numbers(40)
@@ -296,6 +297,7 @@ def test_a_ledger_that_does_not_allow_a_fit_spends_nothing():
     assert ledger.spent_epsilon == 0.0
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("target_bounds", [(-4.0, 8.0), "auto"])
 def test_a_private_ridge_is_near_the_truth_and_knows_how_near(target_bounds):
     X, y = numbers(10_000)

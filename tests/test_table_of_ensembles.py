@@ -89,6 +89,7 @@ def test_the_table_has_these_ensembles_and_no_others():
     assert set(stated()) == set(ENSEMBLES)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("name", ENSEMBLES)
 def test_the_table_of_ensembles_says_what_happens(name):
     fits, counted, total, uncovered = stated()[name]

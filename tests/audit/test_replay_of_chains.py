@@ -220,6 +220,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.__name__)
 def test_what_is_planted_in_steps_is_found(planted, monkeypatch):
     module, sampler, kind = PLANTED[planted]

@@ -133,6 +133,7 @@ def test_without_privacy(table):
     np.testing.assert_allclose(clf.fit(*in_parts(*table)).posterior_samples_, here, rtol=1e-9)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("kind", ["diag", "full"])
 def test_mixtures(table, client, kind):
     X, _ = table
@@ -501,6 +502,7 @@ def test_searches_on_a_cluster_are_charged(table, client, tmp_path):
             search.set_params(error_score="raise").fit(*table)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("name", ["sample_weight", "exposure"])
 def test_columns_beside_a_collection_in_another_order_are_refused(name):
     """As in memory, and before anything is spent; those of the same order are taken."""

@@ -86,6 +86,7 @@ FITS = [
 ]
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("options, on_cluster", FITS, ids=str)
 def test_draws_are_those_in_memory(table, client, options, on_cluster):
     X, y, groups = table
@@ -137,6 +138,7 @@ def pipeline(k):
     )
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("on_cluster", [False, True])
 def test_pipelines_protect_persons(table, client, on_cluster):
     """If nobody has more rows than are kept, what is chosen at random is known."""

@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("options, causes", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 2))])
 def test_a_wrong_law_is_told_by_its_cause(seed, options, causes):
@@ -87,6 +88,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("options", RIGHT.values(), ids=RIGHT)
 def test_nothing_is_told_where_all_is_right(options):
     assert told(3, **options)[1] == []

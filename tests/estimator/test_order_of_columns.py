@@ -75,6 +75,7 @@ def test_columns_in_another_order_than_rows_are_refused_before_anything_is_spent
     assert not any(str(label) in str(raised.value) for label in X.index)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name in WAYS if name != "search"])
 def test_columns_of_the_same_index_or_without_one_are_taken_as_they_are(name):

@@ -78,6 +78,7 @@ def test_groups_in_another_order_than_rows_are_refused_before_anything_is_spent(
     assert not any(str(label) in str(e.value) for label in (*X.index, *range(100, PERSONS)))
 
 
+@pytest.mark.daily(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", QUICK)
 def test_groups_of_the_same_index_or_without_one_are_taken_as_they_are(name):

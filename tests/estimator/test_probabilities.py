@@ -46,6 +46,7 @@ def network(n_classes, n_draws, scale):
     return model
 
 
+@pytest.mark.daily(3)
 @pytest.mark.parametrize("n_draws", [1, 7, 100])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("make", [logistic, network])
@@ -65,6 +66,7 @@ def collection(table):
     return pytest.importorskip("dask.array").from_array(table, chunks=(1000, -1))
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("kind", ["spherical", "diag", "tied", "full"])
 def test_no_component_is_more_than_certain(kind):
     with warnings.catch_warnings():

@@ -47,6 +47,7 @@ WAYS = {
 }
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
 def test_raw_columns_are_told_and_scaled_ones_are_not(options):
     model, (text,) = said(RAW, **options)
@@ -161,6 +162,7 @@ def share(X, norm, n, epsilon, replaced):
     return share_of_a_direction(moment, noise, constant, norm, n, replaced)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_false_alarms_are_rare(epsilon):
     """At most 2% of dozens of designs that are scaled, or of norm 1 on purpose, at any noise."""

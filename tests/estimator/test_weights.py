@@ -75,6 +75,7 @@ def differences(released, whole, other):
     return np.array(found)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("largest", [0.5, 4.0])

@@ -393,6 +393,7 @@ def test_a_bent_column_is_not_the_raw_one(kind):
     np.testing.assert_allclose(raw.iloc[:2], [0.3, 10.0], rtol=0.05)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize(
     "step, name",
     [

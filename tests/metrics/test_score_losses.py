@@ -91,6 +91,7 @@ def test_replacing_a_row_costs_at_most_epsilon_and_somewhere_all_of_it(released,
     assert max(losses) > 0.9 * EPSILON
 
 
+@pytest.mark.daily(3)
 @pytest.mark.filterwarnings("ignore::skdpbayes.exceptions.PrivacyWarning")
 @pytest.mark.parametrize("name", SCORES)
 def test_adding_a_row_costs_at_most_epsilon_and_somewhere_all_of_it(released, name):

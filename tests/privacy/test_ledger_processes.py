@@ -61,6 +61,7 @@ def test_workers_that_loky_started_before_a_block_refuse_until_it_ends():
     assert before & within & after, "the same workers"
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "method, early",
     [

@@ -72,6 +72,7 @@ def test_workers_of_loky_charge_the_file_as_long_as_the_block_lasts(ledger, tmp_
     assert ledger.spent.mu == pytest.approx(2 * MU)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "method, early",
     [
@@ -92,6 +93,7 @@ def test_pools_of_processes_charge_the_file(ledger, method, early):
     assert charges(ledger) == 1
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
 def test_scores_and_searches_are_charged_fold_by_fold(ledger, backend):
     with ledger, parallel_config(backend=backend, n_jobs=2):

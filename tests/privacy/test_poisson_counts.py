@@ -105,6 +105,7 @@ def test_little_noise_on_counts_is_accounted_for_quickly(relation):
     assert time.process_time() - start < 10
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("noise", [0.7, 3.0])
 @pytest.mark.parametrize(
     "bound, ratio",

@@ -100,6 +100,7 @@ def test_the_number_of_runs_has_its_law(mean, shape):
     assert np.mean(drawn == 1) == pytest.approx(pmf[0], abs=0.015)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("mean, shape", LAWS)
 def test_no_order_of_outcomes_beats_a_selection_and_one_comes_near(mean, shape):
     mu, n = 0.3, 3000

@@ -255,6 +255,7 @@ def test_persons_are_what_is_protected():
     assert "Proposition" in report["summary"]["spent"]["proof"]
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "model, responses, expected",
     [

@@ -66,6 +66,7 @@ def made_or_explained(sampler, bounds, n_samples, budget, **fixed):
         assert not isinstance(value, float) or math.isfinite(value) or pending or without, name
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_plans_of_extreme_numbers_are_plans_or_are_explained(sampler):
     rng = random.Random(repr(sampler))

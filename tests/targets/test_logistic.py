@@ -49,6 +49,7 @@ def test_gradient_is_the_derivative_of_the_potential(rng, make_target, n_classes
     )
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "n_classes, dtype",
     [

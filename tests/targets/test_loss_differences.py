@@ -42,6 +42,7 @@ def losses(theta, X, y, norm, constant, n_classes):
     return total - z[np.arange(len(y)), y]
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "kind, n_classes",
     [

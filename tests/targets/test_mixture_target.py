@@ -35,6 +35,7 @@ def adversarial_components(rng, model):
     return make_reference(rng, model, weights, size, spread=30.0, reach=reach)
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("n_features", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_statistics_of_a_record_are_in_the_ball_that_privacy_rests_on(rng, kind, n_features):

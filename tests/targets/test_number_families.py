@@ -50,6 +50,7 @@ def logits_of(model, theta, X, offsets):
     return found if offsets is None else found + offsets
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_compiled_gradients_and_losses_are_those_of_the_family(rng, family, kind):

@@ -28,6 +28,7 @@ def table_of(rows, responses, weights=None, **options):
     return model, model.target(rows, responses, weights)
 
 
+@pytest.mark.daily(4)
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("constant", [0.0, 0.7])
 @pytest.mark.parametrize("ratio", [1.0, 2.0, 4.0])

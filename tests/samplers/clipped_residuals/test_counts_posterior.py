@@ -281,6 +281,7 @@ def test_draws_follow_the_density(rng):
     assert math.isclose(draws.std(), deviation, rel_tol=0.1)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("rate", [0.2, 3.0])
 def test_with_much_budget_it_is_the_posterior_by_quadrature(rate):
     """One coefficient, no intercept, Poisson's likelihood on a grid: a wrong temperature would show."""
@@ -418,6 +419,7 @@ def test_a_fit_is_near_the_truth_and_tells_how_near():
     np.testing.assert_allclose(again.mean(axis=0), released.draws.mean(axis=0), atol=0.03)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_weights_of_two_are_two_records(relation):
     draws, truth, released = fitted(1, 4000, 2, 3.0, weights=np.full(4000, 2.0), relation=relation)

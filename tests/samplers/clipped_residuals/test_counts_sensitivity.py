@@ -38,6 +38,7 @@ def alone(target, i):
     return target._replace(weights=np.where(chosen, target.weights, 0.0))
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("constant", [0.0, 0.7])
 def test_no_record_moves_a_release_by_more_than_its_noise_is_scaled_by(rng, is_sparse, constant):

@@ -57,6 +57,7 @@ def test_without_privacy_steps_are_as_many_as_the_posterior_takes():
     assert clf.set_params(sampler__n_steps=500).fit(X, easy).n_iter_ == 500
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_losses_gradients_and_hessians_are_derivatives_of_each_other(

@@ -33,6 +33,7 @@ def make(*args, **options):
     return DPGaussianMixturePosterior(*args, **{"epsilon": math.inf, "random_state": 0, **options})
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_are_found_and_known_as_well_as_they_can_be(kind):
     X = blobs(2000)
@@ -77,6 +78,7 @@ def test_rows_in_parts_have_the_same_draws(kind):
     assert (sample(make_mixture(X, model), plan, random_state=2) != whole).any()
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_tables_that_say_nothing_still_have_a_posterior(kind):
     rng = np.random.default_rng(0)

@@ -131,6 +131,7 @@ def audit_draws(tables, plan):
     return audit_separation(scores[1], scores[0]), plan.cost.mu / np.sqrt(plan.n_draws)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("length, options", [(20, {}), (1, {}), (20, {"step_decay": 0.5})])
 def test_a_draw_reaches_the_claim_and_does_not_pass_it(make_target, length, options):
     """The posterior is nearly Gaussian along the record's direction, and so is a draw given its start."""

@@ -78,6 +78,7 @@ def interpreted(estimate_gradient, precision=1.0):
     return types.FunctionType(STEPS.__code__, names)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("epsilon, temperature", [(np.inf, 1.0), (np.inf, 3.0), (40.0, None)])
 def test_draws_follow_the_posterior_in_two_dimensions(make_target, epsilon, temperature):
     rng = np.random.default_rng(3)

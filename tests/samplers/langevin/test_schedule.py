@@ -107,6 +107,7 @@ def test_replace_one_needs_twice_the_temperature_of_add_or_remove_one():
     assert ratio == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize(
     "options",

@@ -20,6 +20,7 @@ def plan(relation="replace_one", n=24_420, epsilon=1.0, **options):
     return planned(SGHMC, BOUNDS, n, Budget(epsilon, 1e-5, relation), **options)
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("n, temperature", [(40, 1.0), (300, 1.0), (300, 5.0)])
 @pytest.mark.parametrize("friction", ["auto", 0.7])
 def test_two_parameters_against_quadrature(make_target, n, temperature, friction):

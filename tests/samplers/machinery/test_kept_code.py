@@ -61,6 +61,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("old, new", WORDS)
 def test_words_and_lines_are_not_code(package, before, old, new):
     replace(package, LINKING, old, new)

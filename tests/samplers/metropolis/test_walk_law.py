@@ -30,6 +30,7 @@ CASES += [
 ]
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("sampler, epsilon, temperature", CASES)
 def test_stationary_law_against_quadrature(make_target, small_table, sampler, epsilon, temperature):
     X, y = small_table

@@ -15,6 +15,7 @@ from skdpbayes.samplers._protocol import carry_out
 from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("sampler", BATCHED)
 @pytest.mark.parametrize("n, step_size", [(3, 0.5), (30, 0.3)])
 def test_batches_are_exact_however_noisy_their_ratio(sampler, n, step_size):

@@ -148,6 +148,7 @@ def test_room_for_rounding_grows_with_what_it_is_for(rng):
 N_ATTACKS = 30
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.nightly), 2])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_points, relation, k):

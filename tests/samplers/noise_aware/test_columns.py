@@ -75,6 +75,7 @@ def seen_through_noise(means, squares, noise, rng):
     ), noisy
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize(
     "value, of_squares, of_means", [(0.05, 0.8, 0.85), (0.35, 0.7, 0.75), (1.0, 0.92, 0.6)]
 )

@@ -115,12 +115,14 @@ CASES = [
 ]
 
 
+@pytest.mark.daily(2)
 @pytest.mark.parametrize("length, noise, is_learnt", CASES)
 def test_draws_are_those_of_the_law(rng, length, noise, is_learnt):
     """Against quadrature: quantiles, means and deviations of coordinates, and of the squared length."""
     assert errors_of(a_surrogate(rng, length, noise, is_learnt), 4 * N_DRAWS).max() < 4.0
 
 
+@pytest.mark.daily(1)
 @pytest.mark.parametrize("length, wrong", [(1, 0.0), (1, 2.0), (2, 0.0)])
 def test_moves_that_forget_their_volume_would_be_seen(rng, monkeypatch, length, wrong):
     """The test above can fail: here a move counts its volume some other number of times.

@@ -120,6 +120,7 @@ def test_no_record_moves_the_sum_of_labels_by_more_than_is_paid_for(rng, n_class
     assert 0.999 * bound < moved.max() <= bound * (1 + 1e-12)
 
 
+@pytest.mark.daily(6)
 @pytest.mark.parametrize("replaces", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("reach", [0.0, 0.3, 1.0, 3.0, 8.0, 25.0])

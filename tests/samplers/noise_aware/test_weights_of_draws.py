@@ -109,6 +109,7 @@ def test_draws_of_others_count_the_same(options):
 # What they are good for
 
 
+@pytest.mark.daily(1)
 def test_averages_are_those_of_draws_under_the_other_law(model):
     """Against chains of their own, to the error of so many draws."""
     posterior = model.released_["posterior"]
