@@ -36,6 +36,14 @@ _CONTRADICTED = (
     "of columns that are 0 in nearly all rows do this: leave such columns out, or put several together. "
     "Fitting again spends budget again."
 )
+# What noise hides of how rows vary along some direction, over how they vary along most.
+_HIDDEN = 3.0
+_HIDDEN_DIRECTIONS = (
+    "noise hides along which directions rows hardly vary: where columns repeat each other, or vary far less "
+    "than data_norm allows, intervals are too short, and half of them may miss. Take a data_norm that is "
+    "closer to the length of rows (data_norm='auto' learns one), fewer columns, more rows or a larger epsilon; "
+    "fitting again spends budget again."
+)
 # The share of counts at the largest one from which on most of what there is lies beyond, and by how many
 # deviations squares of residuals fall short of Poisson's law.
 _REACHED, _SHORT = 0.8, 3.0
@@ -64,6 +72,8 @@ def doubts(draws, model, plan, released):
         return rare(draws, model)
     if released.get("contradiction", 0.0) > _CONTRADICTION:
         return (_CONTRADICTED,)
+    if released.get("hidden_directions", 0.0) > _HIDDEN:
+        return (_HIDDEN_DIRECTIONS,)
     hidden = hidden_class(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
     if draws.shape[2] > model.n_features:

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes._estimator.doubts import _SURPRISES, doubts, let_loose, surprise
 from skdpbayes.samplers.noise_aware.design import share_of_norm
 
@@ -235,6 +235,20 @@ def test_doubts_follow_from_what_is_released_and_spend_nothing():
     assert len(again) == 1 and "prior_scale=0.5" in again[0]
     plain = DPBayesianLogisticRegression(1.0, random_state=0).privacy_plan(3000, 4)
     assert clf.spent_epsilon_ == plain.epsilon
+
+
+def test_directions_that_noise_hides_are_told_of_numbers():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1.0, 1.0, size=(2000, 3))
+    y = rows @ [1.0, 0.0, -1.0] + 0.3 * rng.normal(size=2000)
+    found = DPBayesianRidge((-4.0, 4.0), epsilon=1.0, delta=1e-5, random_state=0).fit(rows, y)
+
+    def of(hidden):
+        released = {**found.released_, "hidden_directions": hidden}
+        return doubts(found.posterior_samples_[:, None], found._model(3), found.plan_, released)
+
+    assert found.released_["hidden_directions"] < 1.0 and of(2.9) == ()
+    assert len(of(3.1)) == 1 and "data_norm" in of(3.1)[0]
 
 
 # The length of rows

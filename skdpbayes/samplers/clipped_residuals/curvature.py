@@ -67,6 +67,15 @@ class Curvature:
     mean: np.ndarray
     squares: np.ndarray
 
+    @property
+    def hidden(self):
+        """How much may be unknown along some direction, over what there is along most.
+
+        It is the largest eigenvalue of a matrix of normal numbers, over the median of those believed.
+        """
+        unknown = 2.0 * float(np.median(self.doubt)) * np.sqrt(self.doubt.size)
+        return float(unknown / np.median(self.values))
+
 
 def combined(design, transform, matrix, noise_scale, n_samples, first_noise=0.0):
     """Return the `Curvature` given both releases.

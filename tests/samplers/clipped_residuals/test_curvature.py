@@ -1,11 +1,15 @@
 """What is believed of a second moment: eigenvalues that noise has spread, and what is left of the noise."""
 
+import warnings
+
 import numpy as np
 import pytest
 
+from skdpbayes import DPBayesianRidge
 from skdpbayes.samplers.clipped_residuals.curvature import (
     _USUAL,
     _USUAL_HIDDEN,
+    Curvature,
     _of_noise,
     _usual,
     combined,
@@ -118,3 +122,31 @@ def test_what_is_usual_follows_from_the_noise_of_the_first_release():
     found = [_usual(np.full((3, 3), noise), units) for noise in (0.0, 1e-4, 0.03, 1e3)]
     assert found[0] == found[1] == _USUAL < found[2] < found[3] < _USUAL_HIDDEN
     assert _usual(np.ones((1, 1)), np.ones((1, 1))) == _USUAL
+
+
+def test_what_is_hidden_is_the_most_that_may_be_unknown_along_a_direction(rng):
+    length, deviation = 200, 0.03
+    errors = with_noise(np.zeros((length, length)), deviation, rng)
+    flat = np.full(length, deviation), np.zeros(length), np.zeros(length), np.ones(length)
+    found = Curvature(np.eye(length), np.r_[9.0, np.full(length - 1, 0.5)], *flat)
+    assert found.hidden == pytest.approx(np.linalg.eigvalsh(errors)[-1] / 0.5, rel=0.05)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("is_decaying", [True, False])
+def test_directions_that_noise_hides_are_told_where_rows_hardly_vary_in_most(is_decaying):
+    n, d, told = 20_000, 40, 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rows = rng.uniform(-1.0, 1.0, size=(n, d))
+        if is_decaying:
+            basis, _ = np.linalg.qr(rng.normal(size=(d, d)))
+            rows = rng.normal(size=(n, d)) * np.arange(1, d + 1) ** -0.7 @ basis / 1.5
+            rows = np.clip(rows, -1.0, 1.0)
+        y = np.clip(rows @ rng.normal(size=d) / 2.0 + 0.3 * rng.normal(size=n), -8.0, 8.0)
+        model = DPBayesianRidge((-8.0, 8.0), epsilon=0.1, delta=1e-5, random_state=seed)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            model.fit(rows, y)
+        told += any("noise hides along which directions" in str(one.message) for one in found)
+    assert told >= 3 if is_decaying else told == 0
