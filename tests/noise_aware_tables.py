@@ -1,4 +1,4 @@
-"""Tables and plans for the tests of noise-aware posteriors."""
+"""Tables and plans for the tests of noise-aware posteriors, and how far off believed scores may be."""
 
 import numpy as np
 from scipy.special import expit
@@ -20,6 +20,20 @@ def labels_of(rng, rows, theta):
 
 def a_plan(bounds, n, epsilon=1.0, relation="replace_one", n_draws=None):
     return NoiseAware().plan(bounds, n, Budget(epsilon, 1e-6, relation), n_draws=n_draws)
+
+
+def variances_of(misfit, f):
+    """Variances of scores, as at the top of ``misfit.py``, for ``f`` of shape (n_points, n)."""
+    found = []
+    for one in f:
+        unknown = [
+            one @ (misfit.factor * shares) @ misfit.factor.T @ one for shares in misfit.shares
+        ]
+        for i, pull, excess in zip(misfit.doubtful, misfit.pulls, misfit.excess, strict=True):
+            unknown[i] += excess * (one @ misfit.factor @ pull) ** 2
+        away = np.sum((one - misfit.centre) ** 2 / misfit.squares)
+        found.append(unknown + 0.1 * misfit.size**2 / one.size * misfit.squares * away)
+    return np.array(found)
 
 
 def uniform_table(seed, n, d, times):

@@ -332,7 +332,7 @@ def test_public_callables_are_annotated():
     assert n_seen > 300 and missing == set()
 
 
-@pytest.mark.parametrize("name", ["_plan", "_columns", "_norms"])
+@pytest.mark.parametrize("name", ["_plan", "_steps_of_persons", "_last_step", "_columns", "_norms"])
 def test_plans_of_pipelines_take_no_table(name):
     """A fit gives them the names and types of its columns, as a table without rows."""
     module = importlib.import_module(f"skdpbayes.pipeline.{name}")

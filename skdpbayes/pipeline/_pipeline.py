@@ -38,9 +38,10 @@ from ._leaks import (
 )
 from ._names import tell_names
 from ._persons import rows_of_persons
-from ._plan import PipelinePlan, plan_pipeline, seed_of, settings_for_persons
+from ._plan import PipelinePlan, plan_pipeline, seed_of
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
+from ._steps_of_persons import settings_for_persons
 from ._told import not_again, tell
 
 

@@ -1,7 +1,6 @@
 """How one budget is split over the steps of a pipeline, from public numbers only.
 
-mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last,
-the last one:  largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
+mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last, which gets what is left
 """
 
 import inspect
@@ -15,28 +14,22 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._checks import is_number, planned_size
-from ..preprocessing import DPImputer, DPQuantileScaler
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import PrivacyCost
-from ..privacy.gaussian import gaussian_epsilon, gaussian_mu
+from ..privacy.gaussian import gaussian_epsilon
 from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
-from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
-from ..privacy.root_finding import smallest_within
 from ._account import account_of_plan, costs_of_steps, described
 from ._columns import refuse_hidden, spending_steps
+from ._last_step import cost_of_step, remainder
 from ._leaks import is_free, leaks
 from ._norms import longest_row, norm_warnings
+from ._steps_of_persons import cheaper_steps, larger_budget, settings_for_persons, smaller_cost
 from ._told import step_warnings
 
 _FINAL_SHARE = 0.8
 # Share of delta for all steps but the last, which they need for categories of a single row.
 _DELTA_SHARE = 0.1
-_CLOSE = 1e-3
-# Numbers of columns that represent all others if that of the last step is not known beforehand.
-_WIDTHS = (1, 8, 64, 256, 1024)
-# Parameters whose "auto" releases bounds before a fit.
-_LEARNT_BOUNDS = ("data_norm", "target_bounds", "max_count")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +176,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
             for path, step, n in found
         ]
     make = partial(
-        _split, pipeline.shares, found, n_samples, told, _cheaper(found, relation, limit)
+        _split, pipeline.shares, found, n_samples, told, cheaper_steps(found, relation, limit)
     )
     plan = make(budget) if limit is None else plan_for_persons(make, budget, int(limit))
     return plan.changed(
@@ -201,37 +194,6 @@ def seed_of(pipeline, n_columns, header):
     found = [step for _, step, _ in spending_steps(pipeline, n_columns, header)[0]]
     seeds = [getattr(step, "random_state", None) for step in found if not is_free(step)]
     return next((seed for seed in reversed(seeds) if seed is not None), None)
-
-
-def settings_for_persons(step, relation, n_samples, max_rows):
-    """Return the parameters that a private step has where persons have several rows.
-
-    Parameters
-    ----------
-    step : private step
-    relation : {"replace_one", "add_or_remove_one"}
-        Of rows, that of `chain_of_rows`.
-    n_samples : int
-        The largest number of rows, if it is not declared.
-    max_rows : int
-
-    Returns
-    -------
-    settings : dict
-    """
-    if max_rows == 1:
-        return {}
-    settings: dict[str, Any] = {}
-    # Of n rows, at least n / k persons have one.
-    fewest = int(max_rows) if reads_one_row(step, max_rows) else 1
-    if step.neighboring_relation != relation:
-        planned_size(n_samples, step.neighboring_relation, step.public_size)
-        settings = {"neighboring_relation": relation, "public_size": int(n_samples) // fewest}
-    elif step.public_size is not None:
-        settings = {"public_size": max(1, int(step.public_size) // fewest)}
-    if "rows_per_person" in step.get_params(deep=False):
-        settings["rows_per_person"] = max(int(max_rows), int(step.rows_per_person))
-    return settings
 
 
 def _check_own_budgets(found):
@@ -266,26 +228,6 @@ def _check_limits(pipeline, found):
         )
 
 
-def _cheaper(found, relation, limit):
-    """Return by how much less the steps that read one row of each person cost than others, by path.
-
-    The last step reads all rows that are kept.
-    """
-    if limit is None:
-        return {}
-    _, steps = chain_of_rows(relation, int(limit))
-    return {path: steps for path, step, _ in found[:-1] if reads_one_row(step, limit)}
-
-
-def reads_one_row(step, max_rows):
-    """Tell whether a step before the last reads one row of each person, and not all that are kept.
-
-    It draws quantiles: what others release of rows would have to be shown to cost the same under both
-    relations between rows.
-    """
-    return max_rows > 1 and type(step) in (DPQuantileScaler, DPImputer)
-
-
 def _split(shares, found, n_samples, told, cheaper, budget):
     """Return the plan that splits a budget over private steps."""
     *early, (last, final, width) = found
@@ -298,12 +240,12 @@ def _split(shares, found, n_samples, told, cheaper, budget):
     shares = _shares(shares, early, last)
     steps, costs = {}, {}
     for path, step, columns in early:
-        part = _times(budget, cheaper.get(path, 1))
+        part = larger_budget(budget, cheaper.get(path, 1))
         epsilon, delta = steps[path] = _part_of(part, shares[path], len(early))
-        costs[path] = _cost(step, epsilon, delta, n_samples, columns)
+        costs[path] = cost_of_step(step, epsilon, delta, n_samples, columns)
     nothing = PrivacyCost(budget.neighboring_relation)
-    spent = sum((_over(cost, cheaper.get(path, 1)) for path, cost in costs.items()), nothing)
-    steps[last], costs[last] = _remainder(final, budget, spent, n_samples, width)
+    spent = sum((smaller_cost(cost, cheaper.get(path, 1)) for path, cost in costs.items()), nothing)
+    steps[last], costs[last] = remainder(final, budget, spent, n_samples, width)
     failing = [step for path, step, _ in found if path in costs and costs[path].failure > 0]
     return PipelinePlan(
         budget=budget,
@@ -315,23 +257,6 @@ def _split(shares, found, n_samples, told, cheaper, budget):
         of_one_row=tuple(path for path in steps if path in cheaper),
         failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),
     )
-
-
-def _times(budget, factor):
-    """Return the budget of a step that costs a person as much less than the other steps do."""
-    if factor == 1 or not budget.is_private:
-        return budget
-    if budget.delta == 0:
-        return budget._replace(epsilon=factor * budget.epsilon)
-    return budget.with_mu(factor * budget.mu)
-
-
-def _over(cost, factor):
-    """Return the cost of a row that, as much larger for a person, is that of choices from a row of each."""
-    if factor == 1:
-        return cost
-    bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.bits)
-    return replace(cost, bits=tuple(bits))
 
 
 def _norm_warnings(pipeline, final, width, n_columns, header):
@@ -376,91 +301,3 @@ def _part_of(budget, share, n_steps):
         return share * budget.epsilon, 0.0
     delta = _DELTA_SHARE * budget.delta / n_steps
     return gaussian_epsilon(math.sqrt(share) * budget.mu, delta), delta
-
-
-def _cost(step, epsilon, delta, n_samples, n_columns):
-    step = clone(step).set_params(epsilon=epsilon, delta=delta)
-    return step.privacy_plan(n_samples, n_columns).cost
-
-
-def _remainder(final, budget, spent, n_samples, width):
-    """Return (epsilon, delta) of the last step, and the cost that is charged for it."""
-    relation = budget.neighboring_relation
-    if not budget.is_private:
-        return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
-    if budget.delta == 0:
-        left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
-        cost = _cost(final, left, 0.0, n_samples, width or 1)
-        any_width = PrivacyCost(relation, pure=(PureMechanism(left),))
-        return (left, 0.0), any_width if width is None else cost
-
-    def gaussian(epsilon):
-        return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
-
-    def learnt_bounds(epsilon):
-        return _cost(final, epsilon, budget.delta, n_samples, width or 1)
-
-    if any(_is_auto(final, name) for name in _LEARNT_BOUNDS):
-        # The release of bounds and the mu of the fit depend only on the budget and the size.
-        exact = learnt_bounds(budget.epsilon)
-        if len(exact.bits) == 1 and not exact.pure:
-            epsilon, cost = _largest(learnt_bounds, budget, spent)
-            # There may be too few rows to release a norm with the rest of the budget, and the form of the
-            # cost may then depend on the number of columns.
-            if cost.bits:
-                return (epsilon, budget.delta), cost
-    epsilon, cost = _largest(gaussian, budget, spent)
-    if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
-        return (epsilon, budget.delta), cost
-
-    # Randomised response that fails with probability delta dominates any (epsilon, delta) mechanism.
-    def any_mechanism(epsilon):
-        failure = 0.5 * budget.delta
-        return PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
-
-    epsilon, cost = _largest(any_mechanism, budget, spent)
-    return (epsilon, cost.failure), cost
-
-
-def _is_auto(final, name):
-    return isinstance(value := getattr(final, name, None), str) and value == "auto"
-
-
-def _largest(charged, budget, spent):
-    """Return the largest epsilon of the last step that the budget allows, and the cost charged for it."""
-
-    def at(noise):
-        epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
-        return epsilon * (1.0 - 1e-8), charged(epsilon)
-
-    def excess(noise):
-        if noise == 0:
-            return math.inf
-        return (spent + at(noise)[1]).epsilon(budget.delta) / budget.epsilon - 1.0
-
-    nothing = spent == PrivacyCost(budget.neighboring_relation)
-    return at(1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE))
-
-
-def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
-    """Tell whether the last step is ``mu``-GDP, for several widths if its own is not known yet.
-
-    Raises
-    ------
-    ValueError
-        The error of its plan, if there is no plan for any width.
-    """
-    known = False
-    error: ValueError | None = None
-    for columns in _WIDTHS if width is None else (width,):
-        try:
-            cost = _cost(final, epsilon, delta, n_samples, columns)
-        except ValueError as one:
-            error = error or one
-            continue
-        if not (cost.is_gaussian and cost.mu <= mu):
-            return False
-        known = True
-    if error is not None and not known:
-        raise error
-    return True

@@ -30,6 +30,7 @@ from ..random import private_generator
 from ._machinery.execution import compiler_announced
 from ._machinery.shards import raise_failure
 from ._made_for import check_made_for
+from ._models_taken import check_taken, names_of_calibrated
 from ._plan import LARGEST_TEMPERATURE, Plan
 from ._public_numbers import LARGEST_NUMBER, check_public
 from ._registry import names_where
@@ -164,25 +165,7 @@ class Sampler(BaseEstimator):
         """
         self._validate_params()
         check_public(bounds, n_samples, budget, n_draws)
-        learns_noise = getattr(getattr(bounds, "family", None), "has_unknown_noise", False)
-        if getattr(bounds, "max_weight", None) is not None and not self.takes_weights:
-            model = "normal" if learns_noise else "linear"
-            family = bounds.family
-
-            def takes(own):
-                is_for = family is None or not own.families or isinstance(family, own.families)
-                return own.takes_weights and model in own.targets and is_for
-
-            others = names_where(takes)
-            raise ValueError(
-                f"sampler={self.name!r}, with these options, does not support sample weights or class "
-                f"weights: use one of {others}, which do with their defaults; or omit them."
-            )
-        if learns_noise and "normal" not in self.targets:
-            raise ValueError(
-                f"sampler={self.name!r} takes the noise of numbers as given, and does not learn it: take one "
-                f"of {names_where(lambda own: 'normal' in own.targets)}, or a family with a deviation."
-            )
+        check_taken(self, bounds)
         # A copy, because an option that is itself a sampler may be given other options later.
         options = tuple(clone(self).get_params(deep=False).items())
         kind: Any = type(self)
@@ -222,12 +205,7 @@ class Sampler(BaseEstimator):
 
     def calibrated_names(self, family: Any) -> str:
         """Return the names of samplers for the same targets, and a family, that are calibrated."""
-
-        def is_calibrated(own):
-            takes = family is None or not own.families or isinstance(family, own.families)
-            return own.is_calibrated and own.targets & self.targets and takes
-
-        return names_where(is_calibrated)
+        return names_of_calibrated(self, family)
 
     def run(
         self, plan: Plan, target: NamedTuple, generator: np.random.Generator, verbose: int

@@ -76,19 +76,13 @@ class Misfit:
 
     @cached_property
     def parts(self):
-        """Matrices ``P`` and ``Q`` such that variances at one distance are ``(f P)^2 Q``."""
+        """Matrices ``P`` and ``Q``: variances of the entries of a score at ``centre`` are ``(f P)^2 Q``."""
         own = np.zeros((self.doubtful.size, self.squares.size))
         own[np.arange(self.doubtful.size), self.doubtful] = self.excess
         return (
             np.hstack([self.factor, self.factor @ self.pulls.T]),
             np.vstack([self.shares.T, own]),
         )
-
-    def variances(self, f):
-        """Return variances of the entries of scores, for ``f`` of shape (n_points, n)."""
-        onto, shares = self.parts
-        away = (f - self.centre) ** 2 @ (1.0 / self.squares)
-        return (f @ onto) ** 2 @ shares + away[:, None] * self.change
 
 
 def learn_misfit(population, looks, curvatures, at, doubts=None):

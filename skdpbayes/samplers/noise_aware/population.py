@@ -121,10 +121,15 @@ def make_population(design, transform, family, norm, n_samples, n_rows):
     """
     if family.n_blocks == 1:
         return normal_population(design, transform, family, norm, n_samples)
-    n_rows = 2 * max(n_rows // 2, 2 * len(transform))
+    n_rows = enough_rows(n_rows, transform)
     generator = np.random.default_rng(0)  # Post-processing.
     rows, weights = rows_like(design, transform, norm, n_rows, generator)
     return Population(family, rows, weights, n_samples / n_rows)
+
+
+def enough_rows(n_rows, transform):
+    """Return a number of rows for `rows_like`: even, about ``n_rows``, at least four for a coordinate."""
+    return 2 * max(n_rows // 2, 2 * len(transform))
 
 
 def rows_like(design, transform, norm, n_rows, generator):

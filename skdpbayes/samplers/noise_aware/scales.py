@@ -68,20 +68,20 @@ class Group:
         Logarithms of the scales that are possible; a known scale is the only one.
     weights : ndarray of shape (n_scales,)
         Logarithms of ``w``.
-    in_predictions : ndarray of shape (n_scales,)
-        Logarithms of ``v``.
+    in_predictions : ndarray of shape (n_scales,) or None
+        Logarithms of ``v``; None is ``w``.
     """
 
     precision: np.ndarray
     rank: int
     logs: np.ndarray
     weights: np.ndarray
-    in_predictions: np.ndarray
+    in_predictions: np.ndarray | None = None
 
     @classmethod
     def known(cls, precision: np.ndarray, rank: int) -> Self:
         """Return a group with the scale 1."""
-        return cls(precision, rank, *np.zeros((3, 1)))
+        return cls(precision, rank, *np.zeros((2, 1)))
 
     @classmethod
     def learnt(
@@ -92,7 +92,7 @@ class Group:
         narrow: Law | None = None,
     ) -> Self:
         """Return a group whose scale is learnt, in predictions with a ``narrow`` law if there is one."""
-        wide = other = law.logs
+        wide, other = law.logs, None
         if narrow is not None:
             parts = (1.0 - _AS_ABOVE) * softmax(narrow.logs) + _AS_ABOVE * softmax(wide)
             other = np.log(parts)
@@ -105,12 +105,12 @@ class Group:
 
     def weight(self, u):
         """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
+        if self.in_predictions is None:
+            return np.ones(len(u))
         squares = np.sum(u * (u @ self.precision), axis=1)
         start, halves = self.line
-        # Groups that were pickled before have no such law.
-        narrow = getattr(self, "in_predictions", self.weights)
         shares = softmax(start - squares[:, None] * halves, axis=1)
-        return shares @ np.exp(narrow - self.weights)
+        return shares @ np.exp(self.in_predictions - self.weights)
 
     def likeliest(self, u, covariance):
         """Return the likeliest scale, ``u`` being known up to a covariance."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from noise_aware_tables import a_plan, labels_of
+from noise_aware_tables import a_plan, labels_of, variances_of
 from scipy.stats import multivariate_normal, norm
 
 from skdpbayes.samplers.noise_aware import misfit as module
@@ -131,7 +131,7 @@ def test_what_is_learnt_is_the_posterior_of_a_dense_regression(
     of_matrix = np.einsum("pj,ijik,pk->pi", f, blocks, f)
     away = np.sum((f - population.change(at[None])) ** 2 / squares_of(population), axis=1)
     change = 0.1 * found.size**2 / n * np.outer(away, squares_of(population))
-    np.testing.assert_allclose(found.variances(f), of_matrix + change, rtol=1e-8)
+    np.testing.assert_allclose(variances_of(found, f), of_matrix + change, rtol=1e-8)
     # Rows of M know nothing of each other, which is why n matrices of size n are enough.
     np.testing.assert_allclose(blocks[0, :, 1], 0.0, atol=1e-12)
 
@@ -183,7 +183,7 @@ def test_without_releases_there_is_the_law_a_priori(rng, n_classes):
     squares, f = squares_of(population), population.change(rng.normal(size=(4, n)))
     # That of M, and of what changes on the way from 0.
     expected = 1.1 * found.size**2 / n * np.outer(np.sum(f**2 / squares, axis=1), squares)
-    np.testing.assert_allclose(found.variances(f), expected, rtol=1e-9)
+    np.testing.assert_allclose(variances_of(found, f), expected, rtol=1e-9)
 
 
 def test_a_direction_in_which_no_row_goes_does_no_harm(rng):
@@ -193,7 +193,7 @@ def test_a_direction_in_which_no_row_goes_does_no_harm(rng):
     looks = [NoisyValue(u, population.change(u[None])[0] + 1.0, 1.0) for u in np.eye(3)]
     found = learn_misfit(population, looks, [], np.ones(3))
     assert np.isfinite(found.mean).all()
-    assert np.isfinite(found.variances(population.change(np.eye(3)))).all()
+    assert np.isfinite(variances_of(found, population.change(np.eye(3)))).all()
 
 
 def misses(rng, told, curved=(1, 3), n_tables=150):
@@ -215,7 +215,7 @@ def misses(rng, told, curved=(1, 3), n_tables=150):
         deviations = np.sqrt(found.shares @ (found.factor**2).T)
         of_matrix.append(np.mean((error / deviations) ** 2))
         f = population.change(at + rng.normal(size=(3, at.size)))
-        of_scores.append(np.mean((f @ error.T) ** 2 / found.variances(f)))
+        of_scores.append(np.mean((f @ error.T) ** 2 / variances_of(found, f)))
     return np.mean(of_matrix), np.mean(of_scores)
 
 
@@ -267,7 +267,7 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         f = given.population.change(u)
         believed = f + f @ given.misfit.mean.T
         transform, family = found.coordinates.transform, found.family
-        for point, one, variance in zip(u, believed, given.misfit.variances(f), strict=True):
+        for point, one, variance in zip(u, believed, variances_of(given.misfit, f), strict=True):
             theta = (transform @ point)[None]
             score, _ = weighted_scores(found.target, family, theta, curvature=False)
             misses.append(np.mean((one - score[0] @ transform) ** 2 / variance))

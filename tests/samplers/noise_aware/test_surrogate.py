@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from noise_aware_tables import a_plan, labels_of, uniform_table, unit_rows
+from noise_aware_tables import a_plan, labels_of, uniform_table, unit_rows, variances_of
 from scipy.special import expit, logsumexp, softmax
 from scipy.stats import multivariate_normal, norm
 
@@ -77,12 +77,8 @@ def log_likelihood(given, u):
     f = f.ravel()
     slopes = [np.trace(contrasts.T @ (np.diag(q) - np.outer(q, q)) @ contrasts) for q in p]
     r = np.mean(np.array(slopes) * population.weights) / family.n_blocks / given.slope
-    unknown = [f @ (misfit.factor * shares) @ misfit.factor.T @ f for shares in misfit.shares]
-    for i, pull, excess in zip(misfit.doubtful, misfit.pulls, misfit.excess, strict=True):
-        unknown[i] += excess * (f @ misfit.factor @ pull) ** 2
-    away = np.sum((f - misfit.centre) ** 2 / misfit.squares)
-    unknown += 0.1 * misfit.size**2 / f.size * misfit.squares * away
-    covariance = np.diag(given.basis.T @ np.diag(unknown) @ given.basis)
+    unknown = np.diag(variances_of(misfit, f[None])[0])
+    covariance = np.diag(given.basis.T @ unknown @ given.basis)
     covariance = covariance + given.noise**2 + r * given.sampling
     residual = given.basis.T @ (given.target - f - misfit.mean @ f)
     return multivariate_normal.logpdf(residual, cov=np.diag(covariance))
@@ -145,7 +141,7 @@ def test_information_is_the_curvature_of_an_expected_residual(rng, length, n_cla
     expected = f + f @ given.misfit.mean.T
     jacobian = (expected[1 : u.size + 1] - expected[u.size + 1 :]).T / (2.0 * step)
     fading = given.population.mean_variance(given.population.at(u[None]))[0]
-    of_matrix = given.misfit.variances(f[:1])[0]
+    of_matrix = variances_of(given.misfit, f[:1])[0]
     variances = given.noise**2 + fading / given.slope * given.sampling
     precision = np.diag(1.0 / (variances + (given.basis**2).T @ of_matrix))
     precision = given.basis @ precision @ given.basis.T
@@ -297,5 +293,5 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
         given = found.surrogate()
         inverse = np.linalg.inv(given.information(given.start))
         u = np.random.default_rng(0).multivariate_normal(given.start, inverse, size=50)
-        unknown = given.misfit.variances(given.population.change(u)) @ given.basis**2
+        unknown = variances_of(given.misfit, given.population.change(u)) @ given.basis**2
         assert (unknown.mean(axis=0) < 0.1 * given.sampling).all()

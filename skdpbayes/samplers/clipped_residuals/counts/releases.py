@@ -18,6 +18,7 @@ from ..._paid_noise import free_shift
 from ..._protocol import Released
 from ...noise_aware.draws import settle
 from ...noise_aware.plan import N_ROWS
+from ...noise_aware.population import enough_rows
 from ...noise_aware.scales import prior_of
 from ..rows import RowReleases
 from ..sums import release_sums
@@ -109,7 +110,7 @@ class CountReleases(RowReleases):
 
     def _release_histograms(self):
         """Release which counts there are, and which exposures if there are any, and what is believed then."""
-        n_rows = 2 * max(N_ROWS // 2, 2 * len(self.coordinates.transform))
+        n_rows = enough_rows(N_ROWS, self.coordinates.transform)
         # Post-processing.
         generator = np.random.default_rng(0)
         edges, offsets = count_edges(self.family.max_count), np.zeros(n_rows)
