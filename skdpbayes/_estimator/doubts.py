@@ -41,8 +41,8 @@ _HIDDEN = 3.0
 _HIDDEN_DIRECTIONS = (
     "noise hides along which directions rows hardly vary: where columns repeat each other, or vary far less "
     "than data_norm allows, intervals are too short, and half of them may miss. Take a data_norm that is "
-    "closer to the length of rows (data_norm='auto' learns one), fewer columns, more rows or a larger epsilon; "
-    "fitting again spends budget again."
+    "closer to the length of rows (data_norm='auto' learns one), fewer columns, more rows or a larger "
+    "epsilon; fitting again spends budget again."
 )
 # The share of counts at the largest one from which on most of what there is lies beyond, and by how many
 # deviations squares of residuals fall short of Poisson's law.

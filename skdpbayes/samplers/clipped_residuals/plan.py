@@ -5,12 +5,13 @@
     q_j = sum_i psi_i^2 + N            at 0, to find the first clip
     g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
     M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
+    t   = sum_i psi_i + N,             q = sum_i psi_i^2 + N      there, at a wide clip, the same
 
 with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``, the points
 ``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2`` under replace_one and
 else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``, ``tau^2``, ``q C tau`` and
-``sqrt(q) K^2 tau^2`` apart; see `sensitivity` for ``g_k`` and ``s_k`` together. `schedule` finds shares, and
-``C^2`` and ``K^2`` relative to the mean square of rows.
+``sqrt(q) K^2 tau^2`` apart, and ``t`` is like ``g_k`` with ``C = 1``; see `sensitivity` for ``g_k`` and
+``s_k`` together. `schedule` finds shares, and ``C^2`` and ``K^2`` relative to the mean square of rows.
 """
 
 import math
@@ -22,7 +23,7 @@ from ...privacy.cost import PrivacyCost
 from .._paid_noise import free_shift
 from .._plan import Plan
 from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
-from .schedule import ERRORS
+from .schedule import ERRORS, tails_clip
 from .sensitivity import FREE, look_precision
 
 # How many sizes of responses are released before the first look.
@@ -47,6 +48,10 @@ class ClippedResidualsPlan(Plan):
         Those of ``g_k`` and of ``s_k``.
     errors_multiplier : float or None
         That of ``M``; None if it is not released.
+    tails_multipliers : tuple of (float, float) or None
+        Those of ``t`` and of its ``q``; None if they are not released.
+    tails_clip : float
+        Their clip, over the deviation that residuals are believed to have.
     expected_error : float
         Of predictions, about, over the bound of responses, if errors are a twentieth of it.
     row_clipping, matrix_clipping : float
@@ -64,6 +69,8 @@ class ClippedResidualsPlan(Plan):
     row_clipping: float
     matrix_clipping: float
     errors_multiplier: float | None = None
+    tails_multipliers: tuple[float, float] | None = None
+    tails_clip: float = 0.0
 
     @property
     def is_calibrated(self):
@@ -119,6 +126,8 @@ class ClippedResidualsPlan(Plan):
         )
         if self.errors_multiplier is not None:
             lines["spent on"] += ", and how errors vary with the rows"
+        if self.tails_multipliers is not None:
+            lines["spent on"] += ", and their mean"
         lines["long rows"] = (
             f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
             "coordinates in which they vary alike"
@@ -155,11 +164,16 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
 
     of_square = FREE * (1.0 - 1e-9) if replaces else _OF_SQUARE
     of_sum = 1.0 if replaces else 1.0 / (1.0 + _OF_SQUARE)
-    looks = [(multiplier(of_sum * x), multiplier(of_sum * of_square * x)) for x in shares.looks]
+
+    def pair(share):
+        return multiplier(of_sum * share), multiplier(of_sum * of_square * share)
+
+    looks = [pair(share) for share in shares.looks]
+    of_tails = [pair(shares.tails)] if shares.tails else []
     of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
     of_size = multiplier(shares.sizes / N_SIZES)
     precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
-    precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks]
+    precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks + of_tails]
     of_errors = multiplier(shares.errors) if shares.errors else None
     if of_errors is not None:
         precisions.append(of_errors**-2.0)
@@ -175,7 +189,7 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         temperature=1.0,
         n_steps=3
         + N_SIZES
-        + len(looks)
+        + len(looks + of_tails)
         + (of_errors is not None),  # Weights are a pass of their own.
         n_burn_in=0,
         n_draws=n_draws or N_DRAWS,
@@ -185,6 +199,8 @@ def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_dr
         look_multipliers=sums,
         square_multipliers=squares,
         errors_multiplier=of_errors,
+        tails_multipliers=of_tails[0] if of_tails else None,
+        tails_clip=tails_clip(n_samples, of_tails[0][0], budget.records_moved) if of_tails else 0.0,
         expected_error=error,
         row_clipping=clippings.rows,
         matrix_clipping=clippings.matrices,

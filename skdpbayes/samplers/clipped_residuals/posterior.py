@@ -1,8 +1,8 @@
 """Draws of coefficients and of the errors' deviation: those of a surrogate, in the user's coordinates.
 
-theta = W (u^ + T (u - u^)),    s = exp(log s)
+theta = W (u^ + T (u - u^)) + delta / c,    s = exp(log s)
 
-at the mode ``u^``, with ``T`` as in `sandwich`.
+at the mode ``u^``, with ``T`` as in `sandwich`, and with ``delta`` of the intercept as in `tails`.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..noise_aware.draws import Settled, draw, seed_of
 from .surrogate import Surrogate
+from .tails import Tails
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,17 @@ class Posterior(Settled):
         ``W``.
     stretch : ndarray of shape (length, length) or None
         ``T``; None is one.
+    tails : Tails or None
+        None is of normal errors.
+    constant : float
+        ``c``, that of rows.
     """
 
     surrogate: Surrogate
     transform: np.ndarray
     stretch: np.ndarray | None = None
+    tails: Tails | None = None
+    constant: float = 0.0
 
     def draw(self, n_draws, random):
         """Return draws of coefficients, of shape (n_draws, length).
@@ -48,7 +55,11 @@ class Posterior(Settled):
         if self.stretch is not None:
             mode = self.surrogate.start[:-1]
             u = mode + (u - mode) @ self.stretch.T
-        return u @ self.transform.T, np.exp(points[:, -1])
+        theta, deviations = u @ self.transform.T, np.exp(points[:, -1])
+        if self.tails is not None:
+            delta, deviations = self.tails.given(self.surrogate, u, deviations, random)
+            theta[:, -1] += delta / self.constant
+        return theta, deviations
 
     def surprises(self):
         """Return 1: without a known deviation of errors, what is released says nothing against a prior."""

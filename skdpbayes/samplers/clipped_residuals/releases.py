@@ -1,6 +1,6 @@
 """The releases, one after the other, and what is believed given them.
 
-    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1 ...  M
+    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1 ... M, t
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """
@@ -25,8 +25,9 @@ from .posterior import Posterior
 from .rows import RowReleases
 from .sandwich import slopes_of, stretch_of, varying_part
 from .schedule import best_clip
-from .sums import release_sums, sums_at
+from .sums import release_sums, release_tails, sums_at
 from .surrogate import Look, Size, Surrogate
+from .tails import Tails
 
 # How many rounds look for the likeliest prior scales before each look.
 _ROUNDS = 3
@@ -38,6 +39,10 @@ _SATURATED = 0.8
 _LEAST_LEFT = 0.1
 # The errors' deviation a priori and the least clip, relative to the bound of responses.
 _USUAL, _LEAST_CLIP = 0.1, 1e-6
+# A clip that cuts nothing, over the bound of responses.
+_FAR = 8.0
+# How much of a mean square may be that of a point which is off, or noise, if it is to tell of errors.
+_MOST_OF_POINT = 0.5
 # Deviations of the logarithm of the errors' deviation: a priori, where it is given, and added to what is
 # believed.
 _DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
@@ -81,7 +86,7 @@ class Releases(RowReleases):
         self.bound = family.half_width
         self.usual = _USUAL * self.bound if family.deviation is None else family.deviation
         self.spread = _DOUBT if family.deviation is None else _GIVEN
-        self.looks, self.sizes, self.errors = [], [], None
+        self.looks, self.sizes, self.errors, self.tails = [], [], None, None
         super().__init__(plan, target, generator, advance, self.usual)
         self._release_curvature()
 
@@ -105,7 +110,12 @@ class Releases(RowReleases):
         reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
         return self.coordinates.inflation_within(self.plan, power * reach)
 
+    def _reaching(self, point, clip):
+        """Return a clip as it works: one at the bound of responses cuts nothing at the origin."""
+        return _FAR * self.bound if clip >= self.bound and not np.any(point) else clip
+
     def _note(self, point, clip, square, noise):
+        clip = self._reaching(point, clip)
         self.sizes.append(Size(point, clip, square / self.n_records, noise / self.n_records))
         self.advance()
 
@@ -119,7 +129,7 @@ class Releases(RowReleases):
         # Proposition 73.
         square = release_vector(np.array([square]), noise, self.generator, mu=mu)[0]
         self._note(point, clip, square, noise)
-        size = self.sizes[-1]
+        size, clip = self.sizes[-1], self.sizes[-1].clip
         value = max(size.value, 0.0)
         upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
         return deviation_of(upper, clip) if upper < _SATURATED * clip**2 else math.inf
@@ -131,7 +141,7 @@ class Releases(RowReleases):
         value, noise, square, of_square = release_sums(
             self, theta, transform, clip, (multiplier, square_multiplier), self._room(theta, clip)
         )
-        self.looks.append(Look(point, clip, value, noise))
+        self.looks.append(Look(point, self._reaching(point, clip), value, noise))
         self._note(point, clip, square, of_square)
 
     def release_errors(self):
@@ -148,6 +158,30 @@ class Releases(RowReleases):
         self.errors = release_moment(matrix, noise, self.generator, mu=mu), noise
         self.advance()
 
+    def release_tails(self, believed):
+        """Release the mean of residuals at the last point, and that of their squares, at a wide clip."""
+        plan, point = self.plan, self.looks[-1].point
+        theta = self.curvature.transform @ point
+        clip = min(plan.tails_clip * max(believed, self._widest()), 2.0 * self.bound)
+        room = self._room(theta, clip)
+        found = release_tails(self, theta, clip, plan.tails_multipliers, room)
+        self.tails = Tails(point, clip, *(number / self.n_records for number in found))
+        self.advance()
+
+    def _widest(self):
+        """Return the largest deviation of errors that one of the sizes tells, and points do not."""
+        largest = 0.0
+        for size in self.sizes:
+            d = self.start[:-1] - size.point
+            square = min(size.value, _SATURATED * size.clip**2) if size.value > 0.0 else 0.0
+            variance, of_point = (
+                deviation_of(square, size.clip) ** 2,
+                float(d**2 @ self.curvature.squares),
+            )
+            if of_point < _MOST_OF_POINT * variance and size.noise < _MOST_OF_POINT * size.value:
+                largest = max(largest, math.sqrt(variance - of_point))
+        return largest
+
     def look_around(self):
         """Release sizes, and looks at one mode after the other."""
         plan, clip, believed = self.plan, self.bound, math.inf
@@ -163,6 +197,8 @@ class Releases(RowReleases):
             believed = self._believed(settled)
         if plan.errors_multiplier is not None:
             self.release_errors()
+        if plan.tails_multipliers is not None:
+            self.release_tails(believed)
 
     def _started(self):
         """Return where to look for the mode: what the last look says, or as before if that is likelier."""
@@ -207,7 +243,8 @@ class Releases(RowReleases):
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
         settled = settle(self.surrogate(), 2 * _ROUNDS)
-        return Posterior(settled, self.curvature.transform, self._stretch(settled))
+        stretch, constant = self._stretch(settled), self.plan.bounds.constant
+        return Posterior(settled, self.curvature.transform, stretch, self.tails, constant)
 
     def _stretch(self, settled):
         """Return by what draws are stretched, None if it is not known that errors vary."""

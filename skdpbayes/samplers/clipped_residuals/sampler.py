@@ -5,6 +5,8 @@
 `plan` says what is released and what it costs, `releases` does it, `surrogate` has the posterior.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +89,8 @@ class ClippedResiduals(Sampler):
             raise ValueError(
                 f"sampler={self.name!r} is for a finite epsilon: without privacy take sampler='auto'."
             )
-        kind, share = ClippedResidualsPlan, share_budget
+        kind: type = ClippedResidualsPlan
+        share: Callable[..., Any] = partial(share_budget, has_intercept=bool(bounds.constant))
         if isinstance(bounds.family, Poisson):
             kind, share = ClippedCountsPlan, share_for_counts
         return plan_clipped_residuals(kind, share, self, bounds, n_samples, budget, n_draws)

@@ -41,7 +41,10 @@ _UNIT = clipped_normal(0.0, 1.0, _CLIPS)
 # Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
 # is released.
 _ERRORS_SHARE, _MOST_NOISE = 0.04, 0.3
-# The same, for which wider clipping is taken: the noise of ``M`` hides how much errors vary.
+# Of the mean of residuals at a wide clip; the least such clip, over their deviation; the noise on the mean
+# that is aimed at, over what sampling has; the most, over their deviation, for which it is released.
+_TAILS_SHARE, _LEAST_TAILS, _OF_SAMPLING, _MOST_TAILS = 0.08, 3.5, 0.5, 0.25
+# The most noise on ``M`` for which wider clipping is taken: it hides how much errors vary.
 _LITTLE_NOISE = 0.1
 
 
@@ -53,13 +56,14 @@ class Clippings(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, and each look."""
+    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, each look, and tails."""
 
     moment: float
     curvature: float
     sizes: float
     errors: float
     looks: tuple
+    tails: float = 0.0
 
 
 def best_clip(n_samples, reach, mu):
@@ -77,7 +81,21 @@ def best_clip(n_samples, reach, mu):
     return float(_CLIPS[best]), float(_UNIT.slope[best])
 
 
-def share_budget(n_samples, length, mu, moved):
+def tails_clip(n_samples, multiplier, moved):
+    """Return the wide clip over the deviation of residuals.
+
+    Parameters
+    ----------
+    n_samples : int
+    multiplier : float
+        Of the noise on their sum.
+    moved : int
+        As for `share_budget`.
+    """
+    return max(_LEAST_TAILS, _OF_SAMPLING * math.sqrt(n_samples) / (moved * multiplier))
+
+
+def share_budget(n_samples, length, mu, moved, has_intercept=True):
     """Return `Shares`, `Clippings`, and the expected error over the bound of responses.
 
     Parameters
@@ -87,15 +105,19 @@ def share_budget(n_samples, length, mu, moved):
         Of the whole budget.
     moved : int
         ``q``: how many records' contributions differ between neighbours.
+    has_intercept : bool, default=True
+        Without one nothing is asked of the mean of errors.
     """
     known = n_samples, length, mu, moved
-    shares, _ = _best_shares(*known, Clippings())
+    noise = moved * _LEAST_TAILS / (n_samples * mu * math.sqrt(_TAILS_SHARE))
+    tails = _TAILS_SHARE if has_intercept and noise < _MOST_TAILS else 0.0
+    shares, _ = _best_shares(*known, Clippings(), tails)
     wider = [Clippings(value, value) for value in _CLIPPINGS]
     clippings = _widest(*known, Clippings(), wider, shares)
     rows = clippings.rows
     wider = [Clippings(rows, min(ratio * rows, _MOST_CLIPPING)) for ratio in _RATIOS]
     clippings = _widest(*known, clippings, wider, shares)
-    shares, error = _best_shares(*known, clippings)
+    shares, error = _best_shares(*known, clippings, tails)
     return shares, clippings, error
 
 
@@ -113,15 +135,15 @@ def _widest(n_samples, length, mu, moved, clippings, wider, shares):
     return clippings
 
 
-def _best_shares(n_samples, length, mu, moved, clippings):
+def _best_shares(n_samples, length, mu, moved, clippings, tails=0.0):
     """Return the `Shares` whose expected error is least, and that error."""
     best, least = None, math.inf
     errors = _share_of_errors(n_samples, length, mu, moved, clippings)
     ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
     for moment, curvature, n_looks, growth in ways:
         looks = growth ** np.arange(n_looks)
-        looks *= (1.0 - SIZE_SHARE - errors - moment - curvature) / looks.sum()
-        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist()))
+        looks *= (1.0 - SIZE_SHARE - errors - tails - moment - curvature) / looks.sum()
+        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist()), tails)
         error = _expected_error(n_samples, length, mu, moved, clippings, shares)
         if error < least * (1.0 - 1e-3):
             best, least = shares, error

@@ -1,6 +1,7 @@
 """A look: the sum of rows times clipped residuals, and that of the squares of these, with noise.
 
     g = sum_i v_i z_i psi_i + N,    s = sum_i psi_i^2 + N,    psi_i = psi_tau(y_i - m(theta x_i))
+    t = sum_i psi_i + N             in the place of g, where the mean of errors is asked for
 
 What a record can move does not depend on the family: residuals are clipped to ``tau``, whatever is
 subtracted from a response.
@@ -56,13 +57,30 @@ def release_sums(released, theta, transform, clip, multipliers, room, centre=Non
         As for `sums_at`.
     """
     sums, square = sums_at(released, theta, clip, centre)
+    return _released(released, (transform.T @ sums, square), released.norm, clip, multipliers, room)
+
+
+def release_tails(released, theta, clip, multipliers, room):
+    """Return the sum of clipped residuals, the deviation of its noise, that of squares, and of its noise.
+
+    Parameters are those of `release_sums`. Rows have a constant, and all of them count, however long.
+    """
+    sums, square = total(clipped_sums, released.table, theta, clip)
+    own = sums[-1:] / released.plan.bounds.constant, square
+    value, *others = _released(released, own, 1.0, clip, multipliers, room)
+    return float(value[0]), *others
+
+
+def _released(released, own, norm, clip, multipliers, room):
+    """Return sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
+    sums, square = own
     a, b = (multiplier**-2.0 for multiplier in multipliers)
     paid = math.sqrt(look_precision(a, b, released.moved == 2))
     factor = (paid + (room - 1.0) * math.sqrt(a + b)) / free_shift(1.0 / paid, sums.size + 1)
-    noise = released.largest * released.moved * released.norm * clip * multipliers[0] * factor
+    noise = released.largest * released.moved * norm * clip * multipliers[0] * factor
     of_square = released.largest * clip**2 * multipliers[1] * factor
     # Propositions 73 and 74.
-    value = release_vector(transform.T @ sums, noise, released.generator, mu=paid)
+    value = release_vector(sums, noise, released.generator, mu=paid)
     # Propositions 73 and 74.
     square = release_vector(
         np.array([square]), of_square, released.generator, mu=paid, is_joint=True
