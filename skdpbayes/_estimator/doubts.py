@@ -28,8 +28,14 @@ _RARE = 3.0
 # By what factor the share of the rarest class may be known, and the largest share, relative to that of equal
 # classes, that is called rare.
 _TOLD_WITHIN, _IS_RARE = 6.0, 0.5
-# Mean square of what was released at several points, in the deviations that it is believed to have.
-_CONTRADICTION = 10.0
+# Mean square of what was released at several points, in the deviations that it is believed to have, and how
+# improbable it is.
+_CONTRADICTION, _IMPROBABLE = 2.5, 1e-5
+# At how many of the last points.
+_POINTS = 4
+# Deviation of errors over half the width of bounds: one of numbers between them is 0.58 at most, unless most
+# are near both ends.
+_OF_BOUNDS = 0.62
 _CONTRADICTED = (
     "what was released at one point contradicts what was released at others: the model of errors is wrong "
     "where it matters, and some coefficients may be off by far more than their intervals say. Large effects "
@@ -70,8 +76,8 @@ def doubts(draws, model, plan, released):
         return of_counts
     if not plan.is_calibrated:
         return rare(draws, model)
-    if released.get("contradiction", 0.0) > _CONTRADICTION:
-        return (_CONTRADICTED,)
+    if contradicted(released, model) or at_both_ends(released, model):
+        return at_both_ends(released, model) or (_CONTRADICTED,)
     if released.get("hidden_directions", 0.0) > _HIDDEN:
         return (_HIDDEN_DIRECTIONS,)
     hidden = hidden_class(released, draws, plan.n_samples)
@@ -91,6 +97,28 @@ def doubts(draws, model, plan, released):
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
     return hidden + told
+
+
+def contradicted(released, model):
+    """Tell whether looks contradict each other, more than noise may do."""
+    square = released.get("contradiction", 0.0)
+    n = _POINTS * (model.n_features + 1)
+    return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
+
+
+def at_both_ends(released, model):
+    """Return a tuple with a warning if most responses are at the ends of their bounds, else an empty one."""
+    deviations, half = (
+        released.get("noise_deviations"),
+        getattr(model.family, "half_width", math.inf),
+    )
+    if deviations is None or np.median(deviations) < _OF_BOUNDS * half:
+        return ()
+    return (
+        "most responses are near both ends of target_bounds: errors are far from normal, and coefficients "
+        "may be a third too large. For answers of yes and no take DPBayesianLogisticRegression; where responses "
+        "were cut, wider target_bounds. Fitting again spends budget again.",
+    )
 
 
 def hidden_class(released, draws, n_samples):

@@ -1,6 +1,6 @@
 """The releases, one after the other, and what is believed given them.
 
-    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1, tau_1 ... M, t
+    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1 ...  M, t
 
 Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
 """

@@ -18,7 +18,7 @@ from .clipped_normal import clipped_normal
 
 # Of ``delta``: deviations over the root of ``q``, and how often each is so.
 _SCALES, _SHARES = np.array([0.003, 0.03, 0.1, 0.3]), np.array([0.4, 0.15, 0.25, 0.2])
-# Deviation a priori of the variance beyond that of the looks, over that; the least share that is left.
+# Deviation of the variance beyond that of the looks, over that, if there is any; the least share left.
 _BEYOND, _LEAST = 0.5, 0.25
 # Of ``delta`` beyond the wide clip: half of what a variance allows at most, ``q / (4 T)``.
 _FARTHER = 0.125
@@ -65,12 +65,23 @@ class Tails(NamedTuple):
         heavy = np.clip(1.0 - (law.square + self.square_noise) / square, 0.0, 1.0)
         variance = self._scale(off, noise, square, heavy, random) ** 2 * square
         share = variance / (variance + noise)
-        spread = np.hypot(np.sqrt(share * noise), _FARTHER * heavy * square / self.clip)
+        # Looks saw the same errors: what these have in common is no news.
+        spread = share * (noise + (1.0 - share) * square / surrogate.n_samples)
+        spread += (_FARTHER * heavy * square / self.clip) ** 2
         # Post-processing.
-        delta = share * off + spread * random.normal(size=len(u))
-        usual = (_BEYOND * deviations**2) ** 2
-        beyond = (self.square - law.square) * usual / (usual + self.square_noise**2)
-        return delta, np.sqrt(np.maximum(deviations**2 + beyond, _LEAST * deviations**2))
+        delta = share * off + np.sqrt(spread) * random.normal(size=len(u))
+        return delta, np.sqrt(self._squares(self.square - law.square, deviations**2, random))
+
+    def _squares(self, off, squares, random):
+        """Return variances of errors: those of looks, which are as often right as not, and what is beyond."""
+        usual, noise = (_BEYOND * squares) ** 2, self.square_noise**2
+        share = usual / (usual + noise)
+        odds = np.sqrt(1.0 - share) * np.exp(0.5 * np.minimum(share * off**2 / noise, 1e3))
+        # Post-processing.
+        is_off = random.random(size=off.size) * (1.0 + odds) > 1.0
+        # Post-processing.
+        beyond = share * off + np.sqrt(share * noise) * random.normal(size=off.size)
+        return np.maximum(squares + is_off * beyond, _LEAST * squares)
 
     def _scale(self, off, noise, square, heavy, random):
         """Return ``h_j`` for every draw, at random as probable as it is given what was seen."""

@@ -1,0 +1,155 @@
+"""Errors that are not normal: the mean that clips take from them, and their deviation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+
+from skdpbayes import DPBayesianRidge
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import ClippedResiduals, sample
+from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal
+from skdpbayes.samplers.clipped_residuals.schedule import tails_clip
+from skdpbayes.samplers.clipped_residuals.surrogate import Surrogate
+from skdpbayes.samplers.clipped_residuals.tails import _SCALES, _SHARES, Tails
+from skdpbayes.targets import LinearModel, Normal
+from skdpbayes.targets.linear.weighted import clipped_sums
+
+BOUND = 4.0
+ERRORS = {
+    "exponential": lambda rng, n: rng.exponential(size=n) - 1.0,
+    "two points": lambda rng, n: np.where(rng.random(n) < 0.2, -2.0, 0.5),
+    "normal": lambda rng, n: rng.normal(size=n),
+}
+
+
+def a_table(errors, seed, n=20_000):
+    rng = np.random.default_rng(seed)
+    rows, truth = rng.uniform(-1.0, 1.0, size=(n, 3)), np.array([0.6, -0.3, 0.0, 0.5])
+    return rows, rows @ truth[:3] + truth[3] + 0.3 * ERRORS[errors](rng, n), truth
+
+
+def fitted(errors, seed, epsilon, with_tails=True):
+    """Return draws and the truth, in deviations of the errors."""
+    rows, y, truth = a_table(errors, seed)
+    model = LinearModel(
+        family=Normal(-BOUND, BOUND), n_features=3, norm=math.sqrt(3.0), constant=1.0
+    )
+    plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(epsilon, 1e-5))
+    if not with_tails:
+        plan = plan.changed(tails_multipliers=None)
+    draws = sample(model.target(rows, np.clip(y, -BOUND, BOUND)), plan, random_state=seed)
+    return draws / 0.3, truth / 0.3
+
+
+@pytest.mark.parametrize("errors", ["exponential", "two points"])
+def test_an_intercept_is_that_of_the_mean_where_errors_are_skewed(errors):
+    off, without = [], []
+    for seed in range(4):
+        draws, truth = fitted(errors, seed, 3.0)
+        off.append((draws.mean(axis=0) - truth)[3] / draws.std(axis=0)[3])
+        draws, truth = fitted(errors, seed, 3.0, with_tails=False)
+        without.append((draws.mean(axis=0) - truth)[3] / draws.std(axis=0)[3])
+    assert np.sqrt(np.mean(np.square(off))) < 1.7 and np.abs(off).max() < 3.0
+    assert np.abs(without).min() > 5.0
+
+
+def test_symmetric_errors_have_an_intercept_nearly_as_narrow_as_without():
+    ratios = [
+        fitted("normal", seed, 3.0)[0].std(axis=0)
+        / fitted("normal", seed, 3.0, False)[0].std(axis=0)
+        for seed in range(3)
+    ]
+    assert 0.9 < np.mean(ratios, axis=0)[3] < 1.3
+    assert np.mean(ratios, axis=0)[:3] == pytest.approx(1.0, abs=0.15)
+
+
+def test_responses_at_both_bounds_are_not_taken_for_ones_that_were_cut():
+    """Nothing is cut at the origin by a clip at the bound, however many responses are there."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1.0, 1.0, size=(10_000, 3))
+    y = np.where(rng.random(10_000) < 0.5 + 0.3 * rows[:, 0], 3.9, -3.9)
+    model = DPBayesianRidge((-BOUND, BOUND), epsilon=3.0, delta=1e-5, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="both ends of target_bounds"):
+        model.fit(rows, y)
+    assert model.coef_ == pytest.approx([0.6 * 3.9, 0.0, 0.0], abs=1.0)
+    assert model.noise_samples_.mean() == pytest.approx(np.std(y - 0.6 * 3.9 * rows[:, 0]), rel=0.1)
+
+
+def test_the_deviation_of_errors_is_that_of_all_of_them():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-1.0, 1.0, size=(20_000, 3))
+    y = rows[:, 0] + 0.3 * (rng.exponential(size=20_000) - 1.0)
+    model = DPBayesianRidge((-BOUND, BOUND), epsilon=3.0, delta=1e-5, random_state=0).fit(rows, y)
+    assert model.noise_samples_.mean() == pytest.approx(0.3, rel=0.1)
+    low, high = model.prediction_interval(rows, 0.9).T
+    assert 0.87 < np.mean((low < y) & (y < high)) < 0.97
+
+
+def plain_surrogate(n):
+    """A surrogate that knows all but the errors' law."""
+    none = np.zeros(1)
+    return Surrogate(
+        n_samples=n,
+        curvature=np.ones(1),
+        doubt=none,
+        own_doubt=none,
+        mean=np.ones(1),
+        squares=np.ones(1),
+        prior=None,
+        scales=np.ones(1),
+        usual=1.0,
+        spread=1.0,
+        looks=(),
+        sizes=(),
+        start=np.zeros(2),
+    )
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.05, 0.4])
+def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
+    """Against an integral over it; without noise of privacy, and with squares as for normal errors."""
+    n, size = 1000.0, 40_000
+    square = clipped_normal(0.0, 1.0, 4.0).square
+    tails = Tails(np.zeros(1), 4.0, mean, 0.02, square, 1e-3)
+    delta, deviations = tails.given(plain_surrogate(n), np.zeros((size, 1)), np.ones(size), rng)
+
+    def density(x):
+        prior = np.sum(_SHARES * norm.pdf(x, 0.0, _SCALES * math.sqrt(square)))
+        return prior * norm.pdf(mean, x, math.sqrt(0.02**2 + square / n))
+
+    ends = dict(points=[0.0, 0.01, -0.01, mean], limit=200)
+    mass = quad(density, -1.5, 1.5, **ends)[0]
+    expected = quad(lambda x: x * density(x), -1.5, 1.5, **ends)[0] / mass
+    assert delta.mean() == pytest.approx(expected, abs=5.0 * delta.std() / math.sqrt(size))
+    spread = quad(lambda x: x**2 * density(x), -1.5, 1.5, **ends)[0] / mass - expected**2
+    # What looks and the mean have in common is added, at most once.
+    assert 0.98 * spread < delta.var() < spread + square / n
+    assert deviations.mean() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("constant", [0.3, 1.0])
+def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant):
+    model = LinearModel(
+        family=Normal(-2.0, 2.0), n_features=3, norm=1.0, constant=constant, max_weight=3.0
+    )
+    rows, y, weights = rng.normal(size=(60, 3)), rng.uniform(-3, 3, size=60), 3.0 * rng.random(60)
+    weights[:30], moved = 3.0, []
+    target = model.target(np.ascontiguousarray(rows), y, weights)
+    for clip in (0.1, 1.0, 10.0):
+        theta = rng.normal(size=4)
+        for i in range(60):
+            only = target._replace(weights=np.where(np.arange(60) == i, target.weights, 0.0))
+            sums, square = clipped_sums(only, theta, clip)
+            moved.append((abs(sums[-1]) / constant / (3.0 * clip), square / (3.0 * clip**2)))
+    largest = np.max(moved, axis=0)
+    assert np.all(largest <= 1.0 + 1e-12) and np.all(largest > 0.9)
+
+
+def test_a_wide_clip_is_as_wide_as_noise_allows_and_at_least_some_deviations():
+    clips = [tails_clip(n, 10.0, 2) for n in (100, 20_000, 2_000_000)]
+    assert clips[0] == 3.5 and clips[1] == pytest.approx(3.54, abs=0.01)
+    assert clips[2] == pytest.approx(35.4, abs=0.1)
