@@ -8,7 +8,8 @@
 Columns are in [-1, 1]: uniform; decaying (normal with deviations ``j^-0.7`` in a random basis); binary,
 with shares of ones from 0.1 to 0.9; skewed (exponential with a mean of 0.3, cut at 1); or in the unit
 ball, uniform. Errors have deviation 0.3 and are normal, Student's with three degrees of freedom (design
-"student", with uniform columns), or vary with the first column by up to eleven times ("varying").
+"student", with uniform columns), vary with the first column by up to eleven times ("varying"), or are
+exponential less their mean ("exponential").
 Responses are bounded by 4, by 8 from 20 columns on and by 16 from 100 on, and by twice that where columns
 are binary; coefficients have deviation 0.5 (times ``sqrt(d)`` in the ball), which no method knows. All
 are private under replace_one at delta 1e-5:
@@ -20,7 +21,7 @@ are private under replace_one at delta 1e-5:
   Gaussian noise that is accounted for exactly.
 
 Printed are medians over tables of the error of predictions over that of least squares without privacy,
-the share of 90% intervals that cover, the median width over that of least squares (with a sandwich), and
+the share of 90% intervals that cover, of all coefficients and of the intercept, the median width over that of least squares (with a sandwich), and
 CPU seconds.
 
 With ``--bounds``, the default of `DPBayesianRidge` is fitted with ``target_bounds`` that are so many times as
@@ -61,6 +62,8 @@ def make_table(design, n, d, rng):
         rows *= rng.random((n, 1)) ** (1.0 / d) / np.linalg.norm(rows, axis=1, keepdims=True)
         truth[:-1] *= math.sqrt(d)
     errors = rng.standard_t(3, size=n) / math.sqrt(3) if design == "student" else rng.normal(size=n)
+    if design == "exponential":
+        errors = rng.exponential(size=n) - 1.0
     if design == "varying":
         errors *= np.exp(1.2 * rows[:, 0]) / 1.5
     responses = rows @ truth[:-1] + truth[-1] + DEVIATION * errors
@@ -135,7 +138,7 @@ OF_BOUNDS = {"DPBayesianRidge": ridge, "AdaSSP": ada_ssp}
 
 
 def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
-    """Return (error ratio, coverage, width ratio, CPU seconds); bounds are multiplied, or None for "auto"."""
+    """Return (error ratio, coverage, that of the intercept, width ratio, CPU seconds); bounds are multiplied, or None for "auto"."""
     found = []
     for seed in range(repetitions):
         rows, responses, truth, bound = make_table(design, n, d, np.random.default_rng(seed))
@@ -153,10 +156,11 @@ def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
         bread, squares = np.linalg.inv(curvature), (responses - z @ least) ** 2
         meat = (z * squares[:, None]).T @ z / n
         usual = 2 * QUANTILE * np.sqrt(np.diag(bread @ meat @ bread) / n)
-        covers = np.mean((low < truth) & (truth < high)) if np.isfinite(low).all() else np.nan
-        found.append((error / without, covers, np.median((high - low) / usual), seconds))
-    ratio, _, width, seconds = np.median(found, axis=0)
-    return ratio, np.mean(found, axis=0)[1], width, seconds
+        covers = np.where(np.isfinite(low), (low < truth) & (truth < high), np.nan)
+        width = np.median((high - low) / usual)
+        found.append((error / without, covers.mean(), covers[-1], width, seconds))
+    ratio, _, _, width, seconds = np.median(found, axis=0)
+    return ratio, *np.mean(found, axis=0)[1:3], width, seconds
 
 
 def draw_picture(errors, epsilons, path):
@@ -179,8 +183,10 @@ def draw_picture(errors, epsilons, path):
 
 def print_bounds(cell, epsilons, factors, repetitions):
     """Print a table of errors and coverages by how much too wide the bounds of responses are."""
-    print("| design | n x d | epsilon | bounds | method | error | coverage | width | seconds |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| design | n x d | epsilon | bounds | method | error | coverage | intercept | width | seconds |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for epsilon in epsilons:
         for factor in factors:
             for name, method in OF_BOUNDS.items():
@@ -190,7 +196,7 @@ def print_bounds(cell, epsilons, factors, repetitions):
                 try:
                     found = measured(method, *cell, epsilon, repetitions, times)
                 except ValueError:  # Too few rows to learn bounds.
-                    found = [np.nan] * 4
+                    found = [np.nan] * 5
                 numbers = " | ".join(f"{value:.3g}" for value in found)
                 design, n, d = cell
                 print(
@@ -217,8 +223,8 @@ def main():
                 cell = design, *map(int, size.split("x"))
                 print_bounds(cell, arguments.epsilons, arguments.bounds, arguments.repetitions)
         return
-    print("| design | n x d | epsilon | method | error | coverage | width | seconds |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| design | n x d | epsilon | method | error | coverage | intercept | width | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     errors = {}
     for design in arguments.designs:
         for size in arguments.sizes:

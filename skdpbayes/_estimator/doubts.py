@@ -116,8 +116,8 @@ def at_both_ends(released, model):
         return ()
     return (
         "most responses are near both ends of target_bounds: errors are far from normal, and coefficients "
-        "may be a third too large. For answers of yes and no take DPBayesianLogisticRegression; where responses "
-        "were cut, wider target_bounds. Fitting again spends budget again.",
+        "may be a third too large. For answers of yes and no take DPBayesianLogisticRegression; where "
+        "responses were cut, wider target_bounds. Fitting again spends budget again.",
     )
 
 
