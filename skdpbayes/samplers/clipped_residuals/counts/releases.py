@@ -26,6 +26,7 @@ from .beliefs import Beliefs
 from .centre import FIRST, Centre, centre_for
 from .curvature import moment_given, share_given
 from .dispersion import of_histogram
+from .few_trials import evidence_of_few_trials
 from .histogram import (
     count_edges,
     counts_seen,
@@ -58,6 +59,7 @@ def run_counts(plan, target, generator, verbose):
         "dispersion": posterior.dispersion.value,
         "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
         "shortfall": released.beliefs.shortfall(),
+        "few_trials": released.few_trials(),
     }
     draws = posterior.draw(plan.n_draws, generator)
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
@@ -204,6 +206,12 @@ class CountReleases(RowReleases):
         for pair in pairs:
             self.release_look(beliefs.clip(reach * pair[0]), pair)
             beliefs.learn(_ROUNDS)
+
+    def few_trials(self):
+        """Return the logarithm of how much likelier the histogram is if counts are of a few trials."""
+        n, edges = self.n_records, count_edges(self.family.max_count)
+        of_counts, logits = self.histograms[0] / n, self.beliefs.some_logits()
+        return evidence_of_few_trials(of_counts, self.histogram_noise / n, edges, logits, n)
 
     def posterior(self):
         """Return the `CountPosterior` that all releases amount to."""
