@@ -14,7 +14,7 @@ EDGES = count_edges(20.0)
 
 
 def evidence(law, rate, rng, noise=37.0, spread=0.3, believed=0.3, off=0.1):
-    """Of a table whose logits have a deviation of ``spread``, and are believed to have another, and a mean."""
+    """Of a table whose logits have a deviation of ``spread``, but are believed to have others."""
     means = rate * np.exp(spread * rng.normal(size=N) - 0.5 * spread**2)
     counts = np.minimum(law(means, rng), 20.0)
     bins = np.bincount(np.searchsorted(EDGES, counts, side="right"), minlength=EDGES.size + 1)

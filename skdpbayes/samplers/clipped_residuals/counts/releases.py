@@ -24,7 +24,7 @@ from ..rows import RowReleases
 from ..sums import release_sums
 from .beliefs import Beliefs
 from .centre import FIRST, Centre, centre_for
-from .curvature import moment_given, share_given
+from .curvature import levelled, moment_given, share_given
 from .dispersion import of_histogram
 from .few_trials import evidence_of_few_trials
 from .histogram import (
@@ -34,7 +34,7 @@ from .histogram import (
     log_exposures_seen,
     share_of_largest,
 )
-from .population import count_population
+from .population import count_population, split
 from .posterior import CountPosterior
 
 # How many rounds look for the likeliest prior scales before each look.
@@ -174,10 +174,12 @@ class CountReleases(RowReleases):
         plan, transform = self.plan, self.coordinates.transform
         matrix, noise = self.release_curvature()
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
-        seen = population.moment, unknown, matrix / self.n_records, noise / self.n_records
-        moment, unknown = moment_given(*seen)
-        share, along = share_given(*seen), np.linalg.inv(transform)[:, -1]
-        constant = plan.bounds.constant
+        seen = unknown, matrix / self.n_records, noise / self.n_records
+        along, constant = np.linalg.inv(transform)[:, -1], plan.bounds.constant
+        flat, varying = split(population.moment, along, constant)
+        varying = levelled(flat, varying, *seen)
+        share = share_given(flat + varying, *seen)
+        moment, unknown = moment_given(flat, varying, *seen)
         return population.reshaped(moment, share, along, constant, self.norm), unknown
 
     def release_look(self, clip, multipliers):
