@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import bdtr, logsumexp, pdtr
 
 _TRIALS = (1, 2, 3, 5)
-# Of logits: shifts, and how much they differ, relative to what is believed.
-_SHIFTS, _SPREADS = np.linspace(-0.6, 0.6, 61), (0.0, 0.5, 1.0)
+# Of logits: shifts, as far as they may be off, and how much they differ, relative to what is believed.
+_SHIFTS, _SPREADS = np.linspace(-1.5, 1.5, 151), (0.0, 0.5, 1.0)
 # Relative errors of shares: rows are not quite those of the population.
-_OF_ROWS = 0.03
+_OF_ROWS = 0.05
 _TOP, _TINY = 30.0, 1e-24
 
 
