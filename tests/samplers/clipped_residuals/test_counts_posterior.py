@@ -420,7 +420,7 @@ def test_intervals_cover_as_often_as_they_say(repetitions, epsilon, rate, disper
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("epsilon, rate", [(1.0, 20.0), (10.0, 5.0)])
+@pytest.mark.parametrize("epsilon, rate", [(0.1, 20.0), (1.0, 20.0), (10.0, 5.0)])
 def test_intervals_cover_where_columns_decay(epsilon, rate):
     shares, n, d, largest = [], 5000, 20, 96.0
     for seed in range(6):
