@@ -53,6 +53,9 @@ _HIDDEN_DIRECTIONS = (
 # The share of counts at the largest one from which on most of what there is lies beyond, and by how many
 # deviations squares of residuals fall short of Poisson's law.
 _REACHED, _SHORT = 0.8, 3.0
+# The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
+# 2% of fits exceed it.
+_FEW_TRIALS = math.log(50.0)
 # Shares of the largest possible second moment: that along one direction, and all of it.
 _DOMINATED, _FULL = 0.94, 0.9
 
@@ -187,11 +190,16 @@ def regular(released):
         What the sampler released besides the draws.
     """
     share, deviation = released.get("shortfall", (0.0, 1.0))
-    if share < _SHORT * deviation:
+    likelier = released.get("few_trials", 0.0)
+    if share >= _SHORT * deviation:
+        sign = f"squares of clipped residuals are {share:.0%} smaller"
+    elif likelier >= _FEW_TRIALS:
+        sign = f"the released histogram is e^{likelier:.2g} times as likely if they are of a few trials each"
+    else:
         return ()
     return (
-        f"counts vary less than Poisson's law says: squares of clipped residuals are {share:.0%} smaller, as "
-        "with answers of yes and no or counts out of a few. What clips take is then not what the model "
+        f"counts vary less than Poisson's law says: {sign}, as with answers of yes and no or counts out of a "
+        "few. What clips take is then not what the model "
         "says, rates come out too high, and intervals miss them. For yes and no take "
         "DPBayesianLogisticRegression, otherwise sampler='auto', which clips residuals at max_count only; "
         "fitting again spends budget again.",

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianPoissonRegressor
-from skdpbayes._estimator.doubts import _REACHED, _SHORT
+from skdpbayes._estimator.doubts import _FEW_TRIALS, _REACHED, _SHORT
 from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges, share_of_largest
 from skdpbayes.targets.linear.families.dispersed import drawn
 
@@ -56,6 +56,7 @@ def dispersed(means, rng):
 
 CASES = {
     "yes or no": (dict(law=yes_or_no, rate=0.5), ["regular"]),
+    "yes in a fifth": (dict(law=yes_or_no, rate=0.2, n=10_000), ["regular"]),
     "out of three": (dict(law=out_of_three, rate=1.5, max_count=3, epsilon=0.3), ["regular"]),
     "cut": (dict(law=poisson, rate=20.0, max_count=5), ["cut"]),
 }
@@ -78,6 +79,7 @@ def test_rates_of_counts_that_are_cut_or_vary_less_are_too_high_as_is_said():
 
 RIGHT = {
     "half": dict(law=poisson, rate=0.5),
+    "a fifth": dict(law=poisson, rate=0.2, n=10_000),
     "rare": dict(law=poisson, rate=0.05),
     "many": dict(law=poisson, rate=20.0, max_count=96),
     "half of all are cut": dict(law=poisson, rate=5.0, max_count=5),
@@ -106,6 +108,7 @@ def test_what_is_told_follows_from_releases_and_costs_nothing():
     model, causes = told(0, yes_or_no, 0.5)
     share, deviation = model.released_["shortfall"]
     assert causes == ["regular"] and share > _SHORT * deviation > 0.0
+    assert model.released_["few_trials"] > _FEW_TRIALS
     assert model.spent_epsilon_ == model.privacy_plan(6000, 3).epsilon
 
 

@@ -17,7 +17,11 @@ from skdpbayes.samplers.clipped_residuals.counts import beliefs, table
 from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs
 from skdpbayes.samplers.clipped_residuals.counts.centre import centre_for
 from skdpbayes.samplers.clipped_residuals.counts.clips import best_clip
-from skdpbayes.samplers.clipped_residuals.counts.curvature import curvature_given, moment_given
+from skdpbayes.samplers.clipped_residuals.counts.curvature import (
+    curvature_given,
+    levelled,
+    moment_given,
+)
 from skdpbayes.samplers.clipped_residuals.counts.dispersion import dispersion_given, of_histogram
 from skdpbayes.samplers.clipped_residuals.counts.histogram import (
     count_edges,
@@ -154,11 +158,60 @@ def test_a_released_moment_is_believed_as_far_as_noise_allows(rng):
     change = 0.2 * rng.normal(size=(3, 3))
     true = own + change + change.T
     for noise, tolerance in ((1e-4, 1e-3), (0.1, 0.4)):
-        found, unknown = moment_given(own, np.zeros((3, 3)), true, noise)
+        found, unknown = moment_given(*np.zeros((1, 3, 3)), own, np.zeros((3, 3)), true, noise)
         np.testing.assert_allclose(found, true, atol=tolerance)
         assert np.linalg.eigvalsh(found)[0] > 0.0 and np.all(unknown < (2.0 * noise) ** 2)
-    drowned, _ = moment_given(own, np.zeros((3, 3)), true, 100.0)
+    drowned, _ = moment_given(*np.zeros((1, 3, 3)), own, np.zeros((3, 3)), true, 100.0)
     np.testing.assert_allclose(drowned, own, atol=0.1)
+
+
+def a_release(rng, true, noise):
+    """Deviation of the noise on the diagonal."""
+    errors = noise * rng.normal(size=true.shape) / 2.0
+    return true + errors + errors.T
+
+
+@pytest.mark.parametrize("noise, within", [(0.01, 0.02), (0.5, 0.25)])
+def test_variances_that_are_all_too_large_are_told_by_their_sum(rng, noise, within):
+    """Where no single one is; not if they were known before."""
+    length = 21
+    mean = np.append(rng.normal(size=length - 1), 3.0)
+    flat, varying = np.outer(mean, mean), np.diag([*np.ones(length - 1), 0.0])
+    found = {0.3: [], 1e-4: []}
+    for _ in range(20):
+        matrix = a_release(rng, flat + 0.4 * varying, noise)
+        for doubt in found:
+            unknown = doubt**2 * np.eye(length)
+            level = levelled(flat, varying, unknown, matrix, noise)[0, 0]
+            found[doubt].append(level)
+    assert np.median(found[0.3]) == pytest.approx(0.4, abs=within)
+    if noise == 0.5:
+        assert np.median(found[1e-4]) == pytest.approx(1.0, abs=0.01)
+    everything_known = levelled(0.0 * flat, varying, 0.0 * varying, flat + varying, noise)
+    np.testing.assert_allclose(everything_known, varying, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mean", [0.0, 5.0])
+def test_columns_that_vary_together_are_told_from_noise(rng, mean):
+    """Whatever the mean: entries of it are known, and are no measure of the others."""
+    length, noise = 21, 0.4
+    flat = np.outer(*2 * [np.append(np.zeros(length - 1), mean)])
+    wrong = {}
+    for kind in ("together", "apart"):
+        errors = []
+        for _ in range(10):
+            values = np.ones(length)
+            if kind == "together":
+                values = 8.0 * np.arange(1, length + 1) ** -1.4
+            basis, _ = np.linalg.qr(rng.normal(size=(length, length)))
+            true = flat + (basis * values) @ basis.T
+            varying = np.eye(length) * values.mean()
+            matrix = a_release(rng, true, noise)
+            found, _ = moment_given(flat, varying, 0.1 * np.eye(length), matrix, noise)
+            before = np.linalg.norm(flat + varying - true)
+            errors.append(np.linalg.norm(found - true) / max(before, 1.0))
+        wrong[kind] = np.mean(errors)
+    assert wrong["together"] < 0.7 and wrong["apart"] < 1.5
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.6])
@@ -367,7 +420,7 @@ def test_intervals_cover_as_often_as_they_say(repetitions, epsilon, rate, disper
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("epsilon, rate", [(1.0, 20.0), (10.0, 5.0)])
+@pytest.mark.parametrize("epsilon, rate", [(0.1, 20.0), (1.0, 20.0), (10.0, 5.0)])
 def test_intervals_cover_where_columns_decay(epsilon, rate):
     shares, n, d, largest = [], 5000, 20, 96.0
     for seed in range(6):

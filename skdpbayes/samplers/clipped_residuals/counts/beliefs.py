@@ -108,6 +108,12 @@ class Beliefs:
         logits = population.logits(self.start)
         return shortfall(look, centres, logits, self._deviations(), population.largest)
 
+    def some_logits(self):
+        """Return logits at the mode of some rows, whose law is that of all."""
+        logits = np.sort(self.population.logits(self.start))
+        step = max(1, len(logits) // _FEWER)
+        return logits[step // 2 :: step]
+
     def clip(self, reach):
         """Return the clip for the next look.
 

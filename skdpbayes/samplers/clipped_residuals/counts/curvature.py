@@ -1,9 +1,12 @@
 """What is believed of a table's rows given two noisy second moments, and of its curvature given a population.
 
-    F / n = P + X + noise,      X_ij ~ N(0, U_ij + k^2 f_i f_j / length),      f = diag P
+    F / n = P + X + noise,      X_ij ~ N(0, U_ij + k^2 f_i f_j / length)
+    P = M + b V,                f = diag(b V)
 
-``P`` is that of a population whose rows have the second moment that was released first. ``U`` is what that
-leaves unknown, and ``k``, which is learnt, how much rows differ from the population's. As for responses that
+``M + V`` is that of a population whose rows have the second moment that was released first, and ``M`` what
+it would be if rows did not differ. ``U`` is what that leaves unknown. All variances of columns may be off
+by a common factor ``b``, as where noise hides them. ``k``, which is learnt, too, is how much rows vary
+together that in the population do not. As for responses that
 are numbers, see `clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is
 not diagonal. The population is then changed to have the ``F`` that is believed (`population.reshaped`):
 its curvatures are those of the table but for what ``F`` leaves unknown, and rows that are not normal.
@@ -12,18 +15,21 @@ its curvatures are those of the table but for what ``F`` leaves unknown, and row
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
-from ...noise_aware.design import variance_component
 from ..curvature import apart, spectrum, turned
 
-# Of ``k^2``: what is usual, how many entries that is worth, and limits.
-_USUAL, _WORTH, _LIMITS = 0.04, 4.0, (0.0004, 4.0)
+# Of ``k^2``: what is usual, the deviation of its logarithm, and what is possible.
+_USUAL, _SPREAD, _SIZES = 0.04, 2.0, np.geomspace(0.0004, 4.0, 41)
+# Deviations of ``b``, at most, and of what ``M`` is multiplied by; the least ``b``.
+_OF_LEVEL, _OF_MEAN, _LEAST_LEVEL = 1.0, 0.2, 0.1
 # Eigenvalues, and entries of ``f``, relative to the mean of these: smaller ones are drowned in noise.
 _LEAST_EIGENVALUE, _LEAST_SHARE = 1e-3, 0.2
 # ``U`` off the diagonal, at most, in units of ``f_i f_j / length``: ``P + X`` is positive.
 _POSITIVE = 0.25
 # By how much rows that are not normal may change what records count; what it is at least and at most.
 _OF_WEIGHTS, _OF_SHARE = 0.2, (-0.5, 1.0)
+_TINY = 1e-12
 
 
 class CountCurvature(NamedTuple):
@@ -46,27 +52,58 @@ class CountCurvature(NamedTuple):
     own_doubt: np.ndarray
 
 
-def moment_given(own, unknown, matrix, noise_scale):
+def levelled(flat, varying, unknown, matrix, noise_scale):
+    """Return ``b V``.
+
+    Parameters
+    ----------
+    flat, varying : ndarray of shape (length, length)
+        ``M`` and ``V``.
+    unknown, matrix, noise_scale
+        As for `moment_given`. An error that columns have in common is taken to be as large as that of one.
+    """
+    parts = np.stack([flat.ravel(), varying.ravel()])
+    doubt = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
+    # No part has a precision of 0, and that of the mean is 0 without a constant.
+    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(doubt, _OF_LEVEL**2), _TINY)])
+    off = (matrix - flat - varying).ravel()
+    of_noise = noise_scale**-2.0
+    change = np.linalg.solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
+    return varying * max(1.0 + change[1], _LEAST_LEVEL)
+
+
+def moment_given(flat, varying, unknown, matrix, noise_scale):
     """Return what is believed of ``F / n``, which is positive, and variances of its entries.
 
     Parameters
     ----------
-    own, unknown : ndarray of shape (length, length)
-        ``P``, and ``U`` before it is cut.
+    flat, varying : ndarray of shape (length, length)
+        ``M`` and ``b V``.
+    unknown : ndarray of shape (length, length)
+        ``U`` before it is cut.
     matrix : ndarray of shape (length, length)
         ``F / n``, with noise.
     noise_scale : float
         Deviation of the noise on its diagonal.
     """
-    f, units, unknown = _measured(own, unknown)
+    own, (f, units) = flat + varying, _units(varying)
+    unknown = _cut(unknown, _units(own)[1])
     noise = noise_scale**2 * 0.5 * (1.0 + np.eye(len(own)))
     excess = matrix - own
-    size = variance_component(excess**2, noise + unknown, units, _USUAL, _WORTH, _LIMITS)
-    prior = unknown + size * units
+    prior = unknown + _size(excess**2, noise + unknown, units) * units
     share = prior / (prior + noise)
     values, basis, doubt = spectrum(own + excess * share, noise * share, share**2 * noise)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
     return (basis * values) @ basis.T, turned(doubt, basis.T)
+
+
+def _size(squares, known, units):
+    """Return the posterior mean of ``k^2``, ``squares`` being those of entries of ``known + k^2 units``."""
+    pairs = np.triu_indices(len(units))
+    variances = known[pairs] + _SIZES[:, None] * units[pairs]
+    logs = -0.5 * np.sum(np.log(variances) + squares[pairs] / variances, axis=1)
+    logs -= 0.5 * (np.log(_SIZES / _USUAL) / _SPREAD) ** 2
+    return softmax(logs) @ _SIZES
 
 
 def share_given(own, unknown, matrix, noise_scale):
@@ -74,7 +111,9 @@ def share_given(own, unknown, matrix, noise_scale):
 
     Parameters
     ----------
-    own, unknown, matrix, noise_scale
+    own : ndarray of shape (length, length)
+        ``P``.
+    unknown, matrix, noise_scale
         As for `moment_given`.
     """
     whole = np.trace(own)
@@ -91,19 +130,21 @@ def curvature_given(own, unknown):
     own, unknown : ndarray of shape (length, length)
         ``P``, and variances of entries, to which is added what rows that are not normal may change.
     """
-    f, units, unknown = _measured(own, unknown)
+    f, units = _units(own)
     values, basis = np.linalg.eigh(own)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
-    return CountCurvature(basis, values, *apart(turned(unknown + _USUAL * units, basis)))
+    doubt = _cut(unknown, units) + _USUAL * units
+    return CountCurvature(basis, values, *apart(turned(doubt, basis)))
 
 
-def _measured(own, unknown):
-    """Return ``f``, the unit of variances, and ``U``."""
-    length, f = len(own), np.diag(own)
+def _units(matrix):
+    """Return ``f``, the diagonal, and the unit of variances."""
+    f = np.diag(matrix)
     f = np.maximum(f, _LEAST_SHARE * f.mean())
-    units = np.outer(f, f) / length
-    return (
-        f,
-        units,
-        np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length))),
-    )
+    return f, np.outer(f, f) / len(f)
+
+
+def _cut(unknown, units):
+    """Return ``U``."""
+    length = len(unknown)
+    return np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))

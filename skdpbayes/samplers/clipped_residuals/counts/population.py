@@ -136,6 +136,15 @@ def counted(rows, norm):
     return np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
 
 
+def split(moment, along, constant):
+    """Return what a second moment would be if rows did not differ, 0 without a constant, and the rest."""
+    if not constant:
+        return np.zeros_like(moment), moment
+    of_constant = moment @ along
+    flat = np.outer(of_constant, of_constant) / (along @ of_constant)
+    return flat, moment - flat
+
+
 def _mean_and_root(moment, along, constant, power=0.5):
     """Return the mean that a second moment tells, 0 without a constant, and a power of the covariance."""
     mean, covariance = np.zeros(len(moment)), moment

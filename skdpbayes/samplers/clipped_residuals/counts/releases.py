@@ -24,8 +24,9 @@ from ..rows import RowReleases
 from ..sums import release_sums
 from .beliefs import Beliefs
 from .centre import FIRST, Centre, centre_for
-from .curvature import moment_given, share_given
+from .curvature import levelled, moment_given, share_given
 from .dispersion import of_histogram
+from .few_trials import evidence_of_few_trials
 from .histogram import (
     count_edges,
     counts_seen,
@@ -33,7 +34,7 @@ from .histogram import (
     log_exposures_seen,
     share_of_largest,
 )
-from .population import count_population
+from .population import count_population, split
 from .posterior import CountPosterior
 
 # How many rounds look for the likeliest prior scales before each look.
@@ -58,6 +59,7 @@ def run_counts(plan, target, generator, verbose):
         "dispersion": posterior.dispersion.value,
         "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
         "shortfall": released.beliefs.shortfall(),
+        "few_trials": released.few_trials(),
     }
     draws = posterior.draw(plan.n_draws, generator)
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
@@ -172,10 +174,12 @@ class CountReleases(RowReleases):
         plan, transform = self.plan, self.coordinates.transform
         matrix, noise = self.release_curvature()
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
-        seen = population.moment, unknown, matrix / self.n_records, noise / self.n_records
-        moment, unknown = moment_given(*seen)
-        share, along = share_given(*seen), np.linalg.inv(transform)[:, -1]
-        constant = plan.bounds.constant
+        seen = unknown, matrix / self.n_records, noise / self.n_records
+        along, constant = np.linalg.inv(transform)[:, -1], plan.bounds.constant
+        flat, varying = split(population.moment, along, constant)
+        varying = levelled(flat, varying, *seen)
+        share = share_given(flat + varying, *seen)
+        moment, unknown = moment_given(flat, varying, *seen)
         return population.reshaped(moment, share, along, constant, self.norm), unknown
 
     def release_look(self, clip, multipliers):
@@ -204,6 +208,12 @@ class CountReleases(RowReleases):
         for pair in pairs:
             self.release_look(beliefs.clip(reach * pair[0]), pair)
             beliefs.learn(_ROUNDS)
+
+    def few_trials(self):
+        """Return the logarithm of how much likelier the histogram is if counts are of a few trials."""
+        n, edges = self.n_records, count_edges(self.family.max_count)
+        of_counts, logits = self.histograms[0] / n, self.beliefs.some_logits()
+        return evidence_of_few_trials(of_counts, self.histogram_noise / n, edges, logits, n)
 
     def posterior(self):
         """Return the `CountPosterior` that all releases amount to."""
