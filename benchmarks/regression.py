@@ -21,8 +21,8 @@ are private under replace_one at delta 1e-5:
   Gaussian noise that is accounted for exactly.
 
 Printed are medians over tables of the error of predictions over that of least squares without privacy,
-the share of 90% intervals that cover, of all coefficients and of the intercept, the median width over that of least squares (with a sandwich), and
-CPU seconds.
+the share of 90% intervals that cover, of all coefficients and of the intercept, the median width over that
+of least squares (with a sandwich), and CPU seconds.
 
 With ``--bounds``, the default of `DPBayesianRidge` is fitted with ``target_bounds`` that are so many times as
 wide as those above, or "auto", and AdaSSP is given the same bounds.
@@ -138,7 +138,10 @@ OF_BOUNDS = {"DPBayesianRidge": ridge, "AdaSSP": ada_ssp}
 
 
 def measured(method, design, n, d, epsilon, repetitions, factor=1.0):
-    """Return (error ratio, coverage, that of the intercept, width ratio, CPU seconds); bounds are multiplied, or None for "auto"."""
+    """Return (error ratio, coverage, that of the intercept, width ratio, CPU seconds).
+
+    Bounds are multiplied, or None for "auto".
+    """
     found = []
     for seed in range(repetitions):
         rows, responses, truth, bound = make_table(design, n, d, np.random.default_rng(seed))
