@@ -20,8 +20,8 @@ from .clipped_normal import clipped_normal
 _SCALES, _SHARES = np.array([0.003, 0.03, 0.1, 0.3]), np.array([0.4, 0.15, 0.25, 0.2])
 # Deviation of the variance beyond that of the looks, over that, if there is any; the least share left.
 _BEYOND, _LEAST = 0.5, 0.25
-# Of ``delta`` beyond the wide clip: half of what a variance allows at most, ``q / (4 T)``.
-_FARTHER = 0.125
+# Of ``delta`` beyond the wide clip: what a variance allows at most, ``q / (4 T)``.
+_FARTHER = 0.25
 
 
 class Tails(NamedTuple):

@@ -1,0 +1,15 @@
+"""Errors of private regression over those of least squares, as `benchmarks/regression.py` has measured them."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+errors = pd.read_csv("regression.csv")
+figure, axes = plt.subplots(1, 4, figsize=(9, 3.2), sharey=True)
+for ax, (design, of_design) in zip(axes, errors.groupby("design", sort=False), strict=True):
+    for method, line in of_design.groupby("method", sort=False):
+        ax.loglog(line["epsilon"], line["error"], marker="o", label=method)
+    ax.axhline(1.0, color="grey", linestyle=":")
+    ax.set(title=f"{design} columns", xlabel="epsilon")
+axes[0].set_ylabel("error over least squares'")
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3)
+figure.set_layout_engine("constrained")
