@@ -1,4 +1,4 @@
-"""Errors of private regression over those of least squares, as `benchmarks/regression.py` has measured them."""
+"""Errors of private regression over those of least squares, by `benchmarks/regression.py`."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
