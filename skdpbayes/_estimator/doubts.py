@@ -79,7 +79,7 @@ def doubts(draws, model, plan, released):
         return of_counts
     if not plan.is_calibrated:
         return rare(draws, model)
-    if contradicted(released, model) or at_both_ends(released, model):
+    if contradicted(released, plan, draws.shape[2]) or at_both_ends(released, model):
         return at_both_ends(released, model) or (_CONTRADICTED,)
     if released.get("hidden_directions", 0.0) > _HIDDEN:
         return (_HIDDEN_DIRECTIONS,)
@@ -102,10 +102,10 @@ def doubts(draws, model, plan, released):
     return hidden + told
 
 
-def contradicted(released, model):
+def contradicted(released, plan, length):
     """Tell whether looks contradict each other, more than noise may do."""
     square = released.get("contradiction", 0.0)
-    n = _POINTS * (model.n_features + 1)
+    n = min(_POINTS, len(getattr(plan, "look_multipliers", ()))) * length
     return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
 
 
@@ -119,7 +119,7 @@ def at_both_ends(released, model):
         return ()
     return (
         "most responses are near both ends of target_bounds: errors are far from normal, and coefficients "
-        "may be a third too large. For answers of yes and no take DPBayesianLogisticRegression; where "
+        "may be up to a third too large. For answers of yes and no take DPBayesianLogisticRegression; where "
         "responses were cut, wider target_bounds. Fitting again spends budget again.",
     )
 

@@ -243,17 +243,19 @@ class Releases(RowReleases):
     def posterior(self):
         """Return the `Posterior` that all releases amount to."""
         settled = settle(self.surrogate(), 2 * _ROUNDS)
-        stretch, constant = self._stretch(settled), self.plan.bounds.constant
-        return Posterior(settled, self.curvature.transform, stretch, self.tails, constant)
+        stretch, weight = self._stretch(settled)
+        tails = None if self.tails is None else self.tails._replace(weight=weight)
+        constant = self.plan.bounds.constant
+        return Posterior(settled, self.curvature.transform, stretch, tails, constant)
 
     def _stretch(self, settled):
-        """Return by what draws are stretched, None if it is not known that errors vary."""
+        """Return by what draws are stretched, None if that errors vary is not known, and a mean weight."""
         size = self.sizes[-1]
         if self.errors is None or size.value <= size.noise:
-            return None
+            return None, self.largest
         f, clip = self.curvature.values, self.looks[-1].clip
         largest = self.largest if self.is_weighted else None
         matrix, noise = self.errors
         whole, varying = varying_part(matrix, noise, self.n_records * size.value, f, largest)
         changed = whole * (np.diag(f) + varying) - np.diag(f)
-        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip))
+        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip)), whole

@@ -36,6 +36,8 @@ class Tails(NamedTuple):
         ``t``, and the deviation of its noise.
     square, square_noise : float
         ``q``, and the deviation of its noise.
+    weight : float, default=1
+        ``o``: a mean weight, by which the variance of a weighted mean is larger; the largest if it is not known.
     """
 
     point: np.ndarray
@@ -44,6 +46,7 @@ class Tails(NamedTuple):
     mean_noise: float
     square: float
     square_noise: float
+    weight: float = 1.0
 
     def given(self, surrogate, u, deviations, random):
         """Return draws of ``delta``, and deviations of errors, given draws.
@@ -60,13 +63,14 @@ class Tails(NamedTuple):
         _, a, sigma = surrogate.residuals(u, np.log(deviations), self.point[None])
         law = clipped_normal(a[:, 0], sigma[:, 0], self.clip)
         square = np.maximum(self.square, _LEAST * law.square)
-        noise = self.mean_noise**2 + square / surrogate.n_samples
+        of_sampling = self.weight * square / surrogate.n_samples
+        noise = self.mean_noise**2 + of_sampling
         off = self.mean - law.mean
         heavy = np.clip(1.0 - (law.square + self.square_noise) / square, 0.0, 1.0)
         variance = self._scale(off, noise, square, heavy, random) ** 2 * square
         share = variance / (variance + noise)
         # Looks saw the same errors: what these have in common is no news.
-        spread = share * (noise + (1.0 - share) * square / surrogate.n_samples)
+        spread = share * (noise + (1.0 - share) * of_sampling)
         spread += (_FARTHER * heavy * square / self.clip) ** 2
         # Post-processing.
         delta = share * off + np.sqrt(spread) * random.normal(size=len(u))

@@ -131,6 +131,20 @@ def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
     assert deviations.mean() == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize("errors", ["exponential", "normal"])
+def test_an_intercept_is_as_wide_whatever_the_unit_of_weights(errors):
+    """Ten times the weight is neither ten times the records nor a smaller variance of their mean."""
+    rows, y, _ = a_table(errors, 0)
+    widths = []
+    for weight in (1.0, 10.0):
+        model = DPBayesianRidge(
+            (-BOUND, BOUND), epsilon=10.0, delta=1e-5, max_sample_weight=weight, random_state=0
+        )
+        model.fit(rows, y, sample_weight=np.full(len(y), weight))
+        widths.append(model.posterior_samples_[:, 0, 3].std())
+    assert widths[1] == pytest.approx(widths[0], rel=0.15)
+
+
 @pytest.mark.parametrize("constant", [0.3, 1.0])
 def test_a_mean_of_clipped_residuals_is_moved_by_at_most_the_clip(rng, constant):
     model = LinearModel(
