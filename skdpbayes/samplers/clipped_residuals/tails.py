@@ -37,7 +37,7 @@ class Tails(NamedTuple):
     square, square_noise : float
         ``q``, and the deviation of its noise.
     weight : float, default=1
-        ``o``: a mean weight, by which the variance of a weighted mean is larger; the largest if it is not known.
+        ``o``: a mean weight, by which the variance of a weighted mean is larger; the largest if unknown.
     """
 
     point: np.ndarray
