@@ -7,6 +7,7 @@ import csv
 import math
 
 from figures import COLORS, MARKERS, plt
+from matplotlib.ticker import LogLocator, NullFormatter
 from scores import median_with_error
 
 from .report import gathered
@@ -67,8 +68,10 @@ def draw(tables, score="log loss"):
                 ms=4,
             )
         axis.set(title=name, xscale="log", yscale="log", xlabel="epsilon")
-        for formatted in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
-            formatted("{x:g}")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        low, high = axis.get_ylim()
+        axis.yaxis.set_minor_formatter("{x:g}" if high < 1.5 * low else NullFormatter())
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes.flat[len(tables) :]:

@@ -7,5 +7,5 @@ sys.path.insert(0, str(Path.cwd().parents[1] / "benchmarks"))
 from peer_runs.picture import draw, load_medians
 
 tables = load_medians("peers.csv")
-del tables["military"]  # Of one epsilon, at which all are as good as without privacy.
+del tables["military"]  # All are as good as without privacy there.
 draw(tables)
