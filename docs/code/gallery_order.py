@@ -7,6 +7,7 @@ ORDER = [
     "plot_cost_of_epsilon.py",
     "plot_private_scores.py",
     "plot_persons.py",
+    "plot_wages.py",
     "plot_survival.py",
     "plot_one_budget.py",
     "plot_groups_of_patients.py",
