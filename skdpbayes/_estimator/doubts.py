@@ -31,8 +31,6 @@ _TOLD_WITHIN, _IS_RARE = 6.0, 0.5
 # Mean square of what was released at several points, in the deviations that it is believed to have, and how
 # improbable it is.
 _CONTRADICTION, _IMPROBABLE = 2.5, 1e-5
-# At how many of the last points.
-_POINTS = 4
 # Deviation of errors over half the width of bounds: one of numbers between them is 0.58 at most, unless most
 # are near both ends.
 _OF_BOUNDS = 0.62
@@ -79,8 +77,10 @@ def doubts(draws, model, plan, released):
         return of_counts
     if not plan.is_calibrated:
         return rare(draws, model)
-    if contradicted(released, plan, draws.shape[2]) or at_both_ends(released, model):
-        return at_both_ends(released, model) or (_CONTRADICTED,)
+    if of_bounds := at_both_ends(released, model):
+        return of_bounds
+    if contradicted(released):
+        return (_CONTRADICTED,)
     if released.get("hidden_directions", 0.0) > _HIDDEN:
         return (_HIDDEN_DIRECTIONS,)
     hidden = hidden_class(released, draws, plan.n_samples)
@@ -102,10 +102,9 @@ def doubts(draws, model, plan, released):
     return hidden + told
 
 
-def contradicted(released, plan, length):
+def contradicted(released):
     """Tell whether looks contradict each other, more than noise may do."""
-    square = released.get("contradiction", 0.0)
-    n = min(_POINTS, len(getattr(plan, "look_multipliers", ()))) * length
+    square, n = released.get("contradiction", 0.0), released.get("contradiction_of", 0)
     return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
 
 

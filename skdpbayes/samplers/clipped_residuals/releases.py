@@ -62,6 +62,7 @@ def run_clipped_residuals(plan, target, generator, verbose):
         **released.shares,
         "noise_deviations": deviations,
         "contradiction": posterior.surrogate.contradiction(),
+        "contradiction_of": len(posterior.surrogate.looks) * plan.n_parameters,
         "hidden_directions": released.curvature.hidden,
     }
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)

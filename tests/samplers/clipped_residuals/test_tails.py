@@ -9,8 +9,10 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianRidge
+from skdpbayes.audit import replay
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
+from skdpbayes.samplers.clipped_residuals import releases
 from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal
 from skdpbayes.samplers.clipped_residuals.schedule import tails_clip
 from skdpbayes.samplers.clipped_residuals.surrogate import Surrogate
@@ -167,3 +169,27 @@ def test_a_wide_clip_is_as_wide_as_noise_allows_and_at_least_some_deviations():
     clips = [tails_clip(n, 10.0, 2) for n in (100, 20_000, 2_000_000)]
     assert clips[0] == 3.5 and clips[1] == pytest.approx(3.54, abs=0.01)
     assert clips[2] == pytest.approx(35.4, abs=0.1)
+
+
+@pytest.mark.parametrize("factor, is_found", [(1.0, False), (0.5, True)])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_half_of_the_noise_on_the_mean_would_be_found(monkeypatch, relation, factor, is_found):
+    """A row without columns whose residual is at the clip, against one at the other."""
+    rng, n = np.random.default_rng(0), 3000
+    rows = rng.uniform(-0.5, 0.5, size=(n, 2))
+    y = np.clip(0.3 * rows[:, 0] + 0.05 * rng.normal(size=n), -1.0, 1.0)
+    rows[0], y[0] = 0.0, -1.0
+    options = dict(epsilon=10.0, delta=1e-5, data_norm=1.0, n_draws=20)
+    if relation == "add_or_remove_one":
+        options["public_size"] = n
+    model = DPBayesianRidge((-1.0, 1.0), neighboring_relation=relation, **options)
+    release = releases.release_tails
+
+    def planted(released, theta, clip, multipliers, room):
+        halved = tuple(factor * multiplier for multiplier in multipliers)
+        return release(released, theta, clip, halved, room)
+
+    monkeypatch.setattr(releases, "release_tails", planted)
+    record = {"X": np.zeros(2), "y": 1.0} if relation == "replace_one" else None
+    result = replay(model, rows, y, record, index=0)
+    assert result.passed is not is_found
