@@ -19,7 +19,8 @@ from .._typing import Claim, MatrixLike, RandomStateLike
 from ..privacy.gaussian import gaussian_epsilon
 from ..random import public_generator
 from ._canaries import Canaries, default_canaries, default_score
-from ._one_run import bound_of_guesses
+from ._one_run import epsilon_of_scores
+from ._ranked_guesses import mu_of_scores
 from ._result import AuditResult
 from ._scores import _check_options, audit_scores
 
@@ -207,11 +208,15 @@ def _judged(released, scores, inside, delta, confidence, claim):
             "claim='normal' is for one canary in many runs: n_canaries=1, n_runs=1000."
         )
     error = 1.0 - confidence
-    bound = bound_of_guesses(scores, inside, claim, delta, error)
-    most = bound_of_guesses(inside.astype(float), inside, claim, delta, error)
-    mu = bound if claim == "mu" else None
+    best = inside.astype(float)
     if claim == "mu":
-        bound, most = gaussian_epsilon(bound, delta), gaussian_epsilon(most, delta)
+        mu = mu_of_scores(scores, inside, error)
+        bound, most = (
+            gaussian_epsilon(own, delta) for own in (mu, mu_of_scores(best, inside, error))
+        )
+    else:
+        mu = None
+        bound, most = (epsilon_of_scores(own, inside, delta, error) for own in (scores, best))
     return AuditResult(
         float(bound),
         delta,

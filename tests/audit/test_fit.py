@@ -43,7 +43,7 @@ def run(bug=None, **options):
 
 def test_one_run_with_many_canaries_finds_part_of_what_is_spent():
     results = [run(random_state=seed) for seed in range(4)]
-    assert np.mean([result.epsilon_lower_bound for result in results]) > 0.4 * 4.0
+    assert np.mean([result.epsilon_lower_bound for result in results]) > 0.5 * 4.0
     result = results[0]
     assert result.claim == "mu" and not result.contradicts
     assert result.claimed_epsilon == pytest.approx(4.0)

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
-from skdpbayes.audit._one_run import bound_of_guesses, p_value, refutes_mu
+from skdpbayes.audit._one_run import epsilon_of_scores, p_value
+from skdpbayes.audit._ranked_guesses import largest_probability, mu_of_scores, mu_of_weight
+from skdpbayes.privacy.gaussian import gaussian_epsilon
 
 M = 1000
 
@@ -26,59 +28,92 @@ def test_p_value_holds_for_what_tells_all_with_probability_delta(n_right):
     assert p_value(100, 100, n_right, 0.0, delta) >= true
 
 
-def largest_probability(m, r, v, mu):
-    """Return the largest P(V >= v) that tangents of the trade-off curve leave: a linear programme."""
-    z = np.linspace(-6.0, 4.0, 400)
-    x, y, slope = norm.cdf(z), norm.cdf(z + mu), norm.pdf(z + mu) / norm.pdf(z)
-    i, rows, limits = np.arange(r + 1), [], []
-    for c in range(1, r + 1):
-        right = np.where(i >= c, i / m, 0.0)
-        wrong = np.where(i >= c - 1, (r - i) / m, 0.0)
-        rows += list(right - slope[:, None] * wrong)
-        limits += list(y - slope * x)
-    found = linprog(
-        -(i >= v).astype(float), np.array(rows), limits, np.ones((1, r + 1)), [1.0], method="highs"
-    )
-    return -found.fun
+def sure_at_once(m, sizes, weight, mu):
+    """Return P(W >= weight) of a mechanism that is mu-GDP, and as sure of all guesses as of one.
+
+    It draws one privacy loss, of the largest that Gaussian noise has, for all coins that it guesses.
+    """
+    share = sum(sizes) / m
+    least = brentq(lambda z: norm.sf(z - mu / 2) + norm.sf(z + mu / 2) - share, 0.0, 12.0)
+    z = np.linspace(least, least + 8.0, 4001)
+    right = 1.0 / (1.0 + np.exp(-mu * z))
+    sure = np.arange(sizes[0] + 1)[:, None]
+    tail = binom.pmf(sure, sizes[0], right) * binom.sf(weight - 2 * sure - 1, sizes[1], right)
+    density = (norm.pdf(z - mu / 2) + norm.pdf(z + mu / 2)) / share
+    return np.trapezoid(tail.sum(axis=0) * density, z)
 
 
-@pytest.mark.parametrize("m, r, v, mu", [(10, 10, 9, 0.5), (20, 10, 10, 1.0), (20, 20, 16, 0.8)])
-def test_the_recursion_of_mu_is_the_best_that_its_inequalities_allow(m, r, v, mu):
-    most = largest_probability(m, r, v, mu)
-    assert refutes_mu(m, r, v, mu, 1.001 * most) and not refutes_mu(m, r, v, mu, 0.995 * most)
+@pytest.mark.parametrize("m, sizes", [(20, (8, 12)), (100, (18, 32)), (400, (40, 60))])
+@pytest.mark.parametrize("mu", [0.3, 0.7, 1.2])
+def test_the_bound_of_mu_allows_what_is_private_and_little_more(m, sizes, mu):
+    everything = range(sizes[0] + sizes[1], 2 * sizes[0] + sizes[1] + 1)
+    true = {weight: sure_at_once(m, sizes, weight, mu) for weight in everything}
+    matter = [weight for weight in true if 0.005 < true[weight] < 0.3][::2]
+    assert len(matter) > 1
+    for weight in matter:
+        bound = largest_probability(m, sizes, weight, mu)
+        assert true[weight] - 1e-5 <= bound <= 3.5 * true[weight]
 
 
-def guesses(draw, claim, n_repetitions, seed=0):
+def test_a_bound_of_mu_is_where_chance_is_as_small_as_the_error():
+    m, sizes, weight = 100, (18, 32), 56
+    found = mu_of_weight(m, sizes, weight, 0.05)
+    assert 0.3 < found < 1.0
+    assert largest_probability(m, sizes, weight, found) < 0.05
+    assert largest_probability(m, sizes, weight, found + 0.01) > 0.05
+
+
+def guesses(draw, bound, n_repetitions, m=M, seed=0):
     rng, found = np.random.default_rng(seed), []
     for _ in range(n_repetitions):
-        inside = rng.random(M) < 0.5
-        found.append(bound_of_guesses(draw(rng, inside), inside, claim, 1e-5, 0.05))
+        inside = rng.random(m) < 0.5
+        found.append(bound(draw(rng, inside), inside))
     return np.array(found)
 
 
 def coins(rng, inside):
-    return np.where(rng.random(M) < 1 / (1 + math.exp(-1.0)), inside, ~inside).astype(float)
+    truth = rng.random(inside.size) < 1 / (1 + math.exp(-1.0))
+    return np.where(truth, inside, ~inside).astype(float)
 
 
 def gaussian(rng, inside):
-    return inside + rng.normal(size=M)
+    return inside + rng.normal(size=inside.size)
 
 
-@pytest.mark.parametrize("draw, claim, least", [(coins, "epsilon", 0.6), (gaussian, "mu", 0.4)])
-def test_bounds_are_below_the_truth_and_near_it(draw, claim, least):
+def by_epsilon(scores, inside):
+    return epsilon_of_scores(scores, inside, 1e-5, 0.05)
+
+
+def by_mu(scores, inside):
+    return mu_of_scores(scores, inside, 0.05)
+
+
+@pytest.mark.parametrize(
+    "draw, bound, m, least", [(coins, by_epsilon, M, 0.6), (gaussian, by_mu, 200, 0.4)]
+)
+def test_bounds_are_below_the_truth_and_near_it(draw, bound, m, least):
     """In either case it is 1; a single run cannot find all of a mu."""
-    found = guesses(draw, claim, 10)
+    found = guesses(draw, bound, 10, m)
     assert found.max() <= 1.0 and found.mean() > least
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("draw, claim", [(coins, "epsilon"), (gaussian, "mu")])
-def test_a_thousand_bounds_are_below_the_truth(draw, claim):
-    found = guesses(draw, claim, 1000, seed=1)
+@pytest.mark.parametrize("draw, bound", [(coins, by_epsilon), (gaussian, by_mu)])
+def test_a_thousand_bounds_are_below_the_truth_and_find_most_of_epsilon(draw, bound):
+    found = guesses(draw, bound, 1000, seed=1)
     assert (found > 1.0).sum() <= binom.ppf(0.999, found.size, 0.05)
+    if bound is by_mu:
+        found = np.array([gaussian_epsilon(mu, 1e-5) for mu in found]) / gaussian_epsilon(1.0, 1e-5)
+    assert found.mean() > 0.6
 
 
 def test_guesses_that_are_no_better_than_coins_say_nothing():
     inside = np.arange(100) % 2 == 0
-    assert bound_of_guesses(np.arange(100.0), inside, "epsilon", 0.0, 0.05) == 0.0
-    assert bound_of_guesses(np.arange(100.0), inside, "mu", 1e-5, 0.05) == 0.0
+    assert epsilon_of_scores(np.arange(100.0), inside, 0.0, 0.05) == 0.0
+    assert by_mu(np.arange(100.0), inside) == 0.0
+
+
+@pytest.mark.parametrize("m", range(1, 9))
+def test_few_coins_say_little_and_are_no_error(m):
+    inside = np.arange(m) % 2 == 0
+    assert by_mu(inside.astype(float), inside) < 1.0

@@ -20,8 +20,9 @@ from .plan import complete, shift_scale
 
 def run_fisher(plan, chain, target, generator, verbose):
     """Release a second moment, and run an underdamped chain in the coordinates that it whitens."""
+    own = total(second_moment, target)
     # Proposition 15.
-    moment = release_moment(total(second_moment, target), plan.moment_noise, generator)
+    moment = release_moment(own, plan.moment_noise, generator, mu=plan.mu_of_matrix)
     path, transform, norm = complete(plan, moment, chain)
     target = mapped(reweighted, target, transform, norm, instead=True)
     n_blocks = plan.bounds.n_blocks

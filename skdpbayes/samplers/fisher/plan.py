@@ -133,10 +133,16 @@ class FisherPlan(Plan):
             )
         return lines
 
+    @property
+    def mu_of_matrix(self):
+        """Return what the matrix costs."""
+        return math.sqrt(self.share) * self.budget.mu
+
     def on_the_full_table(self):
         """Return the plan with the same number of steps on the full table, and the same budget."""
-        of_matrix = math.sqrt(self.share) * self.budget.mu
-        multiplier, cost = path_multiplier(self.bounds, self.budget, 1.0, self.n_steps, of_matrix)
+        multiplier, cost = path_multiplier(
+            self.bounds, self.budget, 1.0, self.n_steps, self.mu_of_matrix
+        )
         return self.changed(cost=cost, sampling_rate=1.0, noise_multiplier=multiplier)
 
 
