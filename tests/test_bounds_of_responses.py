@@ -48,6 +48,45 @@ def test_learnt_bounds_hold_most_responses_and_spend_what_was_planned():
         poisson(max_count="auto", epsilon=0.1).privacy_plan(50, 3)
 
 
+@pytest.mark.parametrize(
+    "bounds, told",
+    [
+        ((0.0, 20.0), None),
+        ((13.0, 20.0), "seem to be at 13, an end"),
+        ((100.0, 200.0), "seem to be at 100, an end"),
+        ((-10.0, 0.0), "seem to be at 0, an end"),
+        ((0.0, 2e6), "seem to be at 0, an end"),
+        ((9.5, 10.5), "near both ends"),
+    ],
+)
+def test_bounds_that_miss_most_responses_are_told(bounds, told):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(5000, 3))
+    y = 10.0 + X @ [3.0, -2.0, 0.5] + rng.normal(size=5000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ridge(target_bounds=bounds, epsilon=1.0, n_draws=50).fit(X, y)
+    found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
+    assert len(found) == (told is not None) and all(told in text for text in found)
+
+
+@pytest.mark.daily(2)
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize("law", ["exponential", "lognormal", "mostly the best"])
+def test_nothing_is_told_of_bounds_that_skewed_responses_keep(law, epsilon):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, size=(5000, 3))
+    means = np.exp(X @ [0.3, -0.2, 0.0])
+    y, high = {
+        "exponential": (means * rng.exponential(size=5000), 8.0),
+        "lognormal": (means * rng.lognormal(size=5000), 25.0),
+        "mostly the best": (rng.beta(5.0, 1.0, size=5000), 1.0),
+    }[law]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        ridge(target_bounds=(0.0, high), epsilon=epsilon, n_draws=50).fit(X, y)
+
+
 def test_responses_beyond_the_bounds_count_as_the_bounds():
     X, y = numbers()
     far = np.where(y > 2.5, 1e6, y)

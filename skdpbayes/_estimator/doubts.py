@@ -31,9 +31,12 @@ _TOLD_WITHIN, _IS_RARE = 6.0, 0.5
 # Mean square of what was released at several points, in the deviations that it is believed to have, and how
 # improbable it is.
 _CONTRADICTION, _IMPROBABLE = 2.5, 1e-5
-# Deviation of errors over half the width of bounds: one of numbers between them is 0.58 at most, unless most
-# are near both ends.
-_OF_BOUNDS = 0.62
+# Deviations of errors, and of responses, over half the width of bounds: one of numbers between them is 0.58
+# at most, unless most are near both ends. Their mean is at least so many deviations from an end, unless three
+# of four are there.
+_OF_BOUNDS, _OF_BOTH, _FROM_AN_END = 0.62, 0.72, 0.4
+# How well the mean has to be known for that, over half the width.
+_KNOWN_WITHIN = 0.03
 _CONTRADICTED = (
     "what was released at one point contradicts what was released at others: the model of errors is wrong "
     "where it matters, and some coefficients may be off by far more than their intervals say. Large effects "
@@ -77,7 +80,7 @@ def doubts(draws, model, plan, released):
         return of_counts
     if not plan.is_calibrated:
         return rare(draws, model)
-    if of_bounds := at_both_ends(released, model):
+    if of_bounds := at_the_ends(released, draws[:, 0], model):
         return of_bounds
     if contradicted(released):
         return (_CONTRADICTED,)
@@ -108,19 +111,54 @@ def contradicted(released):
     return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
 
 
-def at_both_ends(released, model):
-    """Return a tuple with a warning if most responses are at the ends of their bounds, else an empty one."""
-    deviations, half = (
-        released.get("noise_deviations"),
-        getattr(model.family, "half_width", math.inf),
-    )
-    if deviations is None or np.median(deviations) < _OF_BOUNDS * half:
+def at_the_ends(released, draws, model):
+    """Return a tuple with a warning if most responses are at the ends of their bounds, else an empty one.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    draws : ndarray of shape (n_draws, n_features + has_intercept)
+    model : LinearModel
+    """
+    if not {"noise_deviations", "second_moment"} <= released.keys():
         return ()
+    half, errors = model.family.half_width, np.median(released["noise_deviations"])
+    means, deviation = _of_responses(released["second_moment"], draws, model, errors)
+    if errors > _OF_BOUNDS * half or deviation > _OF_BOTH * half:
+        return (
+            "most responses are near both ends of target_bounds, and errors far from normal. For answers of "
+            "yes and no, where coefficients may be a third too large, take DPBayesianLogisticRegression; "
+            "where responses were cut, which makes effects too small, set wider target_bounds. Fitting again "
+            "spends budget again.",
+        )
+    mean, unknown = np.mean(means), np.std(means)
+    is_known = 0.0 < unknown < _KNOWN_WITHIN * half
+    if not is_known or half - abs(mean) > _FROM_AN_END * deviation + 2.0 * unknown:
+        return ()
+    end = model.family.low if mean < 0 else model.family.high
     return (
-        "most responses are near both ends of target_bounds: errors are far from normal, and coefficients "
-        "may be up to a third too large. For answers of yes and no take DPBayesianLogisticRegression; where "
-        "responses were cut, wider target_bounds. Fitting again spends budget again.",
+        f"most responses seem to be at {end:.4g}, an end of target_bounds, or next to it. Those beyond it "
+        "are cut, and effects come out far too small, which intervals do not say: where bounds are in "
+        "another unit than responses, or too narrow, set wider ones, and narrower ones where they are far "
+        "wider than responses. Amounts that are 0 in most rows are no error. Fitting again spends budget "
+        "again.",
     )
+
+
+def _of_responses(moment, draws, model, errors):
+    """Return draws of the mean of responses, from the middle of bounds, and the deviation of responses.
+
+    The mean is 0 without an intercept; ``moment`` is that of rows and the constant, with noise.
+    """
+    if draws.shape[1] == model.n_features:
+        return np.zeros(1), errors
+    coefficients = draws[:, :-1]
+    mean = moment[:-1, -1] / moment[-1, -1] * model.column
+    spread = moment[:-1, :-1] / moment[-1, -1] * model.column**2 - np.outer(mean, mean)
+    middle = coefficients.mean(axis=0)
+    explained = max(middle @ spread @ middle, 0.0)
+    return draws[:, -1] + coefficients @ mean, math.sqrt(explained + errors**2)
 
 
 def hidden_class(released, draws, n_samples):

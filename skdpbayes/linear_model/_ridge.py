@@ -104,7 +104,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     sigma_ : ndarray of shape (n_features, n_features)
         Posterior covariance of the coefficients.
     alpha_ : float
-        Posterior mean of the noise's precision, one over its variance.
+        Precision of the noise, one over the square of the median of ``noise_samples_``.
     lambda_ : float
         Posterior mean of the precision of the coefficients' prior, or that of ``prior_scale``. Where a
         sampler does not release it, it is that given the draws of the coefficients.
@@ -268,7 +268,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         self.target_bounds_ = self._law.low, self._law.high
         coefficients = self.posterior_samples_[:, 0, : self.n_features_in_]
         self.sigma_ = np.atleast_2d(np.cov(coefficients.T, bias=True))
-        self.alpha_ = float(np.mean(self.noise_samples_**-2.0))
+        self.alpha_ = float(np.median(self.noise_samples_) ** -2.0)
         self.lambda_ = self._prior_precision(coefficients)
         if isinstance(self.target_bounds, str):
             self._warn_of_far_bounds(coefficients)

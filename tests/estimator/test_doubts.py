@@ -245,7 +245,7 @@ def test_directions_that_noise_hides_are_told_of_numbers():
 
     def of(hidden):
         released = {**found.released_, "hidden_directions": hidden}
-        return doubts(found.posterior_samples_[:, None], found._model(3), found.plan_, released)
+        return doubts(found.posterior_samples_, found._model(3), found.plan_, released)
 
     assert found.released_["hidden_directions"] < 1.0 and of(2.9) == ()
     assert len(of(3.1)) == 1 and "data_norm" in of(3.1)[0]
