@@ -31,7 +31,8 @@ def cell_of(values, score):
     median, error = middle(values)
     if math.isnan(median):
         return ""
-    if score in DECIMALS:
+    is_large = max(abs(median), 0.0 if math.isnan(error) else error) >= 100.0
+    if score in DECIMALS and not is_large:
         text, rest = f"{median:.{DECIMALS[score]}f}", f"{error:.{DECIMALS[score]}f}"
     else:
         text, rest = f"{median:.3g}", f"{error:.2g}"
