@@ -1,7 +1,8 @@
 """Whether two objects hold the same: fitted estimators, or what a score returned.
 
-Objects are taken apart: attributes, entries and arrays, bit by bit. Functions, locks and generators of random
-numbers are passed over.
+Objects are taken apart: attributes, entries and arrays, and what else is in a copy of them, such as a frame's
+columns or the nodes of a tree. Functions, generators of random numbers and what cannot be copied, such as
+locks, are passed over.
 """
 
 import types
@@ -27,12 +28,14 @@ _MOST = 20
 def differences(first, second):
     """Return the names of parts that differ, at most twenty."""
     found: list[str] = []
-    seen, waiting = set(), [("", first, second)]
+    # Pairs are kept, since others that are made later could have the addresses of these.
+    seen: dict[tuple[int, int], tuple] = {}
+    waiting = [("", first, second)]
     while waiting and len(found) < _MOST:
         name, a, b = waiting.pop(0)
         if a is b or isinstance(a, _PASSED_OVER) or (id(a), id(b)) in seen:
             continue
-        seen.add((id(a), id(b)))
+        seen[id(a), id(b)] = a, b
         if type(a) is not type(b):
             found.append(name)
             continue
@@ -48,7 +51,9 @@ def _parts(a, b):
     """Return what two objects of one type are made of, in pairs; None if they differ, and [] if not."""
     if isinstance(a, np.ndarray):
         return _of_arrays(a, b)
-    if isinstance(a, Number | str | bytes | None):
+    if isinstance(a, np.generic):
+        return _of_arrays(np.asarray(a), np.asarray(b))
+    if isinstance(a, Number | str | bytes | bytearray | range | slice | None):
         return [] if a == b or (a != a and b != b) else None
     if sp.issparse(a):
         return [("", (a.toarray(), b.toarray()))]
@@ -68,7 +73,7 @@ def _parts(a, b):
         return [("", (a.args, b.args)), ("", (a.keywords, b.keywords))]
     if isinstance(a, types.MethodType):
         return [("", (a.__self__, b.__self__))]
-    return _of_attributes(a, b)
+    return _added([("", (_copied(a), _copied(b)))], _of_attributes(a, b))
 
 
 def _of_arrays(a, b):
@@ -89,3 +94,15 @@ def _of_attributes(a, b):
     if own.keys() != other.keys():
         return None
     return [(f".{name}", (value, other[name])) for name, value in own.items()]
+
+
+def _copied(one):
+    """Return what a copy of an object is made of, where that can be told: slots and compiled parts, too."""
+    try:
+        made_of = one.__reduce_ex__(4)
+    except Exception:
+        return None
+    if isinstance(made_of, str):
+        return made_of
+    entries = [list(part) for part in made_of[3:5] if part is not None]
+    return [*made_of[1:3], *entries]

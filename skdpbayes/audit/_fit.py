@@ -16,6 +16,8 @@ from sklearn.base import clone
 
 from .._checks import check_sizes
 from .._typing import Claim, MatrixLike, RandomStateLike
+from ..model_selection._total import costs_of_steps
+from ..privacy.cost import composed
 from ..privacy.gaussian import gaussian_epsilon
 from ..random import public_generator
 from ._canaries import Canaries, default_canaries, default_score
@@ -75,7 +77,8 @@ def audit_fit(
         Probability with which the bound is right.
     claim : {"auto", "epsilon", "mu", "normal"}, default="auto"
         As for `audit_scores`. "auto" is "mu" if the cost of the fit is Gaussian and nothing else, and
-        otherwise "epsilon". "normal" is for one canary in many runs.
+        otherwise "epsilon"; of scikit-learn's pipelines the cost is that of all steps. "normal" is for one
+        canary in many runs.
     random_state : None, int, RandomState or Generator, default=None
         For a repeatable audit: seeds for coins and fits follow from it. None takes fresh ones.
 
@@ -114,16 +117,17 @@ def audit_fit(
             "canaries need a second form, X_out, under neighboring_relation='replace_one', where records are "
             "replaced by others, and none under 'add_or_remove_one'."
         )
-    inside, scores, last = [], [], None
+    inside, scores, claims = [], [], []
     for _ in range(int(n_runs)):
         coins = generator.integers(2, size=len(canaries.X_in)) == 1  # Public: coins of canaries.
         # Public: seeds are for tests.
         seed = None if random_state is None else int(generator.integers(2**31))
-        last = _run(estimator, _table(X, y, canaries, coins), seed)
-        own = (score or default_score)(last, canaries)
+        released = _run(estimator, _table(X, y, canaries, coins), seed)
+        own = (score or default_score)(released, canaries)
         inside.append(coins)
+        claims.append(claimed_cost(released))
         scores.append(np.asarray(own, dtype=float).reshape(coins.size))
-    return _judged(last, scores, inside, delta, confidence, claim)
+    return _judged(claims, scores, inside, delta, confidence, claim)
 
 
 def _table(X, y, canaries, coins):
@@ -182,20 +186,24 @@ def parameters_named(name, estimator):
 def claimed_cost(released):
     """Return (cost, delta) of a fitted estimator or a score; (None, 0) if it says nothing."""
     if hasattr(released, "steps") and not hasattr(released, "privacy_cost_"):
-        return claimed_cost(released.steps[-1][1])  # A pipeline of scikit-learn's.
+        # A pipeline of scikit-learn's, whose steps have budgets of their own.
+        last, delta = claimed_cost(released.steps[-1][1])
+        others = [cost for _, step in released.steps[:-1] for cost in costs_of_steps(step)]
+        return None if last is None else composed((last, *others)), delta
     cost = getattr(released, "privacy_cost_", None) or getattr(released, "privacy_cost", None)
     plan = getattr(released, "plan_", None) or getattr(released, "plan", None)
     delta = getattr(released, "spent_delta_", None)
     return cost, float(getattr(plan, "delta", 0.0) if delta is None else delta)
 
 
-def _judged(released, scores, inside, delta, confidence, claim):
-    cost, own = claimed_cost(released)
-    delta = own if delta is None else float(delta)
+def _judged(claims, scores, inside, delta, confidence, claim):
+    costs, deltas = zip(*dict.fromkeys(claims), strict=True)  # Nearly always one for all runs.
+    delta = max(deltas) if delta is None else float(delta)
     if claim == "auto":
-        claim = "mu" if delta > 0 and cost is not None and cost.is_gaussian else "epsilon"
+        is_gaussian = all(cost is not None and cost.is_gaussian for cost in costs)
+        claim = "mu" if delta > 0 and is_gaussian else "epsilon"
     _check_options(delta, confidence, claim)
-    claimed = None if cost is None else cost.epsilon(delta)
+    claimed = None if None in costs else max(cost.epsilon(delta) for cost in costs)
     n_runs, n_canaries = len(scores), scores[0].size
     scores, inside = np.concatenate(scores), np.concatenate(inside)
     if np.isnan(scores).any():

@@ -34,8 +34,6 @@ _FEWEST = 4
 _DEVIATIONS = np.linspace(0.8, 3.2, 9)
 # What is searched, and how well.
 _SMALLEST, _LARGEST, _ROOT = 0.05, 5.0, 1e-3
-# What a solver may be off by.
-_SAFETY = 1.001
 
 
 def mu_of_scores(scores, inside, error):
@@ -71,7 +69,7 @@ def mu_of_weight(n_canaries, sizes, weight, error):
     """Return the largest ``mu`` under which ``W`` is less likely to be so large than ``error``."""
 
     def excess(mu):
-        likely = _SAFETY * largest_probability(n_canaries, sizes, weight, mu)
+        likely = largest_probability(n_canaries, sizes, weight, mu)
         return math.log(max(likely, 1e-12) / error)
 
     low, high = 0.0, _SMALLEST
@@ -122,8 +120,16 @@ def largest_probability(n_canaries, sizes, weight, mu):
     goal = np.zeros(at_most.shape[1])
     goal[:n][outcomes >= weight] = -1.0
     found = linprog(goal, at_most.tocsr(), limits, equal.tocsr(), np.zeros(n), method="highs-ds")
-    # What was not solved refutes nothing.
-    return float(-found.fun) if found.success else 1.0
+    if not found.success:
+        return 1.0  # What was not solved refutes nothing.
+    # A solver is not exact. Prices of conditions bound the maximum, whatever they are, with the most that all
+    # of a kind of variable can be together where their prices are too low.
+    paid, other = np.maximum(-found.ineqlin.marginals, 0.0), -found.eqlin.marginals
+    too_low = np.maximum(-goal - at_most.T @ paid - equal.T @ other, 0.0)
+    of_outcomes, moves = np.split(too_low, [(1 + len(sizes)) * n])
+    extra = of_outcomes.reshape(-1, n).max(axis=1) @ np.r_[1.0, sizes]
+    extra += moves.reshape(epsilons.size, -1).max(axis=1) @ limits[-epsilons.size :]
+    return min(1.0, float(paid @ limits + extra))
 
 
 def _moved(sizes, n, factor):

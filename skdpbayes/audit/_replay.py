@@ -65,7 +65,7 @@ class ReplayResult:
         How many releases passed the door.
     largest_share : float
         The most that the record moved a release, relative to its charge: the nearer to 1, the harder the pair
-        of tables has tried.
+        of tables has tried. It may have moved other releases far less, in which less is seen.
     n_looked_at : int
         For how many releases the size of the noise was looked at, too. Of a compiled chain that is 64 steps
         at most, half of them evenly spaced and half chosen by ``seed``.

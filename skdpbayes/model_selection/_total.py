@@ -216,20 +216,20 @@ def _score_cost(scorers):
 
 def fit_cost(estimator):
     """Return the cost of a fitted estimator, or of all steps of a fitted pipeline."""
-    costs = _spent(estimator)
+    costs = costs_of_steps(estimator)
     if not costs:
         raise ValueError(f"{type(estimator).__name__} has no privacy_cost_: it is not private.")
     refuse_leaks(estimator)
     return _sum(costs)
 
 
-def _spent(step):
+def costs_of_steps(step):
     """Return the costs of a fitted step, or of all steps inside it."""
     if hasattr(step, "privacy_cost_"):
         cost = step.privacy_cost_
         return [] if cost.is_zero else [cost]
     held = getattr(step, "transformers_", None) or children(step) or []
-    return [cost for _, one, *_ in held for cost in _spent(one)]
+    return [cost for _, one, *_ in held for cost in costs_of_steps(one)]
 
 
 def refuse_leaks(estimator):

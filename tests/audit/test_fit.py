@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases import DELTA, NoisySum, score
+from sklearn.pipeline import make_pipeline
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -185,3 +186,29 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(ValueError, match="is nan"):
         run(score=lambda fitted, canaries: np.full(N_CANARIES, np.nan))
     assert run(claim="epsilon").delta == DELTA
+
+
+def test_a_claim_is_that_of_all_steps_of_a_pipeline():
+    """What a first step reveals of canaries contradicts no claim of the last one."""
+    clf = DPBayesianLogisticRegression(0.1, data_norm=1.0, classes=[0, 1], n_draws=5)
+    pipeline = make_pipeline(DPQuantileScaler(epsilon=2.0), clf)
+    result = audit_fit(pipeline, X, Y, n_canaries=3, random_state=0)
+    assert result.claim == "epsilon" and 2.0 < result.claimed_epsilon < 2.2
+    alone = audit_fit(make_pipeline(clf), X, Y, n_canaries=3, random_state=0)
+    assert alone.claim == "mu" and alone.claimed_epsilon == pytest.approx(0.1)
+
+
+def test_a_claim_is_the_largest_of_all_runs():
+    """A fit that costs less now and then has claimed no less of the others."""
+
+    class Varying(NoisySum):
+        budgets = iter([4.0, 1.0])
+
+        def fit(self, X, y=None):
+            self.epsilon = next(Varying.budgets)
+            return super().fit(X, y)
+
+    table = np.zeros((5, N_CANARIES))
+    options = {"canaries": axes(), "score": score, "claim": "epsilon", "random_state": 0}
+    result = audit_fit(Varying(4.0), table, n_runs=2, **options)
+    assert result.claimed_epsilon == pytest.approx(4.0)

@@ -86,6 +86,11 @@ def test_a_scaler_that_learns_without_noise_is_found(last):
     assert any("steps" in one.text for one in result.violations if one.kind == "output")
 
 
+def test_steps_with_budgets_of_their_own_cost_what_all_of_them_do():
+    result = replay(make_pipeline(DPQuantileScaler(), logistic()), X, Y, (100 * FAR, 0))
+    assert result.passed and result.n_releases > 15, str(result)
+
+
 def test_frames_and_columns_are_changed_where_they_are():
     frame = pd.DataFrame(X, columns=["a", "b"], index=range(7, 7 + N))
     assert replay(DPQuantileScaler(), frame, None, 1e9 * FAR, index=3).passed
