@@ -96,7 +96,8 @@ class CoefficientsMixin:
             than two classes. The columns are ``mean``, ``sd``, the ends of the interval (named by their
             percentages), ``sd_without_privacy`` (an estimate from what was released), and
             ``share_of_privacy``, the share of the width that privacy adds. The last two are nan if the
-            posterior is not calibrated.
+            sampler releases nothing that tells them: of the draws of a chain, which noise tempers, nobody
+            knows how wide they were without it. `coef_table` leaves them out.
 
         Raises
         ------

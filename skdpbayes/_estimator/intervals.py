@@ -57,7 +57,8 @@ def warn_unless_calibrated(estimator):
         unless = (
             ", but not of survival, where an exposure ends with the event" if is_exposed else ""
         )
-        of_others = f" Draws of {calibrated} are{unless}." if calibrated else ""
+        named = calibrated.replace(", ", " or sampler=")
+        of_others = f" sampler={named} gives calibrated draws{unless}." if calibrated else ""
         warnings.warn(
             f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
             f"coverage of intervals may be below or above their level.{of_others}",

@@ -102,6 +102,10 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         shift[-1] = self._law.centre
         return shift
 
+    def _within_reach(self, logits):
+        """Return logits whose means a response can have, before any exposure."""
+        return logits
+
     def _largest_weight(self, max_sample_weight):
         return max_sample_weight
 
@@ -118,6 +122,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         found = []
         for part in parts:
             logits = scale_rows(X[part], scale[part]) @ draws[:, :d].T + draws[:, d:].sum(axis=1)
+            logits = self._within_reach(logits)
             found.append(function(logits if offsets is None else logits + offsets[part, None]))
         return np.concatenate(found)
 

@@ -160,7 +160,7 @@ def responses(model, draws, design):
     """
     logits = np.stack([design @ block.T for block in draws.transpose(1, 0, 2)], axis=2)
     if not hasattr(model, "classes_"):
-        return model._law.prediction(logits)
+        return model._law.prediction(model._within_reach(logits))
     return expit(logits) if logits.shape[2] == 1 else softmax(logits, axis=2)
 
 

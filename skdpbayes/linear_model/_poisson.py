@@ -1,9 +1,13 @@
 """Private Bayesian Poisson regression: counts, and rates where exposures differ.
 
 p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b))^(1/tau) p(theta),
-E[y | x, e, data] = e times the mean over draws of exp(x . beta + b)
+E[y | x, e, data] = e times the mean over draws of min(exp(x . beta + b), 3 Y / e_0)
+
+``Y`` is the largest count and ``e_0`` a typical exposure. No count is above ``Y``, and a mean would consist of
+the draws that noise has sent far beyond it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
@@ -30,6 +34,9 @@ from ._formula import FromFormulaMixin
 # With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
 # over its deviations above the mean of a normal law; and the least.
 _NOMINAL, _ROOM, _LEAST = 20.0, 2.0, 3.0
+# How many times the largest count a mean may be: where half of all counts are cut, means are told well up to
+# this.
+_REACH = 3.0
 
 
 def _explained_deviance(y_true, y_pred, sample_weight=None):
@@ -142,6 +149,11 @@ class DPBayesianPoissonRegressor(
     A chain clips residuals to ``max_count``: only those of means that are larger than the count by more than
     that are. Its posterior is that of Poisson regression wherever means are at most ``max_count``.
 
+    Whatever predicts or draws counts takes the mean of a draw, at an exposure of 1, to be at most
+    ``3 * max_count_``: larger ones are noise. If a fit was given exposures, this holds at the exposure that
+    half of the rows exceed, as "clipped_residuals" has learnt it; a chain has not, and limits nothing.
+    Coefficients are not limited.
+
     Examples
     --------
     >>> import numpy as np
@@ -213,6 +225,12 @@ class DPBayesianPoissonRegressor(
         known = self.dispersion_ > 1.0
         return np.full(len(self.posterior_samples_), self.dispersion_) if known else None
 
+    def _within_reach(self, logits):
+        exposure = self.released_.get("typical_exposure", None if self._is_exposed else 1.0)
+        if exposure is None:  # A chain does not learn how long rows were exposed.
+            return logits
+        return np.minimum(logits, math.log(_REACH * self.max_count_ / exposure))
+
     def _family(self):
         return Poisson(_NOMINAL if self.max_count == "auto" else float(self.max_count))
 
@@ -263,6 +281,8 @@ class DPBayesianPoissonRegressor(
 
     def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
         """Expected counts, averaged over the draws (the posterior predictive mean).
+
+        The mean of no draw is taken to be above three times ``max_count_``: see Notes of the class.
 
         Parameters
         ----------

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianPoissonRegressor
 from skdpbayes._estimator.doubts import _FEW_TRIALS, _REACHED, _SHORT
+from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges, share_of_largest
 from skdpbayes.samplers.clipped_residuals.counts.posterior import CountPosterior
 from skdpbayes.targets.linear.families.dispersed import drawn
@@ -76,6 +77,23 @@ def test_rates_of_counts_that_are_cut_or_vary_less_are_too_high_as_is_said():
     assert cut.intercept_ > math.log(20.0) + 1.0
     regular, _ = told(0, yes_or_no, 0.5)
     assert regular.intercept_ > math.log(0.5) + 0.08
+
+
+def test_a_largest_count_of_one_is_told_before_anything_is_spent():
+    def plan(largest, **options):
+        model = DPBayesianPoissonRegressor(largest, 1.0, **options)
+        return " ".join(model.privacy_plan(6000, 3).warnings)
+
+    sharp = {"sampler": "clipped_residuals"}
+    assert "max_count=1 leaves" in plan(1, **sharp)
+    assert "take DPBayesianLogisticRegression" in plan(0.5, **sharp)
+    for largest, options in ((2, sharp), ("auto", sharp), (1, {})):
+        assert "DPBayesianLogisticRegression" not in plan(largest, **options)
+    with PrivacyLedger(9.0, 1e-3, allow_seeds=True) as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        with pytest.raises(ConvergenceWarning, match="max_count=1 leaves"):
+            DPBayesianPoissonRegressor(1, **sharp).fit(np.zeros((6000, 3)), np.arange(6000) % 2)
+    assert ledger.spent_epsilon == 0.0
 
 
 RIGHT = {

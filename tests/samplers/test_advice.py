@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from references import configured
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
@@ -119,6 +120,19 @@ def test_warnings_ask_for_what_was_fixed_to_yield(sampler, epsilon, options, nam
     told = advice(a_plan(sampler, epsilon, **options))
     assert named in told
     assert unnamed not in told
+
+
+def test_a_longer_chain_is_asked_for_in_words_that_an_estimator_takes():
+    """Steps are an option of the sampler, and not of the estimator."""
+    clf = DPBayesianLogisticRegression(INF, sampler=SGLD(batch_size=1000))
+    plan = clf.privacy_plan(20_000, 10)
+    assert "relaxes" in advice(plan)
+    assert "set_params(sampler__n_steps=...) or sampler=SGLD(n_steps=...)" in advice(plan)
+    for longer in (
+        clone(clf).set_params(sampler__n_steps=9 * plan.n_steps),
+        clone(clf).set_params(sampler=SGLD(batch_size=1000, n_steps=9 * plan.n_steps)),
+    ):
+        assert "relaxes" not in advice(longer.privacy_plan(20_000, 10))
 
 
 def test_what_costs_too_much_together_is_what_was_given():

@@ -188,9 +188,12 @@ class LangevinPlan(Plan):
             return f"raise {'n_steps or ' * ('n_steps' in self.fixed)}step_size, or leave it 'auto'"
         if "n_steps" in self.fixed:
             return "raise n_steps, or leave it 'auto'"
-        if self.sampling_rate < 1:
-            return f"raise batch_size, or fix n_steps above {self.n_steps:,}"
-        return f"fix n_steps above {self.n_steps:,}"
+        kind = type(self.sampler).__name__
+        other = "raise batch_size, or " * (self.sampling_rate < 1)
+        return (
+            f"{other}fix n_steps above {self.n_steps:,}, by set_params(sampler__n_steps=...) or "
+            f"sampler={kind}(n_steps=...)"
+        )
 
     def _heat_warnings(self):
         heat = self.subsampling_temperature

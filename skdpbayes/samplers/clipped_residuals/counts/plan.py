@@ -21,6 +21,8 @@ from ..schedule import CLIPPING, SIZE_SHARE, Clippings, Shares
 _MOMENT, _CURVATURE, _N_LOOKS, _GROWTH = 0.08, 0.12, 4, 1.5
 # Slopes and clips where counts are about 1.
 _SLOPE, _CLIP = 0.75, 1.25
+# A largest count that leaves answers of yes and no.
+_YES = 1.0
 # An expected error of logits at which little is learnt, and noise of the curvature, relative to its usual
 # eigenvalue, that hides which columns vary together.
 _NOTHING, _HIDDEN = 0.5, 1.0
@@ -71,6 +73,13 @@ class ClippedCountsPlan(ClippedResidualsPlan):
     def warnings(self):
         """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
+        if (largest := self.bounds.family.max_count) <= _YES:
+            found += (
+                f"max_count={largest:g} leaves 0 and one other count, which are taken for larger counts that "
+                "were cut: rates of answers of yes and no come out too high, several times where most are "
+                "yes. For yes or no take DPBayesianLogisticRegression; for counts set max_count to a public "
+                "number that few of them reach.",
+            )
         if self.noise_of_rows > _HIDDEN and not self.is_drowned:
             found += (
                 f"noise hides how columns vary together, in {self.n_samples:,} rows at "

@@ -61,6 +61,8 @@ def run_counts(plan, target, generator, verbose):
         "shortfall": released.beliefs.shortfall(),
         "few_trials": released.few_trials(),
     }
+    if released.typical_exposure is not None:
+        other["typical_exposure"] = released.typical_exposure
     draws = posterior.draw(plan.n_draws, generator)
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
@@ -108,6 +110,7 @@ class CountReleases(RowReleases):
     def __init__(self, plan, target, generator, advance=lambda: None):
         super().__init__(plan, target, generator, advance, 1.0)
         self.family = plan.bounds.family
+        self.typical_exposure = None
         self._release_histograms()
 
     def _release_histograms(self):
@@ -132,8 +135,10 @@ class CountReleases(RowReleases):
             # Proposition 76.
             of_exposures = release_vector(of_exposures, noise, self.generator, mu=mu)
             self.histograms.append(of_exposures)
+            seen = log_exposures_seen(of_exposures, noise, n_rows)
+            self.typical_exposure = float(np.exp(np.median(seen)))
             # Post-processing.
-            offsets = generator.permutation(log_exposures_seen(of_exposures, noise, n_rows))
+            offsets = generator.permutation(seen)
         counts = counts_seen(of_counts, noise, self.family.max_count, _N_COUNTS)
         rate = max(counts.mean(), noise / self.n_records) / np.exp(offsets).mean()
         theta = np.zeros(len(self.coordinates.transform))
