@@ -3,8 +3,8 @@
 p(theta | data) ~ prod_i Poisson(y_i; e_i exp(x_i . beta + b))^(1/tau) p(theta),
 E[y | x, e, data] = e times the mean over draws of min(exp(x . beta + b), 3 Y / e_0)
 
-``Y`` is the largest count and ``e_0`` a typical exposure. No count is above ``Y``, and a mean would consist of
-the draws that noise has sent far beyond it.
+``Y`` is the largest count and ``e_0`` a typical exposure: a mean would be that of the draws which noise has
+sent far beyond what counts can be.
 """
 
 import math
@@ -34,8 +34,7 @@ from ._formula import FromFormulaMixin
 # With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
 # over its deviations above the mean of a normal law; and the least.
 _NOMINAL, _ROOM, _LEAST = 20.0, 2.0, 3.0
-# How many times the largest count a mean may be: where half of all counts are cut, means are told well up to
-# this.
+# How many times the largest count a mean may be: where half of all are cut, means are told well up to this.
 _REACH = 3.0
 
 
