@@ -9,6 +9,11 @@ from scipy import stats
 
 from skdpbayes import DPBayesianPoissonRegressor
 from skdpbayes.inspection._effects import responses
+from skdpbayes.samplers.clipped_residuals.counts.histogram import (
+    exposure_edges,
+    log_exposures_seen,
+    typical_exposure,
+)
 
 LARGEST = 3 * 15  # Of means, with the largest count of `poisson`.
 
@@ -80,6 +85,17 @@ def test_rates_are_limited_in_the_unit_of_exposures(unit):
     assert np.abs(model.predict(X, exposure) / means - 1.0).mean() < 0.05
     model.posterior_samples_ = np.full_like(model.posterior_samples_, 60.0)
     assert (model.predict(X, exposure) <= 27.0 * 1.5 * 1.2).all()
+
+
+def test_an_exposure_that_noise_hides_makes_no_limit_stricter(rng):
+    clear = np.zeros(len(exposure_edges()) + 1)
+    clear[-5] = 1000.0
+    for bins, least in ((clear, 100.0), (np.zeros_like(clear), 0.0)):
+        for _ in range(20):
+            bins_seen = bins + 10.0 * rng.normal(size=bins.size)
+            seen = log_exposures_seen(bins_seen, 10.0, 500)
+            found = typical_exposure(bins_seen, 10.0, seen)
+            assert found > least and (found <= 1.0 or least > 0.0)
 
 
 def test_a_chain_that_learns_no_exposure_limits_no_rates():

@@ -78,6 +78,22 @@ def log_exposures_seen(values, noise, n):
     return np.zeros(n) if np.all(np.abs(found) <= 0.5 * step) else found
 
 
+def typical_exposure(values, noise, seen):
+    """Return the exposure that half of all exceed; at most 1 if noise hides it, as units should make it.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bins,)
+        The histogram, with noise.
+    noise : float
+        Deviation of the noise.
+    seen : ndarray of shape (n,)
+        Of `log_exposures_seen`.
+    """
+    found = float(np.exp(np.median(seen)))
+    return found if values.max() > _CLEARER * noise else min(found, 1.0)
+
+
 def _spread(ends, values, noise, n):
     """Return numbers of which each bin has its share, evenly between its ends."""
     largest = int(np.argmax(values))

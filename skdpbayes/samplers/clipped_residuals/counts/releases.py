@@ -33,6 +33,7 @@ from .histogram import (
     exposure_edges,
     log_exposures_seen,
     share_of_largest,
+    typical_exposure,
 )
 from .population import count_population, split
 from .posterior import CountPosterior
@@ -136,7 +137,7 @@ class CountReleases(RowReleases):
             of_exposures = release_vector(of_exposures, noise, self.generator, mu=mu)
             self.histograms.append(of_exposures)
             seen = log_exposures_seen(of_exposures, noise, n_rows)
-            self.typical_exposure = float(np.exp(np.median(seen)))
+            self.typical_exposure = typical_exposure(of_exposures, noise, seen)
             # Post-processing.
             offsets = generator.permutation(seen)
         counts = counts_seen(of_counts, noise, self.family.max_count, _N_COUNTS)
