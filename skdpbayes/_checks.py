@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval as ScikitLearnInterval
+from sklearn.utils._param_validation import Options
 from sklearn.utils.validation import _num_samples, check_scalar
 
 
@@ -15,6 +16,27 @@ class Interval(ScikitLearnInterval):
     def is_satisfied_by(self, val: Any) -> bool:
         """Tell whether a value is a number of the interval."""
         return not isinstance(val, bool) and super().is_satisfied_by(val)
+
+
+class Pair(Options):
+    """The constraint on a parameter that is two numbers; that they are is left to what reads them.
+
+    Parameters
+    ----------
+    names : str, default="(low, high)"
+        What the two are called in errors.
+    """
+
+    def __init__(self, names="(low, high)"):
+        super().__init__(object, {names})
+        self.names = names
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Tell whether a value is a tuple, a list or an array of one dimension."""
+        return isinstance(val, tuple | list) or (isinstance(val, np.ndarray) and val.ndim == 1)
+
+    def __str__(self) -> str:
+        return f"two public numbers {self.names}"
 
 
 # As scikit-learn's, and generators, but no booleans.

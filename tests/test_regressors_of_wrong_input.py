@@ -28,6 +28,10 @@ from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
     "y, named",
     [
         ([1.0, np.nan] * 50, "NaN"),
+        (
+            np.array([1.0, None] * 50, dtype=object),
+            "contains None: leave out rows without a label or response",
+        ),
         ([1.0, np.inf] * 50, "infinity"),
         (["77", "one"] * 50, "y"),
         (np.full((100, 2), 77.0), "1d array|column"),
@@ -148,6 +152,46 @@ def test_each_cause_of_a_refused_exposure_has_a_message(exposure, named):
 def test_bounds_that_are_none_arerefused(bounds):
     with pytest.raises(ValueError, match="bounds"):
         ridge(target_bounds=bounds).privacy_plan(100, 2)
+
+
+@pytest.mark.parametrize("bounds", [None, 20, "Auto", np.array([[0.0, 20.0]])], ids=repr)
+def test_bounds_of_another_kind_are_refused_with_the_remedy(bounds):
+    with pytest.raises(ValueError, match=r"two public numbers \(low, high\)"):
+        ridge(target_bounds=bounds).privacy_plan(100, 2)
+    if not isinstance(bounds, str):
+        with pytest.raises(ValueError, match=r"two public numbers \(low, high\)"):
+            dp_r2_score(np.ones(9), np.ones(9), target_bounds=bounds, epsilon=1.0)
+
+
+def test_bounds_may_be_an_array():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1.0, 1.0, (200, 2)), rng.uniform(0.0, 20.0, 200)
+    array, pair = (ridge(target_bounds=b).fit(X, y) for b in (np.array([0, 20]), (0, 20)))
+    assert clone(array).privacy_plan(200, 2) == pair.plan_
+    assert array.target_bounds_ == (0.0, 20.0)
+    np.testing.assert_array_equal(array.coef_, pair.coef_)
+    options = {"epsilon": 1.0, "random_state": 0}
+    a, b = (dp_r2_score(y, y, target_bounds=own, **options) for own in (np.array([0, 20]), (0, 20)))
+    assert a == b
+
+
+def test_more_columns_than_a_ridge_takes_have_a_remedy_that_works():
+    with pytest.raises(ValueError, match="categories together; no other sampler learns"):
+        ridge(epsilon=1.0).privacy_plan(1000, 205)
+    own = poisson(sampler="clipped_residuals")
+    with pytest.raises(ValueError, match="take fewer columns, or a chain by sampler='auto'"):
+        own.privacy_plan(1000, 205)
+    assert own.set_params(sampler="auto").privacy_plan(1000, 205).n_parameters == 206
+
+
+def test_without_delta_only_samplers_that_take_the_model_are_recommended():
+    with pytest.raises(ValueError, match="delta=0.*; no sampler takes this model") as error:
+        ridge(epsilon=1.0, delta=0.0).privacy_plan(1000, 3)
+    assert "dp_" not in str(error.value)
+    with pytest.raises(ValueError, match="delta=0.*'dp_fast_mh', 'dp_mh'"):
+        poisson(delta=0.0, sampler="sgld").privacy_plan(1000, 3)
+    for name in ("dp_fast_mh", "dp_mh"):
+        assert poisson(delta=0.0, sampler=name).privacy_plan(1000, 3).epsilon <= 1.0
 
 
 def test_a_sampler_that_does_not_learn_the_noise_isrefused():

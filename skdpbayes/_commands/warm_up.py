@@ -22,7 +22,9 @@ _N_STEPS = 20
 
 def _usual():
     """Yield (name of the estimator, number of classes, parameters) of the most common fits."""
-    # A posterior given statistics, the default for few coefficients, compiles nothing.
+    # The posterior given statistics is the default for few coefficients; what compiles is their sums.
+    yield "logistic", 2, {}
+    yield "ridge", 2, {"target_bounds": (0.0, 1.0)}
     for kind in CHAINS:
         for n_classes in (2, 3):
             yield "logistic", n_classes, {"sampler": kind(n_steps=_N_STEPS)}
@@ -68,7 +70,7 @@ def warm_up(names, everything):
         y = generator.integers(n_classes, size=len(X)) if n_classes else None
         started = time.perf_counter()
         ESTIMATORS[name](n_draws=5).set_params(**parameters).fit(table, y)
-        shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+        shown = ", ".join(f"{key}={value!r}" for key, value in parameters.items()) or "defaults"
         classes = f", {n_classes} classes" if n_classes > 2 else ""
         print(f"{name} ({shown}{classes}): {time.perf_counter() - started:.1f} s", flush=True)
     print(

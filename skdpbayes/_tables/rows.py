@@ -118,6 +118,9 @@ def encoded(rows, classes, class_weight, largest):
 def numbered(rows, least, largest, counts):
     """Return `Rows` of a regressor: responses of at least ``least``, weights, logarithms of exposures."""
     count = rows.X.shape[0]
+    # scikit-learn looks for NaN only.
+    if np.asarray(rows.labels).dtype.kind == "O" and any(one is None for one in rows.labels):
+        raise ValueError("Input y contains None: leave out rows without a label or response.")
     responses = real_numbers(rows.labels, count, least, name="y")
     if counts:
         refuse_fractions(responses, "y")

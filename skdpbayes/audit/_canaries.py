@@ -63,6 +63,18 @@ def default_canaries(estimator, X, y, n_canaries, generator):
     return Canaries(rows, rows, np.full(n_canaries, high), np.full(n_canaries, low))
 
 
+def number_of_directions(estimator, X):
+    """Return how many default canaries can be told apart: one for each column, or number, that is released.
+
+    Of categories each canary brings its own.
+    """
+    if not hasattr(estimator, "fit"):
+        return 1
+    if hasattr(estimator, "categories"):
+        return math.inf
+    return _numbers(X).shape[1]
+
+
 def _numbers(X):
     try:
         return np.asarray(X, dtype=float)

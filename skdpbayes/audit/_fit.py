@@ -8,6 +8,7 @@ tables, and their scores are compared (`_scores`).
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,8 @@ from ..model_selection._total import costs_of_steps
 from ..privacy.cost import composed
 from ..privacy.gaussian import gaussian_epsilon
 from ..random import public_generator
-from ._canaries import Canaries, default_canaries, default_score
+from ..samplers._machinery.execution import progress_bar
+from ._canaries import Canaries, default_canaries, default_score, number_of_directions
 from ._one_run import epsilon_of_scores
 from ._ranked_guesses import mu_of_scores
 from ._result import AuditResult
@@ -28,6 +30,8 @@ from ._scores import _check_options, audit_scores
 
 # Fewer runs of each form say more together with guesses.
 _FEWEST = 8
+# Canaries in a run by default, if there are as many directions.
+_MOST = 100
 
 
 def audit_fit(
@@ -35,7 +39,7 @@ def audit_fit(
     X: MatrixLike,
     y: ArrayLike | None = None,
     *,
-    n_canaries: int = 100,
+    n_canaries: int | None = None,
     n_runs: int = 1,
     canaries: Canaries | None = None,
     score: Callable[[Any, Canaries], ArrayLike] | None = None,
@@ -43,6 +47,7 @@ def audit_fit(
     confidence: float = 0.95,
     claim: Claim | Literal["auto"] = "auto",
     random_state: RandomStateLike = None,
+    verbose: int = 0,
 ) -> AuditResult:
     """Bound what a fit spends by an attack on it, which guesses which canaries were in the table.
 
@@ -60,11 +65,13 @@ def audit_fit(
         The other records. Of a score: the first column it takes.
     y : array-like of shape (n_samples,), default=None
         Of a score: the second column.
-    n_canaries : int, default=100
-        Canaries in a run. Those that share a direction disturb each other: a model with ``d`` coefficients
-        has room for about ``d``.
+    n_canaries : int or None, default=None
+        Canaries in a run. Those that share a direction disturb each other: a model of ``d`` columns has room
+        for about ``d``. None takes as many as the table has columns, up to 100, and a single one for a
+        score; for transformers that find categories it is 100.
     n_runs : int, default=1
-        Independent runs.
+        Independent runs. With few canaries a single run finds nothing: ``n_canaries=1, n_runs=1000`` finds
+        most.
     canaries : Canaries, default=None
         Your own, instead of ``n_canaries`` default ones.
     score : callable, default=None
@@ -81,6 +88,8 @@ def audit_fit(
         canary in many runs.
     random_state : None, int, RandomState or Generator, default=None
         For a repeatable audit: seeds for coins and fits follow from it. None takes fresh ones.
+    verbose : int, default=0
+        Show progress over runs if positive.
 
     Returns
     -------
@@ -106,9 +115,12 @@ def audit_fit(
     False
     """
     check_sizes(n_runs=n_runs)
-    generator = public_generator(random_state)
+    generator, notes = public_generator(random_state), ()
     if canaries is None:
+        n_directions = number_of_directions(estimator, X)
+        n_canaries = min(_MOST, n_directions) if n_canaries is None else n_canaries
         check_sizes(n_canaries=n_canaries)
+        notes = _of_directions(n_canaries, n_directions)
         canaries = default_canaries(estimator, X, y, int(n_canaries), generator)
         if _adds(estimator):
             canaries = canaries._replace(X_out=None, y_out=None)
@@ -118,16 +130,33 @@ def audit_fit(
             "replaced by others, and none under 'add_or_remove_one'."
         )
     inside, scores, claims = [], [], []
-    for _ in range(int(n_runs)):
-        coins = generator.integers(2, size=len(canaries.X_in)) == 1  # Public: coins of canaries.
-        # Public: seeds are for tests.
-        seed = None if random_state is None else int(generator.integers(2**31))
-        released = _run(estimator, _table(X, y, canaries, coins), seed)
-        own = (score or default_score)(released, canaries)
-        inside.append(coins)
-        claims.append(claimed_cost(released))
-        scores.append(np.asarray(own, dtype=float).reshape(coins.size))
-    return _judged(claims, scores, inside, delta, confidence, claim)
+    with progress_bar(int(n_runs), "audit", verbose) as advance:
+        for _ in range(int(n_runs)):
+            # Public: coins of canaries.
+            coins = generator.integers(2, size=len(canaries.X_in)) == 1
+            # Public: seeds are for tests.
+            seed = None if random_state is None else int(generator.integers(2**31))
+            released = _run(estimator, _table(X, y, canaries, coins), seed)
+            own = (score or default_score)(released, canaries)
+            inside.append(coins)
+            claims.append(claimed_cost(released))
+            scores.append(np.asarray(own, dtype=float).reshape(coins.size))
+            advance()
+    result = _judged(claims, scores, inside, delta, confidence, claim)
+    return replace(result, notes=(*result.notes, *notes))
+
+
+def _of_directions(n_canaries, n_directions):
+    """Return a tuple with a note if canaries are more than a model can tell apart, else an empty one."""
+    if n_canaries <= n_directions:
+        return ()
+    one = n_directions == 1
+    what = "a single number or column" if one else f"{n_directions} columns"
+    return (
+        f"{n_canaries} canaries share {what} and hide each other, so that it finds far less than that: "
+        f"take n_canaries={n_directions}{'' if one else ' or fewer'}, and more runs, e.g. n_canaries=1, "
+        "n_runs=1000.",
+    )
 
 
 def _table(X, y, canaries, coins):

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from .._inputs import column_names
 from .._mechanisms.door import listening
 from .._tables.persons import rows_in_order
 from .._typing import MatrixLike
@@ -29,6 +28,7 @@ from ._compare import differences
 from ._costs import check_cost_of_persons, check_costs, check_rate
 from ._fit import _adds, claimed_cost, parameters_named
 from ._listeners import Follower, Recorder, moved
+from ._neighbours import frame_of, with_record
 
 # Of what is charged, for sums in doubles.
 _ROUNDING = 1.0 + 1e-9
@@ -127,8 +127,8 @@ def replay(
         Of a score: the second column.
     record : tuple, array-like, dict or None
         What takes the place of one record in the second table: ``(x, y)``, or ``x`` without labels, or a dict
-        by argument, ``{"X": x, "y": y, "sample_weight": w}``. None takes the record out, for
-        "add_or_remove_one".
+        by argument, ``{"X": x, "y": y, "sample_weight": w}``. What is not given stays as in the first table:
+        with ``x`` alone the label does. None takes the record out, for "add_or_remove_one".
     index : int or sequence of int, default=0
         Which record; or which are the rows of a person who is protected, and whose rows in ``record`` are as
         many. Take persons with at most ``max_rows_per_group`` rows: a choice among more would differ.
@@ -145,8 +145,8 @@ def replay(
     Raises
     ------
     ValueError
-        If a `PrivacyLedger` is active, because what is compared is not private; or if records are taken out
-        where neighbours have as many.
+        If a `PrivacyLedger` is active, because what is compared is not private; if records are taken out
+        where neighbours have as many; or if a record has not as many values as the table has columns.
 
     Examples
     --------
@@ -168,52 +168,13 @@ def replay(
             "record that takes its place."
         )
     columns = {"X": X, "y": y, **fit_params}
-    columns = {name: _frame_of(one) for name, one in columns.items() if one is not None}
-    others = {name: _changed(one, index, _part(record, name)) for name, one in columns.items()}
+    columns = {name: frame_of(one) for name, one in columns.items() if one is not None}
+    others = with_record(columns, index, record)
     with rows_in_order():  # Of persons: what is compared holds for any order.
         first = _run(estimator, columns, seed, Recorder())
         second = _run(estimator, others, seed, Follower(first.listener.noted))
         unseen = None if first.error is not None else _run(estimator, columns, seed, None)
     return _compared(first, second, unseen)
-
-
-def _frame_of(column):
-    """Return a frame of pandas in the place of another library's, in which rows can be changed."""
-    names = column_names(column)
-    if names is None or hasattr(column, "iloc"):
-        return column
-    import pandas as pd
-
-    return pd.DataFrame({name: np.asarray(column[name]) for name in names})
-
-
-def _part(record, name):
-    """Return a record's part in an argument: ``...`` if it stays, and None if the record is taken out."""
-    if record is None:
-        return None
-    if isinstance(record, dict):
-        return record.get(name, ...)
-    if isinstance(record, tuple):
-        return record[("X", "y").index(name)] if name in ("X", "y") else ...
-    return record if name == "X" else ...
-
-
-def _changed(column, index, value):
-    if value is ...:
-        return column
-    if hasattr(column, "iloc"):
-        if value is None:
-            return column.drop(column.index[index])
-        column = column.copy()
-        column.iloc[index] = value
-        return column
-    column = np.array(column)
-    if value is None:
-        return np.delete(column, index, axis=0)
-    if column.dtype.kind in "iu":  # A record is not rounded.
-        column = column.astype(np.result_type(column, np.asarray(value)))
-    column[index] = value
-    return column
 
 
 class _Run(NamedTuple):

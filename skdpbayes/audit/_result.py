@@ -1,5 +1,6 @@
 """What an audit says, in words."""
 
+import math
 from dataclasses import dataclass
 
 from .._typing import Claim
@@ -57,20 +58,23 @@ class AuditResult:
             f"{self.epsilon_lower_bound:.3g} at delta = {self.delta:.3g}"
         )
         if self.claimed_epsilon is None:
-            return f"{found}. Nothing is claimed that it could be compared with."
+            return f"{found}. Nothing is claimed that it could be compared with. {self._at_best()}."
         claimed = f"the claimed {self.claimed_epsilon:.3g}"
         if self.contradicts:
             return (
                 f"{found}: more than {claimed}. The claim is wrong, or the records that were exchanged are "
-                "no neighbours, or releases were not independent."
+                f"no neighbours, or releases were not independent. {self._at_best()}."
             )
-        text = f"{found}: no contradiction to {claimed}, and no proof of it."
-        if self.largest_possible <= self.claimed_epsilon:
-            text += (
-                f" An audit of this size finds at most {self.largest_possible:.3g}, even if every guess is "
-                "right: take more runs, or more canaries."
-            )
-        return text
+        text = f"{found}: no contradiction to {claimed}, and no proof of it. {self._at_best()}"
+        if self.largest_possible <= self.claimed_epsilon and math.isfinite(self.largest_possible):
+            return f"{text}: take more runs, or more canaries."
+        return f"{text}."
+
+    def _at_best(self):
+        if math.isinf(self.largest_possible):
+            return "As scores are taken to be normal, no size of an audit limits what it finds"
+        most = f"{self.largest_possible:.3g}"
+        return f"An audit of this size finds at most {most}, even if every guess is right"
 
     def __str__(self):
         size = f"{self.n_scores} scores"

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import callers_level, is_number
+from .._checks import Pair, callers_level, is_number
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
 from .._tables.blockwise import by_blocks
@@ -152,7 +152,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     """
 
     _parameter_constraints = {
-        "target_bounds": [StrOptions({"auto"}), tuple, list],
+        "target_bounds": [StrOptions({"auto"}), Pair()],
         **LINEAR_CONSTRAINTS,
     }
     _search_score = "r2"
@@ -205,7 +205,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         bounds = self.target_bounds
         if len(bounds) != 2 or not all(map(is_number, bounds)) or not bounds[0] < bounds[1]:
             raise ValueError(
-                f"target_bounds must be two numbers, the lower first, or 'auto', got {bounds!r}."
+                f"target_bounds must be two numbers (low, high), the lower first, or 'auto', got {bounds!r}."
             )
         return self._within(*map(float, bounds))
 

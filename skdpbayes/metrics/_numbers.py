@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 from sklearn.utils._param_validation import Real
 
-from .._checks import Interval
+from .._checks import Interval, Pair
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.columns import count_column, number_column
 from .._typing import RandomStateLike, Relation
@@ -29,7 +29,7 @@ from ._result import PrivateScore
 _ERRORS = {
     "y_true": COLUMN,
     "y_pred": COLUMN,
-    "target_bounds": [tuple, list],
+    "target_bounds": [Pair()],
     "largest_error": [None, Interval(Real, 0, None, closed="neither")],
 }
 # R^2 is reported from here to 1.

@@ -96,9 +96,9 @@ class Budget(NamedTuple):
     def checked_gaussian(self, name: str, others: str = "") -> Self:
         """Return self, or raise a ValueError where delta is 0, which Gaussian noise cannot give."""
         if self.delta == 0 and self.is_private:
-            instead = others and (
-                f", or take another sampler ({others}), which mixtures and networks do not have at delta=0"
-            )
+            instead = "; no sampler takes this model at delta=0"
+            if others:
+                instead = f", or take another sampler that takes this model at delta=0 ({others})"
             raise ValueError(
                 f"delta=0 asks for pure differential privacy, and {name} adds Gaussian noise, which has "
                 f"none: give a delta in (0, 1), e.g. delta=None for the default{instead}."

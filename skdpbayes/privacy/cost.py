@@ -28,6 +28,7 @@ from itertools import chain
 from typing import Any
 
 from .composition import compose_losses
+from .cost_in_words import cost_in_words
 from .deltas import SMALLEST_DELTA, rounded_down
 from .events import published_event
 
@@ -105,6 +106,8 @@ class PrivacyCost:
     0.926
     >>> round((release + release).epsilon(delta=1e-5), 3)
     1.356
+    >>> print(release)
+    replace-one: Gaussian noise of mu = 0.25
     """
 
     neighboring_relation: str
@@ -169,6 +172,9 @@ class PrivacyCost:
         bits = math.fsum(part.count * part.log_odds_range**2 / 8.0 for part in self.bits)
         pure = math.fsum(part.count * part.level**2 / 2.0 for part in self.pure)
         return self.rho + self.mu**2 / 2.0 + bits + pure
+
+    def __str__(self) -> str:
+        return cost_in_words(self)
 
     def __add__(self, other: "PrivacyCost") -> "PrivacyCost":
         if not isinstance(other, PrivacyCost):

@@ -14,6 +14,20 @@ def takes_family(sampler, family):
     return family is None or not sampler.families or isinstance(family, sampler.families)
 
 
+def takes(sampler, bounds):
+    """Tell whether a sampler, with its options, takes records with such bounds."""
+    family = getattr(bounds, "family", None)
+    kind = "network" if getattr(bounds, "clipped", False) else "linear"
+    if getattr(family, "has_unknown_noise", False):
+        kind = "normal"
+    has_weights = getattr(bounds, "max_weight", None) is not None
+    return (
+        kind in sampler.targets
+        and takes_family(sampler, family)
+        and (sampler.takes_weights or not has_weights)
+    )
+
+
 def check_taken(sampler, bounds):
     """Raise a ValueError if records have weights or unknown noise, and a sampler does not take these."""
     family = getattr(bounds, "family", None)

@@ -30,7 +30,7 @@ from ..random import private_generator
 from ._machinery.execution import compiler_announced
 from ._machinery.shards import raise_failure
 from ._made_for import check_made_for
-from ._models_taken import check_taken, names_of_calibrated
+from ._models_taken import check_taken, names_of_calibrated, takes
 from ._plan import LARGEST_TEMPERATURE, Plan
 from ._public_numbers import LARGEST_NUMBER, check_public
 from ._registry import names_where
@@ -278,11 +278,10 @@ def _planned(sampler_class, options, bounds, n_samples, budget, n_draws):
     return plan.changed(fixed=tuple(name for name in fixed if given(fixed[name]) is not None))
 
 
-def checked_gaussian(sampler, budget):
+def checked_gaussian(sampler, bounds, budget):
     """Raise a ValueError where a budget has delta=0, and a sampler adds Gaussian noise."""
-    budget.checked_gaussian(
-        f"sampler={sampler.name!r}", names_where(lambda other: not other.needs_delta)
-    )
+    others = names_where(lambda other: not other.needs_delta and takes(other, bounds))
+    budget.checked_gaussian(f"sampler={sampler.name!r}", others)
 
 
 def of_plan(sampler):

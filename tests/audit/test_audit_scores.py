@@ -93,6 +93,19 @@ def test_a_rare_give_away_is_found():
     assert "The claim is wrong" in result.verdict
 
 
+def test_what_an_audit_of_this_size_finds_at_best_is_always_said():
+    a, b = gaussian(1.0)(np.random.default_rng(0), 500)
+    for claimed in (None, 0.01, 3.0, 100.0, np.inf):
+        result = audit_scores(a, b, delta=DELTA, claim="mu", claimed_epsilon=claimed)
+        at_best = f"finds at most {result.largest_possible:.3g}, even if every guess is right"
+        assert at_best in str(result)
+        too_few = claimed is not None and claimed >= result.largest_possible
+        assert ("take more runs" in str(result)) == too_few
+    assert audit_scores(a, b, delta=DELTA, claim="mu", claimed_epsilon=0.01).contradicts
+    result = audit_scores(a, b, delta=DELTA, claim="normal", claimed_epsilon=np.inf)
+    assert "no size of an audit limits" in str(result) and "take more" not in str(result)
+
+
 @pytest.mark.parametrize("claim", ["epsilon", "mu"])
 def test_either_table_and_either_sign_may_have_the_larger_scores(claim):
     a, b = gaussian(3.0)(np.random.default_rng(0), 1000)

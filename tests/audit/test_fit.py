@@ -1,6 +1,7 @@
 """Canaries in fits: what is claimed is not contradicted, and planted bugs are."""
 
 import functools
+import sys
 
 import numpy as np
 import pandas as pd
@@ -166,6 +167,36 @@ def test_default_canaries_are_there_for_all_kinds(name):
 @pytest.mark.parametrize("name", SLOW)
 def test_default_canaries_are_there_for_slow_kinds(name):
     audit_kind(*SLOW[name])
+
+
+def test_by_default_a_run_has_as_many_canaries_as_can_be_told_apart():
+    options = {"random_state": 0, "score": score}
+    result = audit_fit(NoisySum(4.0), X, **options)
+    assert result.n_scores == X.shape[1] and result.notes == ()
+    assert result.largest_possible == 0.0
+    assert "finds at most 0, even if every guess is right: take more runs" in str(result)
+    assert audit_fit(NoisySum(4.0), np.zeros((5, 300)), **options).n_scores == 100
+    assert audit_fit(functools.partial(dp_accuracy_score, epsilon=1.0), Y, Y).n_scores == 1
+    assert audit_fit(KINDS["categories"][0], KINDS["categories"][1], random_state=0).n_scores == 100
+
+
+def test_canaries_that_hide_each_other_are_told():
+    crowd = audit_fit(NoisySum(4.0), X, n_canaries=100, score=score, random_state=0)
+    assert crowd.largest_possible > 4.0  # Which is why it has to be told.
+    assert "100 canaries share 3 columns and hide each other" in str(crowd)
+    assert "n_canaries=3 or fewer" in str(crowd) and "n_canaries=1, n_runs=1000" in str(crowd)
+    scored = audit_fit(functools.partial(dp_accuracy_score, epsilon=1.0), Y, Y, n_canaries=5)
+    assert "5 canaries share a single number" in str(scored)
+    assert "take n_canaries=1, and more runs" in str(scored)
+    own = Canaries(np.eye(3), -np.eye(3))
+    assert audit_fit(NoisySum(4.0), X, canaries=own, score=score).notes == ()
+
+
+def test_progress_over_runs_is_shown_where_it_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    for verbose in (0, 1):
+        audit_fit(NoisySum(), X, score=score, n_runs=3, verbose=verbose)
+        assert ("audit: step 3 of 3" in capsys.readouterr().out) == bool(verbose)
 
 
 def test_an_active_ledger_is_charged_for_every_run():

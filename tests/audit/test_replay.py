@@ -297,3 +297,32 @@ def test_no_ledger_is_there_and_records_are_taken_out_where_they_may_be():
         replay(DPQuantileScaler(), X, None, FAR)
     with pytest.raises(ValueError, match="record=None"):
         replay(DPQuantileScaler(), X, None, None)
+
+
+@pytest.mark.parametrize(
+    "record, named",
+    [
+        (([90.0], 1), r"shape \(1,\) for X, and needs \(2,\): one for each column"),
+        ((90.0, 1), r"shape \(\) for X"),
+        ({"X": [1.0, 0.0, 0.0]}, r"shape \(3,\) for X"),
+        ((FAR, [0, 1]), r"shape \(2,\) for y, and needs a single one"),
+        ((FAR,), "tuple of 1: give"),
+    ],
+)
+def test_a_record_has_a_value_for_each_column(record, named):
+    with pytest.raises(ValueError, match=named):
+        replay(logistic(), X, Y, record)
+    with pytest.raises(ValueError, match=named):
+        replay(logistic(), pd.DataFrame(X), pd.Series(Y), record)
+
+
+def test_persons_have_as_many_rows_in_the_record():
+    with pytest.raises(ValueError, match="of each row of index"):
+        replay(NoisySum(), X, None, FAR, index=[0, 1])
+    assert replay(NoisySum(), X, None, FAR[None]).n_releases == 1
+
+
+def test_what_a_record_does_not_give_stays():
+    """A label that is not given is that of the first table, so that the record moves less."""
+    both, row = (replay(logistic(), X, Y, one) for one in ((X[0], 0), X[0]))
+    assert both.largest_share > 0.5 and row.largest_share == 0.0

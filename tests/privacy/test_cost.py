@@ -13,6 +13,8 @@ from scipy import optimize, stats
 
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
 from skdpbayes.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.loss_distributions import AcceptBits, PoissonGaussian
+from skdpbayes.privacy.profiles import PureMechanism, SelectedRun
 
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 ADD = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -242,3 +244,35 @@ def test_a_failure_is_added_to_delta():
     assert math.isinf(cost.epsilon(1e-6)) and math.isinf(cost.pure_epsilon)
     assert math.isinf(cost.concentrated) and not cost.is_gaussian
     assert (cost + cost).failure == 2e-6
+
+
+def test_a_printed_cost_says_what_was_spent_and_leaves_out_what_was_not():
+    mu = PrivacyCost("replace_one", mu=0.25263)
+    assert str(mu) == "replace-one: Gaussian noise of mu = 0.2526"
+    assert "sampled=()" in repr(mu)
+    assert str(PrivacyCost("replace_one_person")) == "replace-one-person: nothing"
+    assert "no privacy" in str(PrivacyCost("replace_one", mu=math.inf))
+    everything = PrivacyCost(
+        "add_or_remove_one",
+        mu=0.2,
+        sampled=(SampledGaussian(10.0, 0.01, 3000),),
+        counted=(PoissonGaussian(5.0, 0.5, 1),),
+        bits=(AcceptBits(0.125, 4),),
+        rho=0.01,
+        pure=(PureMechanism(0.3), PureMechanism(0.4, 3)),
+        selected=(SelectedRun((mu, mu)), SelectedRun((mu,), 5.0, count=2)),
+        failure=1e-9,
+    )
+    assert str(everything).removeprefix("add-or-remove-one: ").split("; ") == [
+        "Gaussian noise of mu = 0.2",
+        "3,000 steps with Gaussian noise of 10 times the bound, on batches of rate 0.01",
+        "1 step with Gaussian noise of 5 times the bound, in which a record counts 0.5 times on average",
+        "4 choices of range 0.125",
+        "zCDP of rho = 0.01",
+        "pure epsilon = 0.3",
+        "3 times pure epsilon = 0.4",
+        "(the largest of 2 disjoint parts of the table: Gaussian noise of mu = 0.2526 | "
+        "Gaussian noise of mu = 0.2526)",
+        "2 times (the best of 5 runs on average, each with Gaussian noise of mu = 0.2526)",
+        "a delta of 1e-09 on top",
+    ]

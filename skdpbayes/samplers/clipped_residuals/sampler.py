@@ -74,15 +74,18 @@ class ClippedResiduals(Sampler):
     takes_weights = True
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        checked_gaussian(self, budget)
+        checked_gaussian(self, bounds, budget)
         if bounds.row_norm is None or not isinstance(bounds.family, self.families):
             raise ValueError(
                 f"sampler={self.name!r} is for responses that are numbers: take sampler='auto'."
             )
         if bounds.n_parameters > LARGEST_SIZE:
+            other = ", or a chain by sampler='auto'"
+            if bounds.family.has_unknown_noise:
+                other = ", or put rare categories together; no other sampler learns the noise of numbers"
             raise ValueError(
                 f"sampler={self.name!r} releases matrices, for up to {LARGEST_SIZE} coefficients, and "
-                f"there are {bounds.n_parameters}: take fewer columns."
+                f"there are {bounds.n_parameters}: take fewer columns{other}."
             )
         check_constant(bounds)
         if not budget.is_private:

@@ -77,7 +77,7 @@ class SGFS(TemperedSampler):
     burn_in: float | str = "auto"
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        checked_gaussian(self, budget)
+        checked_gaussian(self, bounds, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         burn_in = given(self.burn_in, float)

@@ -68,7 +68,7 @@ class LangevinSampler(TemperedSampler):
     # Plans
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        checked_gaussian(self, budget)
+        checked_gaussian(self, bounds, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         temperature, n_steps = self.fixed()

@@ -95,7 +95,7 @@ class RandomWalk(TemperedSampler):
                 f"{names_where(lambda other: 'network' in other.targets)}."
             )
         if self.is_noisy:
-            checked_gaussian(self, budget)
+            checked_gaussian(self, bounds, budget)
         size = resolved_batch_size(fixed.batch_size, bounds, n_samples)
         largest = fixed.max_batch_size
         if size is not None and largest is not None and size > largest:

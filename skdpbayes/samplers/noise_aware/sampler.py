@@ -99,7 +99,7 @@ class NoiseAware(Sampler):
     takes_weights = True
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        checked_gaussian(self, budget)
+        checked_gaussian(self, bounds, budget)
         size = size_of(bounds)
         if size is None:
             raise ValueError(

@@ -93,7 +93,7 @@ class BayesByBackprop(TemperedSampler):
         return default if given(self.initial_scale) is None else float(self.initial_scale)
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        checked_gaussian(self, budget)
+        checked_gaussian(self, bounds, budget)
         batch = resolved_batch_size(self.batch_size, bounds, n_samples)
         rate = 1.0 if batch is None else batch / n_samples
         return plan_variational(self, bounds, n_samples, budget, rate, *self.fixed(), n_draws)
