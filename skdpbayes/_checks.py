@@ -19,24 +19,17 @@ class Interval(ScikitLearnInterval):
 
 
 class Pair(Options):
-    """The constraint on a parameter that is two numbers; that they are is left to what reads them.
+    """The constraint on a parameter that is two numbers; that they are is left to what reads them."""
 
-    Parameters
-    ----------
-    names : str, default="(low, high)"
-        What the two are called in errors.
-    """
-
-    def __init__(self, names="(low, high)"):
-        super().__init__(object, {names})
-        self.names = names
+    def __init__(self):
+        super().__init__(object, {"(low, high)"})
 
     def is_satisfied_by(self, val: Any) -> bool:
         """Tell whether a value is a tuple, a list or an array of one dimension."""
         return isinstance(val, tuple | list) or (isinstance(val, np.ndarray) and val.ndim == 1)
 
     def __str__(self) -> str:
-        return f"two public numbers {self.names}"
+        return "two public numbers (low, high)"
 
 
 # As scikit-learn's, and generators, but no booleans.

@@ -17,7 +17,8 @@ from ..targets._clipping import canonical
 
 _TEXT = ("str", "utf8", "category", "categorical", "enum")
 _DATES = ("date", "time", "duration", "period")
-_MISSING_RESPONSE = "Input y contains NaN: leave out rows without a label or response."
+LEAVE_OUT = "leave out rows without a label or response."
+_MISSING_RESPONSE = f"Input y contains NaN: {LEAVE_OUT}"
 # The beginning of a message of scikit-learn or NumPy, and what is said instead.
 _REMEDIES = {
     ("could not convert string",): (

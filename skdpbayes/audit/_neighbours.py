@@ -55,7 +55,7 @@ def _check_part(name, column, index, value):
     given = np.shape(value) if not isinstance(value, dict) else (len(value),)
     # A person may have one label in all rows.
     is_one = not given and not shape
-    if not is_one and given != needed and math.prod(given) != math.prod(needed):
+    if not is_one and math.prod(given) != math.prod(needed):
         raise ValueError(
             f"record has values of shape {given} for {name}, and needs {needed or 'a single one'}: one for "
             f"each column{', of each row of index' if np.ndim(index) else ''}. (A tuple is (x, y).)"

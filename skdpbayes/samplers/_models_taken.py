@@ -6,6 +6,8 @@ taken  <=>  (family in families, or there are none)
 What is not taken is refused with the names of samplers that take it.
 """
 
+from functools import partial
+
 from ._registry import names_where
 
 
@@ -17,35 +19,37 @@ def takes_family(sampler, family):
 def takes(sampler, bounds):
     """Tell whether a sampler, with its options, takes records with such bounds."""
     family = getattr(bounds, "family", None)
-    kind = "network" if getattr(bounds, "clipped", False) else "linear"
-    if getattr(family, "has_unknown_noise", False):
-        kind = "normal"
-    has_weights = getattr(bounds, "max_weight", None) is not None
     return (
-        kind in sampler.targets
+        _model_of(bounds) in sampler.targets
         and takes_family(sampler, family)
-        and (sampler.takes_weights or not has_weights)
+        and (sampler.takes_weights or not _are_weighted(bounds))
     )
 
 
 def check_taken(sampler, bounds):
     """Raise a ValueError if records have weights or unknown noise, and a sampler does not take these."""
-    family = getattr(bounds, "family", None)
-    learns_noise = getattr(family, "has_unknown_noise", False)
-    if getattr(bounds, "max_weight", None) is not None and not sampler.takes_weights:
-        model = "normal" if learns_noise else "linear"
-        others = names_where(
-            lambda own: own.takes_weights and model in own.targets and takes_family(own, family)
-        )
+    others = partial(names_where, lambda own: takes(own, bounds))
+    if _are_weighted(bounds) and not sampler.takes_weights:
         raise ValueError(
             f"sampler={sampler.name!r}, with these options, does not support sample weights or class "
-            f"weights: use one of {others}, which do with their defaults; or omit them."
+            f"weights: use one of {others()}, which do with their defaults; or omit them."
         )
-    if learns_noise and "normal" not in sampler.targets:
+    if _model_of(bounds) == "normal" and "normal" not in sampler.targets:
         raise ValueError(
             f"sampler={sampler.name!r} takes the noise of numbers as given, and does not learn it: take one "
-            f"of {names_where(lambda own: 'normal' in own.targets)}, or a family with a deviation."
+            f"of {others()}, or a family with a deviation."
         )
+
+
+def _model_of(bounds):
+    """Return what samplers call the model in their ``targets``."""
+    if getattr(getattr(bounds, "family", None), "has_unknown_noise", False):
+        return "normal"
+    return "network" if getattr(bounds, "clipped", False) else "linear"
+
+
+def _are_weighted(bounds):
+    return getattr(bounds, "max_weight", None) is not None
 
 
 def names_of_calibrated(sampler, family):

@@ -280,7 +280,9 @@ def _planned(sampler_class, options, bounds, n_samples, budget, n_draws):
 
 def checked_gaussian(sampler, bounds, budget):
     """Raise a ValueError where a budget has delta=0, and a sampler adds Gaussian noise."""
-    others = names_where(lambda other: not other.needs_delta and takes(other, bounds))
+    others = ""
+    if budget.delta == 0:  # Names are for the error alone.
+        others = names_where(lambda other: not other.needs_delta and takes(other, bounds))
     budget.checked_gaussian(f"sampler={sampler.name!r}", others)
 
 
