@@ -352,6 +352,14 @@ def test_predictions_do_not_depend_on_the_error_state_of_scipy(n_draws):
         assert outcome(lambda: clf.predict_proba(with_rows(LARGE))) == (None, [])
 
 
+@pytest.mark.daily(6)
+@pytest.mark.parametrize("seed", range(60))
+def test_fits_of_extreme_public_numbers_are_complete(seed):
+    """A released matrix is then beyond what linear algebra can tell apart, of half of the seeds."""
+    clf = logistic(random_state=seed, n_draws=5, data_norm=1e60, prior_scale=1e-50)
+    assert np.all(np.isfinite(clf.fit(TAME, Y).predict_proba(TAME)))
+
+
 def halved(table):
     return 0.5 * table
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from .._linalg import inv, solve
 from .predictive import normalized
 from .relabelling import relabel, reorder
 
@@ -98,7 +99,7 @@ def _covariances_of(factors):
     """Return the inverses of ``F F^T``, for matrices of shape (S, 1 or K, d, d) or for numbers."""
     if factors.ndim < 4:
         return factors**-2.0
-    inverse = np.linalg.inv(factors)
+    inverse = inv(factors)
     covariances = inverse.swapaxes(-1, -2) @ inverse
     return (covariances + covariances.swapaxes(-1, -2)) / 2.0
 
@@ -135,7 +136,7 @@ def sample_mixtures(n_samples, mixtures, rng):
             rows = slice(i, i + size)
             shared = mixtures.factors.shape[1] == 1
             factors = mixtures.factors[draws[rows], 0 if shared else labels[rows]]
-            points[rows] = np.linalg.solve(factors.swapaxes(1, 2), points[rows, :, None])[:, :, 0]
+            points[rows] = solve(factors.swapaxes(1, 2), points[rows, :, None])[:, :, 0]
     return points + mixtures.means[draws, labels], labels
 
 

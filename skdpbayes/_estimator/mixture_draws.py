@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._linalg import inv
 from .._tables.blockwise import by_blocks
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike
@@ -73,7 +74,7 @@ class MixtureDrawsMixin:
         if self.covariance_type in ("spherical", "diag"):
             self.precisions_ = 1.0 / self.covariances_
         else:
-            self.precisions_ = np.linalg.inv(self.covariances_)
+            self.precisions_ = inv(self.covariances_)
 
     def _labelled(self, weights, means, factors):
         """Return draws as `Mixtures` and as `MixtureDraws`."""

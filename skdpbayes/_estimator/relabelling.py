@@ -27,6 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from .._linalg import inv
+
 # If the draws carry no information about the components, further rounds do not help.
 _MAX_ROUNDS = 40
 _PIVOT_CANDIDATES = 24
@@ -115,7 +117,7 @@ def _cross_entropies(draws, reference):
         log_det = np.log(reference.covariances).sum(axis=1)
         costs = draws.covariances @ precisions.T
     else:
-        precisions = np.linalg.inv(reference.covariances)
+        precisions = inv(reference.covariances)
         log_det = np.linalg.slogdet(reference.covariances)[1]
         # A shared matrix costs the same for every label.
         traces = np.tensordot(draws.covariances, precisions, axes=((2, 3), (1, 2)))

@@ -9,6 +9,8 @@ of a pair: by Woodbury's identity only matrices over pairs of looks are inverted
 
 import numpy as np
 
+from ..._linalg import inv
+
 
 def conditioned(r, blocks, x, doubt, own_doubt):
     """Return minus the log density of ``r``, up to a constant, and its derivatives.
@@ -41,7 +43,7 @@ def conditioned(r, blocks, x, doubt, own_doubt):
     s = s.reshape(n_points, pairs, pairs)
     exchange = np.arange(pairs).reshape(square).T.ravel()
     s[:, np.arange(pairs), exchange] += 1.0
-    m = np.linalg.inv(s)
+    m = inv(s)
     solved = _times(inverse, r)
     seen = (m @ (solved @ columns).reshape(n_points, pairs, 1)).reshape(n_points, *square)
     alpha = solved - _times(inverse, seen @ scaled)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
+from ..._linalg import eigh
 from ..noise_aware.design import variance_component
 
 # Of ``k^2``: what is usual, how many entries that is worth, and limits.
@@ -155,7 +156,7 @@ def spectrum(found, doubt, seen):
     doubt : ndarray of shape (length, length)
         Variances of entries in the basis.
     """
-    values, basis = np.linalg.eigh(found)
+    values, basis = eigh(found)
     gathered = gathered_eigenvalues(values, seen.sum() / len(found))
     of_noise = _of_noise(values, gathered, seen)
     doubt = turned(doubt - (1.0 - of_noise) * seen, basis)

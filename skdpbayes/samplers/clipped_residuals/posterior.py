@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._linalg import inv
 from ..noise_aware.draws import Settled, draw, seed_of
 from .surrogate import Surrogate
 from .tails import Tails
@@ -72,5 +73,5 @@ class Posterior(Settled):
         variance = np.exp(2.0 * given.start[-1])
         precision = precision + np.diag(given.n_samples * given.squares / variance)
         back = self.transform if self.stretch is None else self.transform @ self.stretch
-        covariance = back @ np.linalg.inv(precision) @ back.T
+        covariance = back @ inv(precision) @ back.T
         return np.sqrt(np.diag(covariance))

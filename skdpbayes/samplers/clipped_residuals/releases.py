@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..._linalg import inv
 from ...targets.linear.weighted import squares_moment
 from .._machinery.execution import progress_bar, single_threaded_blas
 from .._machinery.lattice import release_moment, release_vector
@@ -46,6 +47,8 @@ _MOST_OF_POINT = 0.5
 # Deviations of the logarithm of the errors' deviation: a priori, where it is given, and added to what is
 # believed.
 _DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
+# Largest logarithm of a deviation, whose square is then still a double.
+_LARGEST_LOG_DEVIATION = 300.0
 
 
 @single_threaded_blas()  # Blocks of rows are not worth more.
@@ -219,8 +222,9 @@ class Releases(RowReleases):
 
     def _believed(self, settled):
         """Return the deviation that residuals have at the mode, from above."""
-        variances = np.diag(np.linalg.inv(settled.information(settled.start)))
+        variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
         log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
+        log_s = min(log_s, _LARGEST_LOG_DEVIATION)
         return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.squares)
 
     def surrogate(self):

@@ -21,6 +21,7 @@ stretched around the mode so that their covariance is not ``J^-1`` but
 
 import numpy as np
 
+from ..._linalg import cholesky, eigh, inv, solve
 from ..noise_aware.design import variance_component
 from .clipped_normal import clipped_normal, deviation_of
 
@@ -77,7 +78,7 @@ def slopes_of(varying, curvature, square, clip):
         ``b``, and the clip of residuals.
     """
     root = np.sqrt(curvature)
-    shares, vectors = np.linalg.eigh(np.eye(root.size) + varying / np.outer(root, root))
+    shares, vectors = eigh(np.eye(root.size) + varying / np.outer(root, root))
     squares = square * np.append(np.maximum(shares, _LEAST_SHARE), 1.0)
     slopes = clipped_normal(0.0, deviation_of(squares, clip), clip).slope
     vectors = root[:, None] * vectors
@@ -101,12 +102,12 @@ def stretch_of(surrogate, varying, slopes):
     n, f, length = surrogate.n_samples, surrogate.curvature, len(varying)
     weights, errors, c = surrogate.scores_of_looks(surrogate.start)
     # Of the coefficients alone, whatever the errors' deviation is.
-    covariance = np.linalg.inv(surrogate.information(surrogate.start))[:length, :length]
-    information = np.linalg.inv(covariance)
+    covariance = inv(surrogate.information(surrogate.start))[:length, :length]
+    information = inv(covariance)
     variance = information + n * varying * (weights.T @ errors @ weights)
     changed = information + n * (c @ weights)[:, None] * (slopes - np.diag(f))
-    factor = np.linalg.cholesky(covariance)
-    bread = np.linalg.solve(factor, np.linalg.inv(changed))
-    values, vectors = np.linalg.eigh(bread @ variance @ bread.T)
+    factor = cholesky(covariance)
+    bread = solve(factor, inv(changed))
+    values, vectors = eigh(bread @ variance @ bread.T)
     wider = np.sqrt(np.clip(values, _NARROWEST**2, _WIDEST**2))
-    return factor @ (vectors * wider) @ np.linalg.solve(factor.T, vectors).T
+    return factor @ (vectors * wider) @ solve(factor.T, vectors).T

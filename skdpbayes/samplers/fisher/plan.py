@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
+from ..._linalg import eigh
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...privacy.root_finding import boundary
 from ...targets import MOMENT_ROWS
@@ -157,7 +158,7 @@ def whiten(plan, moment):
     """
     noise = math.sqrt(2.0 * len(moment)) * plan.moment_noise
     floor = max(noise, _PRIOR_FLOOR * plan.bounds.prior_precision[0])
-    values, vectors = np.linalg.eigh(moment)
+    values, vectors = eigh(moment)
     floored = np.maximum(values, floor)
     transform = np.ascontiguousarray(vectors * np.sqrt(plan.n_samples / floored))
     mean_square = np.sum(np.maximum(values, 0.0) / floored)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
+from ..._linalg import eigh, eigvalsh, solve
 from ...targets import second_moment
 from ...targets.linear.curvature import curvature_bound, loss_and_derivatives
 from .._chain_length import chain_length
@@ -58,7 +59,7 @@ def find_mode(target, temperature):
 
     value, gradient, hessian = potential(theta)
     for _ in range(_NEWTON_STEPS):
-        step = np.linalg.solve(hessian, gradient)
+        step = solve(hessian, gradient)
         decrease, share = gradient @ step, 1.0
         if decrease <= _CLOSE:
             break
@@ -85,11 +86,11 @@ def run_reference(plan, chain, target, generator, verbose):
     temperature = 1.0 if np.isnan(plan.temperature) else plan.temperature
     mode, hessian = find_mode(target, temperature)
     moment = total(second_moment, target)
-    values, vectors = np.linalg.eigh(hessian)
+    values, vectors = eigh(hessian)
     transform = np.ascontiguousarray(vectors / np.sqrt(values))
     most = curvature_bound(moment, target.family)
     most[np.diag_indices_from(most)] += temperature * target.prior_precision
-    curvatures = np.linalg.eigvalsh(transform.T @ most @ transform)
+    curvatures = eigvalsh(transform.T @ most @ transform)
     # No less than at the mode, which rounding could make it.
     largest = max(1.0, float(curvatures[-1]))
     # No residual is longer than twice the root of its bound on curvatures: what batches add up to.

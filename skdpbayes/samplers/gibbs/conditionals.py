@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._linalg import cholesky, eigh, solve
 from ...targets.mixture.target import Components, MixtureModel
 from ..mixture.statistics import Statistics
 
@@ -61,10 +62,10 @@ def _means_given_vectors(model, found, factors, generator):
 def _means_given_matrices(model, found, factors, generator):
     precisions = factors @ factors.swapaxes(-1, -2)
     prior = (model.data_norm / model.mean_scale) ** 2 * np.eye(model.n_features)
-    lower = np.linalg.cholesky(found.counts[:, None, None] * precisions + prior)
-    pulled = np.linalg.solve(lower, precisions @ found.sums[:, :, None])
+    lower = cholesky(found.counts[:, None, None] * precisions + prior)
+    pulled = solve(lower, precisions @ found.sums[:, :, None])
     normal = generator.standard_normal(pulled.shape)  # Without privacy.
-    return np.linalg.solve(lower.swapaxes(-1, -2), pulled + normal)[:, :, 0]
+    return solve(lower.swapaxes(-1, -2), pulled + normal)[:, :, 0]
 
 
 def _vectors(model, found, means, generator):
@@ -110,7 +111,7 @@ def wishart_factors(
         More than ``d - 1``.
     generator : numpy.random.Generator
     """
-    values, vectors = np.linalg.eigh(scatter)
+    values, vectors = eigh(scatter)
     roots = vectors / np.sqrt(width + np.maximum(values, 0.0))[:, None, :]
     d = scatter.shape[1]
     triangle = np.tril(generator.standard_normal(scatter.shape), -1)  # Without privacy.

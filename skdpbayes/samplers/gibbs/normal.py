@@ -13,8 +13,8 @@ are half-Cauchy with scales ``A``, half the width of the bounds of responses, an
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
+from ..._linalg import eigh
 from ...targets.linear.weighted import weighted_sums
 from .._machinery.shards import total
 from .._protocol import Released

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from ..._linalg import cholesky
 from .local import Reference
 from .scales import statistics_length
 from .start import merged
@@ -61,5 +62,5 @@ def reference_of(kind, counts, means, covariances):
     if kind == "tied":
         tied = np.tensordot(counts / counts.sum(), covariances, axes=1)
         covariances = np.repeat(tied[None], len(counts), axis=0)
-    factors = np.sqrt(covariances) if covariances.ndim == 2 else np.linalg.cholesky(covariances)
+    factors = np.sqrt(covariances) if covariances.ndim == 2 else cholesky(covariances)
     return Reference(kind, counts, means, factors).regular()

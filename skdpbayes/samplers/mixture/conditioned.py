@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..._linalg import inv
 from ...targets.mixture.target import MixtureModel
 from .local import Reference, lower_entries
 
@@ -242,7 +243,7 @@ class Conditioned:
             return energy, degrees - 2.0 * precisions
         d = local.shape[-1]
         inverse = _lower_inverse(local)
-        whole = inverse @ np.linalg.inv(self.at.factors[: local.shape[1]])
+        whole = inverse @ inv(self.at.factors[: local.shape[1]])
         i = np.arange(d)
         exponents = (
             degrees + i
@@ -266,7 +267,7 @@ class Conditioned:
             of_factors = 2.0 * degrees * covariance / kept**2
         else:
             of_shift = np.sum(factors**2, axis=1) / scale**2
-            inverse = np.linalg.inv(factors)
+            inverse = inv(factors)
             rows, _, _ = lower_entries(at.means.shape[1])
             of_factors = degrees * covariance * np.sum(inverse**2, axis=2)[:, rows]
             if self.model.covariance_type == "tied":

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2, norm, qmc
 
+from ..._linalg import cholesky, eigh, inv, solve
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from .scales import statistics_length
 
@@ -58,17 +59,17 @@ class Reference(NamedTuple):
         if self.factors.ndim == 2:
             factors = np.clip(self.factors, math.sqrt(LEAST_VARIANCE), 1.0)
         else:
-            values, vectors = np.linalg.eigh(self.factors @ self.factors.transpose(0, 2, 1))
+            values, vectors = eigh(self.factors @ self.factors.transpose(0, 2, 1))
             values = np.clip(values, LEAST_VARIANCE, 1.0)
             covariances = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
-            factors = np.linalg.cholesky(covariances)
+            factors = cholesky(covariances)
         return Reference(
             self.covariance_type, counts / counts.sum() * self.counts.sum(), means, factors
         )
 
     def steepness(self):
         """Return what rounding of a row can be multiplied by in its coordinates."""
-        inverse = 1.0 / self.factors if self.factors.ndim == 2 else np.linalg.inv(self.factors)
+        inverse = 1.0 / self.factors if self.factors.ndim == 2 else inv(self.factors)
         norms = np.linalg.norm(inverse.reshape(len(inverse), -1), axis=1)
         return float(np.max(norms * (1.0 + np.linalg.norm(self.means, axis=1))))
 
@@ -82,7 +83,7 @@ class Reference(NamedTuple):
 def _weighted(rows, reference, scales):
     """Return (a list of ``z_k``, their squared norms, ``v``)."""
     is_matrix = reference.factors.ndim == 3
-    inverses = np.linalg.inv(reference.factors) if is_matrix else 1.0 / reference.factors
+    inverses = inv(reference.factors) if is_matrix else 1.0 / reference.factors
     logits = np.empty((len(rows), len(reference.counts)))
     shrinking = np.empty_like(logits)
     local, squares = [], []
@@ -174,8 +175,8 @@ def normal_points(n_points, n_features):
     uniform = qmc.Sobol(n_features, seed=0).random(n_points // 2)  # Public: fixed points.
     points = norm.ppf(np.clip(uniform, 1e-9, 1.0 - 1e-9))
     points = np.concatenate([points, -points])
-    factor = np.linalg.cholesky(points.T @ points / len(points))
-    points = np.linalg.solve(factor, points.T).T
+    factor = cholesky(points.T @ points / len(points))
+    points = solve(factor, points.T).T
     points.setflags(write=False)
     return points
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._linalg import cholesky, pinv, solve
 from .conditioned import Conditioned
 from .local import Reference, local_features, normal_points, own_moments, sufficient
 from .scales import UNSCALED, Scales
@@ -81,8 +82,8 @@ def condition(model, at, looks, is_size_public, **options):
     conditioned : Conditioned
     """
     maps, sums, factor, _ = _scaled(at, looks, is_size_public)
-    scaled = np.linalg.solve(factor, maps.T)
-    linear = scaled.T @ np.linalg.solve(factor, sums)
+    scaled = solve(factor, maps.T)
+    linear = scaled.T @ solve(factor, sums)
     return Conditioned(model, at, scaled.T @ scaled, linear, is_size_public, **options)
 
 
@@ -90,7 +91,7 @@ def log_evidence(at, looks, is_size_public):
     """Return the log density of looks' statistics given a mixture, up to a constant."""
     maps, sums, factor, units = _scaled(at, looks, is_size_public)
     own = own_moments(at.covariance_type, at.means.shape[1], UNSCALED)
-    off = np.linalg.solve(factor, sums - np.outer(at.counts, own).ravel() @ maps)
+    off = solve(factor, sums - np.outer(at.counts, own).ravel() @ maps)
     return -0.5 * off @ off - np.log(np.diag(factor)).sum() + np.log(units).sum()
 
 
@@ -103,13 +104,13 @@ def _scaled(at, looks, is_size_public):
     covariance *= np.outer(units, units)
     covariance[np.diag_indices_from(covariance)] += _JITTER
     sums = np.concatenate([look.sums for look in looks])
-    return maps * units, sums * units, np.linalg.cholesky(covariance), units
+    return maps * units, sums * units, cholesky(covariance), units
 
 
 def _map_and_covariance(at, looks, is_size_public):
     """Return ``A^T`` and ``V``."""
     normal = points_for(at)
-    regression = np.linalg.pinv(sufficient(normal, at.covariance_type))
+    regression = pinv(sufficient(normal, at.covariance_type))
     maps, covariance, mean = [], 0.0, 0.0
     for j, count in enumerate(at.counts):
         rows = at.points(j, normal)

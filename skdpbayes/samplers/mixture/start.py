@@ -28,6 +28,7 @@ from functools import cache
 
 import numpy as np
 
+from ..._linalg import cholesky, inv, solve
 from ...targets.mixture.target import Components
 from .plan import CELLS
 from .statistics import Statistics
@@ -195,8 +196,8 @@ def _diagonal(weights, means, variances):
 
 def factors_of(covariances):
     """Return lower triangular ``F`` with ``F F^T = C^-1``: inverses of ``U^T`` with ``U U^T = C``."""
-    flipped = np.linalg.cholesky(covariances[..., ::-1, ::-1])[..., ::-1, ::-1]
-    return np.ascontiguousarray(np.tril(np.linalg.inv(flipped).swapaxes(-1, -2)))
+    flipped = cholesky(covariances[..., ::-1, ::-1])[..., ::-1, ::-1]
+    return np.ascontiguousarray(np.tril(inv(flipped).swapaxes(-1, -2)))
 
 
 def _as_statistics(counts, means, variances):
@@ -265,9 +266,7 @@ def merging_cost(first, second):
     total = 0.0
     for weight, mean, covariance in (first, second):
         matrix = covariance.ndim == 2
-        moved = (
-            points @ np.linalg.cholesky(covariance).T if matrix else np.sqrt(covariance) * points
-        )
+        moved = points @ cholesky(covariance).T if matrix else np.sqrt(covariance) * points
         x = mean + moved
         two = np.logaddexp(_log_density(x, first), _log_density(x, second))
         total += weight * (two - _log_density(x, both)).mean()
@@ -284,8 +283,8 @@ def _normal_points(n_features):
 def _log_density(x, part):
     weight, mean, covariance = part
     if covariance.ndim == 2:
-        factor = np.linalg.cholesky(covariance)
-        distance = (np.linalg.solve(factor, (x - mean).T) ** 2).sum(axis=0)
+        factor = cholesky(covariance)
+        distance = (solve(factor, (x - mean).T) ** 2).sum(axis=0)
         return math.log(weight) - 0.5 * distance - np.log(np.diag(factor)).sum()
     distance = ((x - mean) ** 2 / covariance).sum(axis=1)
     return math.log(weight) - 0.5 * (distance + np.log(covariance).sum())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._linalg import eigh
 from ...privacy.floating_point import UNIT_ROUNDOFF, covered_records
 from ...targets import MOMENT_ROWS
 
@@ -69,7 +70,7 @@ class Coordinates:
 def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
     """Return the `Coordinates` for a `Design`, known through noise of a deviation."""
     noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
-    values, vectors = np.linalg.eigh(design.second_moment)
+    values, vectors = eigh(design.second_moment)
     values = np.maximum(values, 0.0)
     floored = values + noise / n_samples
     transform = np.ascontiguousarray(vectors / np.sqrt(floored))

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._linalg import eigh, eigvalsh
 from .columns import estimate_columns, mixture_weights
 
 # Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
@@ -145,8 +146,8 @@ def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is
         most = abs(moment[0, 1]) - math.sqrt(2.0) * noise_scale
         share = max(0.0, most / (n_samples * constant * data_norm)) ** 2
     else:
-        largest = max(float(np.linalg.eigvalsh(moment[:-1, :-1])[-1]), 1e-300)
-        added = 0.5 * length * (noise_scale / whole) ** 2 / (largest / whole)
+        largest = max(float(eigvalsh(moment[:-1, :-1])[-1]), 1e-300)
+        added = 0.5 * length * (noise_scale / whole) ** 2 / max(largest / whole, 1e-300)
         share = (largest - 2.0 * noise_scale) / whole - added
     return min(max(share, 0.0), 1.0)
 
@@ -199,7 +200,7 @@ def _shrunk(seen, noise, variances):
     deviations = np.sqrt(variances)
     units = np.outer(deviations, deviations)
     correlation, doubt = _correlations(seen, units, noise**2 / 2.0)
-    values, vectors = np.linalg.eigh(correlation)
+    values, vectors = eigh(correlation)
     squares = vectors**2
     doubts = 2.0 * np.sum(squares * (doubt @ squares), axis=0)
     values = np.maximum((values + np.sqrt(values**2 + 4.0 * doubts)) / 2.0, _LEAST_EIGENVALUE)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._linalg import cholesky, inv, solve
 from .._machinery.execution import single_threaded_blas
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
@@ -42,7 +43,7 @@ def find_mode(surrogate):
         information = surrogate.information(u)
         for _ in range(10):
             damped = information + damping * np.diag(np.diag(information))
-            step = np.linalg.solve(damped, gradient)
+            step = solve(damped, gradient)
             with _refusing_what_overflows():
                 new_energy, new_gradient = (
                     part[0] for part in surrogate.potential((u - step)[None])
@@ -67,7 +68,7 @@ def settle(surrogate, rounds):
     """
     for _ in range(rounds if surrogate.learns_scales else 0):
         mode = find_mode(surrogate)
-        covariance = np.linalg.inv(surrogate.information(mode))
+        covariance = inv(surrogate.information(mode))
         scales = surrogate.prior.likeliest(mode, covariance)
         if np.array_equal(scales, surrogate.scales):
             return replace(surrogate, start=mode)
@@ -106,7 +107,7 @@ def settled_chains(surrogate):
     """Return `Chains` that have forgotten where they started."""
     generator = np.random.default_rng(_SEED)
     mode = find_mode(surrogate)
-    scale = np.linalg.inv(np.linalg.cholesky(surrogate.information(mode)))
+    scale = inv(cholesky(surrogate.information(mode)))
     # Not as far out as draws go: a tail may be steep.
     # Post-processing.
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale

@@ -24,6 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ..._linalg import eigh
+
 # ``k``, and its law a priori: its median, and the deviation of its logarithm.
 _SIZES = np.geomspace(0.03, 1.5, 9)
 _USUAL, _DOUBT = 0.2, 0.7
@@ -130,7 +132,7 @@ def _given(seen, size, squares, centre, doubts):
         onto += (excess / variances) @ slopes.T
         log_odds -= np.sum(excess**2 / variances) + n * np.log(variances).sum()
     roots = np.sqrt(squares)
-    g, turn = np.linalg.eigh(precision / np.outer(roots, roots))
+    g, turn = eigh(precision / np.outer(roots, roots))
     factor, g = turn / roots[:, None], np.maximum(g, 0.0)
     prior = of_size * squares[:, None]
     shares = prior / (1.0 + prior * g)

@@ -27,6 +27,7 @@ import numpy as np
 from scipy.special import erf
 from scipy.stats import gamma, kstwobign
 
+from ..._linalg import eigh, lstsq
 from ...targets.linear.family import ClassFamily
 
 # ``kappa`` by the trapezoidal rule for its logarithm: the logistic law to 5e-7.
@@ -170,7 +171,7 @@ def normal_population(design, transform, family, norm, n_samples):
     """Return the `NormalPopulation` of a design, given what `make_population` takes."""
     mean = design.mean @ transform
     covariance = transform.T @ design.covariance @ transform
-    values, axes = np.linalg.eigh(covariance)
+    values, axes = eigh(covariance)
     values, turned = np.maximum(values, 0.0), mean @ axes
     rates, shares = _weights(values, turned**2, norm)
     shrunk = 1.0 + rates[:, None] * values
@@ -212,7 +213,7 @@ def _weights(values, squares, norm):
     at = np.concatenate([at, _ANYWHERE])
     wanted = largest / np.maximum(at, largest)
     parts = np.exp(-np.outer(at, _RATES)) * roots[:, None]
-    shares = np.linalg.lstsq(parts, wanted * roots)[0]
+    shares = lstsq(parts, wanted * roots)
     if shares[0] < 0.0:  # What weights are far from all rows.
-        shares = np.append(0.0, np.linalg.lstsq(parts[:, 1:], wanted * roots)[0])
+        shares = np.append(0.0, lstsq(parts[:, 1:], wanted * roots))
     return 2.0 / unit * _RATES, shares

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..._linalg import cholesky, eigh, solve
 from ...targets.linear.family import ClassFamily
 from ...targets.linear.weighted import slope_matrix
 from .normal_population import normal_population
@@ -147,13 +148,13 @@ def rows_like(design, transform, norm, n_rows, generator):
     generator : Generator
         It need not be secret.
     """
-    values, vectors = np.linalg.eigh(transform.T @ design.covariance @ transform)
+    values, vectors = eigh(transform.T @ design.covariance @ transform)
     used = values > 1e-12 * values[-1]
     # Post-processing.
     half = generator.standard_normal((n_rows // 2, int(used.sum())))
     normal = np.vstack([half, -half])
-    factor = np.linalg.cholesky(normal.T @ normal / len(normal))
-    normal = np.linalg.solve(factor, normal.T).T
+    factor = cholesky(normal.T @ normal / len(normal))
+    normal = solve(factor, normal.T).T
     rows = design.mean @ transform + (normal * np.sqrt(values[used])) @ vectors[:, used].T
     weights = np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
     return rows, weights

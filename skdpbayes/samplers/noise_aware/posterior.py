@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._linalg import inv
 from .draws import Settled, draw, seed_of
 from .predictive import surprises
 from .surrogate import Surrogate
@@ -71,7 +72,7 @@ class Posterior(Settled):
         if self.shift.size:
             # Contrasts are orthonormal, and leave out what classes have in common.
             blocks = self.surrogate.population.family.contrasts.T @ blocks
-        return (blocks @ np.linalg.inv(self.transform).T).reshape(len(draws), -1)
+        return (blocks @ inv(self.transform).T).reshape(len(draws), -1)
 
     def surprises(self):
         """Return the probability of labels that say at least as much against a narrow prior.
@@ -88,7 +89,7 @@ class Posterior(Settled):
         curvature = (given.basis * (given.sampling / weight)) @ given.basis.T
         n_blocks = given.population.family.n_blocks
         blocks = np.kron(np.eye(n_blocks), self.transform)
-        covariance = np.linalg.inv(curvature + given.prior.precision(given.scales))
+        covariance = inv(curvature + given.prior.precision(given.scales))
         covariance = blocks @ covariance @ blocks.T
         if not self.shift.size:
             return np.sqrt(np.diag(covariance))

@@ -14,6 +14,8 @@ conflict", Bayesian Analysis 2006).
 import numpy as np
 from scipy.special import softmax
 
+from ..._linalg import inv
+
 # How many labels the prior predicts, half of them for the statistics, and in how many parts, to save memory.
 _N_PREDICTED, _N_PARTS = 2000, 20
 
@@ -37,7 +39,7 @@ def surprises(surrogate, transform):
     parts = _from_prior(surrogate.prior.groups, transform, surrogate.target.size, generator)
     predicted = in_parts(surrogate.predict, sum(parts), generator)
     first, second = np.array_split(predicted, 2)
-    precision = np.linalg.inv(np.cov(first.T).reshape(len(first.T), -1))
+    precision = inv(np.cov(first.T).reshape(len(first.T), -1))
     found = []
     for part in parts:
         means = in_parts(surrogate.mean, part[: len(first)]) @ precision
@@ -55,7 +57,7 @@ def in_parts(function, points, *arguments):
 
 def _from_prior(groups, transform, size, generator):
     """Return points from the prior, for each group those where the others are zero."""
-    length, back = len(transform), np.linalg.inv(transform)
+    length, back = len(transform), inv(transform)
     parts = []
     for group in groups:
         precisions = np.einsum("ji,jk,ki->i", back, group.precision[:length, :length], back)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._linalg import inv
 from .predictive import in_parts
 
 
@@ -31,7 +32,7 @@ def rarest_class(posterior, draws, constant):
     constant : float
         ``c``.
     """
-    population, back = posterior.surrogate.population, np.linalg.inv(posterior.transform)
+    population, back = posterior.surrogate.population, inv(posterior.transform)
     contrasts = population.family.contrasts
     # Whatever ``n v`` is: all rows of one class are a share of 1.
     moved = in_parts(population.change, posterior.surrogate_points(draws))

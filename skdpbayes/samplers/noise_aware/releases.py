@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._linalg import eigh
 from ...targets import second_moment
 from ...targets.linear.weighted import reweighted, weighted_scores, weighted_sums
 from .._machinery.execution import progress_bar, single_threaded_blas
@@ -219,7 +220,7 @@ class Releases:
         at = population.at(np.array([last]))
         matrix = population.curvature(last)
         matrix = matrix + misfit.mean @ matrix
-        values, basis = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        values, basis = eigh(0.5 * (matrix + matrix.T))
         values = np.maximum(values, _LEAST_EIGENVALUE * max(values.mean(), 1e-300))
         return Surrogate(
             population=population,

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from ...._linalg import inv
 from ...noise_aware.draws import settle
 from .clips import best_clip
 from .curvature import curvature_given
@@ -78,7 +79,7 @@ class Beliefs:
 
     def _deviations(self):
         """Return what is not known of the population's logits."""
-        covariance, rows = np.linalg.inv(self.settled.information(self.start)), self.population.rows
+        covariance, rows = inv(self.settled.information(self.start)), self.population.rows
         variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
         return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_DOUBT)
 
@@ -93,7 +94,7 @@ class Beliefs:
         for look in self.looks[-_OF_DISPERSION:]:
             along = None
             if self.constant:
-                w = np.linalg.inv(self.transform)[:, -1] / self.constant
+                w = inv(self.transform)[:, -1] / self.constant
                 along = w @ look.value / n, float(np.linalg.norm(w)) * look.noise / n
             centres = look.centre(population.logits(look.point))[some]
             margins.append(
@@ -224,5 +225,5 @@ class Beliefs:
         factors = population.means(self.start) * population.size / self.dispersion.value
         precision = (population.rows * factors[:, None]).T @ population.rows
         precision += self.prior.precision(self.scales)
-        covariance = self.transform @ np.linalg.inv(precision) @ self.transform.T
+        covariance = self.transform @ inv(precision) @ self.transform.T
         return np.sqrt(np.diag(covariance))

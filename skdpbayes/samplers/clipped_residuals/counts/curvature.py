@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
+from ...._linalg import eigh, solve
 from ..curvature import apart, spectrum, turned
 
 # Of ``k^2``: what is usual, the deviation of its logarithm, and what is possible.
@@ -68,7 +69,7 @@ def levelled(flat, varying, unknown, matrix, noise_scale):
     precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(doubt, _OF_LEVEL**2), _TINY)])
     off = (matrix - flat - varying).ravel()
     of_noise = noise_scale**-2.0
-    change = np.linalg.solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
+    change = solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
     return varying * max(1.0 + change[1], _LEAST_LEVEL)
 
 
@@ -131,7 +132,7 @@ def curvature_given(own, unknown):
         ``P``, and variances of entries, to which is added what rows that are not normal may change.
     """
     f, units = _units(own)
-    values, basis = np.linalg.eigh(own)
+    values, basis = eigh(own)
     values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
     doubt = _cut(unknown, units) + _USUAL * units
     return CountCurvature(basis, values, *apart(turned(doubt, basis)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...._linalg import eigh
 from ....targets.linear.families.dispersed import drawn
 from ...noise_aware.population import rows_like
 from .table import looked_up
@@ -153,7 +154,7 @@ def _mean_and_root(moment, along, constant, power=0.5):
         whole = float(along @ of_constant)
         mean = constant * of_constant / whole
         covariance = moment * constant**2 / whole - np.outer(mean, mean)
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = eigh(covariance)
     used = values > _LEAST * values[-1]
     return mean, (vectors[:, used] * values[used] ** power) @ vectors[:, used].T
 

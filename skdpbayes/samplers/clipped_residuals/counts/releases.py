@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...._linalg import inv, solve
 from ....targets.linear.weighted import binned
 from ..._machinery.execution import progress_bar, single_threaded_blas
 from ..._machinery.lattice import release_vector
@@ -160,7 +161,7 @@ class CountReleases(RowReleases):
             prior=prior_of(self.plan.bounds, 1, self.table.prior_precision, transform),
             counts=counts,
             histogram=of_histogram(of_counts / self.n_records, noise / self.n_records, edges),
-            start=np.linalg.solve(transform, theta),
+            start=solve(transform, theta),
         )
 
     def _reach(self, theta, logit):
@@ -181,7 +182,7 @@ class CountReleases(RowReleases):
         matrix, noise = self.release_curvature()
         unknown = transform.T**2 @ self.design.uncertainty @ transform**2
         seen = unknown, matrix / self.n_records, noise / self.n_records
-        along, constant = np.linalg.inv(transform)[:, -1], plan.bounds.constant
+        along, constant = inv(transform)[:, -1], plan.bounds.constant
         flat, varying = split(population.moment, along, constant)
         varying = levelled(flat, varying, *seen)
         share = share_given(flat + varying, *seen)
