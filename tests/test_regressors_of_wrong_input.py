@@ -96,7 +96,7 @@ def test_searches_and_scores_refuse_counts_that_are_none_before_a_charge(value, 
         search = DPRandomizedSearchCV(
             model, {"data_norm": [1.0, 2.0]}, scoring="neg_mean_poisson_deviance", random_state=0
         )
-        assert re.search(named, refused("77", search.fit, X, y))
+        assert re.search(f"{named}|may predict neg", refused("77", search.fit, X, y))
     predicted, model = np.ones(4000), poisson().fit(X, np.ones(4000))
     scorer = make_private_scorer("neg_mean_poisson_deviance", epsilon=1.0)
     for true in (y, *_in_parts(y)):
@@ -199,14 +199,17 @@ def test_a_sampler_that_does_not_learn_the_noise_isrefused():
         ridge(sampler="sghmc").privacy_plan(1000, 3)
 
 
-def test_negative_counts_are_refused_and_negative_predictions_are_zero(rng):
+def test_negative_counts_and_expected_counts_are_refused(rng):
     y = rng.poisson(2.0, size=3000).astype(float)
     none, predicted = np.r_[-77.0, y[1:]], np.full(3000, 2.0)
     told = refused("77", dp_mean_poisson_deviance, none, predicted, epsilon=1.0)
     assert told.startswith("y_true must hold counts, none below 0")
+    logs = np.r_[-77.0, predicted[1:]]
+    told = refused("77", dp_mean_poisson_deviance, y, logs, epsilon=1.0)
+    assert told.startswith("y_pred must hold expected counts") and "np.exp(y_pred)" in told
     same = [
         dp_mean_poisson_deviance(y, p, epsilon=np.inf, random_state=0)
-        for p in (np.r_[-1.0, predicted[1:]], np.r_[0.0, predicted[1:]])
+        for p in (np.r_[-1e-12, predicted[1:]], np.r_[0.0, predicted[1:]])
     ]
     assert same[0] == same[1]
 

@@ -12,6 +12,7 @@ from .._checks import check_sizes
 from .._inputs import plain, unless_harmless, unquoted
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.labels import label_set
+from .._tables.order import index_of, refuse_columns_in_other_order
 from .._tables.weights import own_weights
 from .._typing import MatrixLike
 from ..samplers import Plan
@@ -137,7 +138,10 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         ValueError, TypeError
             If the table, the labels or the weights are invalid.
         """
-        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
+        rows, predicted, y, sample_weight = in_memory(
+            index_of(X), self.predict(X), y, sample_weight
+        )
+        refuse_columns_in_other_order(X=rows, y=y, sample_weight=sample_weight)
         if sample_weight is not None:
             sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
         told = unless_harmless(

@@ -19,7 +19,7 @@ from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.columns import count_column, number_column
-from .._tables.order import refuse_other_order
+from .._tables.order import index_of, refuse_columns_in_other_order, refuse_other_order
 from .._tables.rows import logarithms
 from .._tables.validation import validate_table
 from .._tables.weights import own_weights
@@ -242,10 +242,11 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         ValueError, TypeError
             If the table, the responses or the weights are invalid.
         """
-        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
-        return self._scored(y, predicted, sample_weight)
+        return self._scored(X, y, self.predict(X), sample_weight)
 
-    def _scored(self, y, predicted, sample_weight):
+    def _scored(self, X, y, predicted, sample_weight):
+        rows, predicted, y, sample_weight = in_memory(index_of(X), predicted, y, sample_weight)
+        refuse_columns_in_other_order(X=rows, y=y, sample_weight=sample_weight)
         if sample_weight is not None:
             sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
         y = count_column(y, "y") if self._reads_counts else number_column(y, "y")

@@ -11,6 +11,7 @@ from .._inputs import plain
 from .._silence import silently
 from .._typing import MatrixLike
 from .collections import is_collection
+from .order import refuse_other_order
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -73,4 +74,5 @@ class OutputByBlocks:
         X : ndarray, data frame or collection
             What ``transform`` makes of the rows.
         """
+        refuse_other_order("y", y, X=X)  # Which a step after this one may read.
         return self.fit(X, y, **params).transform(X)  # type: ignore[attr-defined]

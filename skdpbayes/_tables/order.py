@@ -1,7 +1,13 @@
 """Columns beside a table are taken row by row, by their places: those in another order are refused.
 
 index of a column = index of the table, where both have one
+
+An index is as public as names of columns are: the error depends on indices, and on no cell. Labels and
+predictions, weights, exposures and groups are all compared here. Arrays, lists, and frames of polars have no
+index, and leave the order to whoever passes them.
 """
+
+from typing import Any
 
 from .._inputs import plain, unless_harmless, unquoted
 from .collections import is_collection
@@ -35,6 +41,25 @@ def refuse_other_order(called, column, **beside):
         )
         if not unquoted(column.index.equals, table.index, told=unless_harmless(text)):
             raise ValueError(text)
+
+
+def refuse_columns_in_other_order(**columns):
+    """Raise a ValueError if a column has another index than one that is named before it.
+
+    Parameters
+    ----------
+    **columns : table, column or None
+        By name. What is in memory is compared, and collections are not.
+    """
+    beside: dict[str, Any] = {}
+    for name, column in columns.items():
+        refuse_other_order(name, column, **beside)
+        beside[name] = column
+
+
+def index_of(X):
+    """Return a Dask frame without its columns, whose index can be computed, and any other table as it is."""
+    return X[[]] if is_collection(X) and hasattr(X, "divisions") else X
 
 
 def _has_index(table):

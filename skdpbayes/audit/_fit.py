@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .._checks import check_sizes
+from .._tables.order import refuse_columns_in_other_order
 from .._typing import Claim, MatrixLike, RandomStateLike
 from ..model_selection._total import costs_of_steps
 from ..privacy.cost import composed
@@ -115,6 +116,7 @@ def audit_fit(
     False
     """
     check_sizes(n_runs=n_runs)
+    refuse_columns_in_other_order(X=X, y=y)
     generator, notes = public_generator(random_state), ()
     if canaries is None:
         n_directions = number_of_directions(estimator, X)

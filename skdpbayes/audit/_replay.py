@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .._mechanisms.door import listening
+from .._tables.order import refuse_columns_in_other_order
 from .._tables.persons import rows_in_order
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
@@ -157,6 +158,7 @@ def replay(
     >>> print(replay(DPQuantileScaler(), X, None, [1e9, -1e9]).passed)
     True
     """
+    refuse_columns_in_other_order(X=X, y=y, **fit_params)
     if _active:
         raise ValueError(
             "a PrivacyLedger is active, and a replay looks at sums without noise: run it outside, on a table "

@@ -24,7 +24,7 @@ from .._checks import Interval
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
 from .._tables.blockwise import in_memory
-from .._tables.order import refuse_other_order
+from .._tables.order import index_of, refuse_other_order
 from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..samplers import Sampler
@@ -298,7 +298,8 @@ class DPBayesianPoissonRegressor(
         rates = super().predict(X)
         if exposure is None:
             return rates
-        rates, exposure = in_memory(rates, exposure)
+        rows, rates, exposure = in_memory(index_of(X), rates, exposure)
+        refuse_other_order("exposure", exposure, X=rows)
         return rates * exposures(exposure, len(rates))
 
     def posterior_predictive(
@@ -397,5 +398,4 @@ class DPBayesianPoissonRegressor(
                 "sklearn.set_config(enable_metadata_routing=True), scikit-learn's tools (GridSearchCV) pass "
                 "it on to model.set_fit_request(exposure=True).set_score_request(exposure=True)."
             )
-        predicted, y, sample_weight = in_memory(self.predict(X, exposure), y, sample_weight)
-        return self._scored(y, predicted, sample_weight)
+        return self._scored(X, y, self.predict(X, exposure), sample_weight)

@@ -2,7 +2,9 @@
 
 Columns are read by `skdpbayes._tables.columns`, and compared here: lengths, kinds of labels, and ranges.
 
-Errors say what is wrong with the format, and none quotes an entry.
+Errors say what is wrong with the format, and none quotes an entry. Predictions that cannot be, such as
+negative expected counts, are refused as missing labels are, before anything is spent: like all errors of
+validation these depend on rows, and are not to be published.
 """
 
 import inspect
@@ -13,9 +15,9 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions, validate_params
 
 from .._checks import RANDOM_STATE, Interval
-from .._inputs import unless_harmless, unquoted
+from .._inputs import column_names, plain, unless_harmless, unquoted
 from .._silence import silently
-from .._tables.columns import array_of, finite_numbers, label_column, number_column
+from .._tables.columns import array_of, column_of, finite_numbers, label_column, number_column
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {
@@ -59,18 +61,71 @@ def score_function(**parameters):
     return declare
 
 
+def refuse_tables(values, name):
+    """Raise a ValueError if what is of the positive label alone is of several classes."""
+    shape = np.shape(array_of(values, name))
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"{name} has {shape[1]} columns, and must have one: pass that of the positive label, such as "
+            "predict_proba(X)[:, 1]."
+        )
+
+
 def probability_column(values, name):
-    """Return probabilities as an array of one dimension."""
-    return _in_unit_interval(number_column(values, name), name)
+    """Return probabilities of the positive label as an array of one dimension."""
+    refuse_tables(values, name)
+    column = column_of(values, name)
+    return _in_unit_interval(finite_numbers(column, name), name, _rounding(column))
 
 
 def probability_table(values, name):
     """Return probabilities of all classes, of shape (n_samples, n_classes), also from the second's alone."""
     values = array_of(values, name)
     if values.ndim == 2 and values.shape[1] > 1:
-        return _in_unit_interval(finite_numbers(values, name), name)
+        rounding = _rounding(values)
+        table = _in_unit_interval(finite_numbers(values, name), name, rounding)
+        if np.any(np.abs(table.sum(axis=1) - 1.0) > rounding):
+            raise ValueError(
+                f"rows of {name} must add up to 1, as probabilities of all classes do: pass the result of "
+                "predict_proba with all its columns. If numbers were rounded, divide each row by its sum."
+            )
+        return table
     second = probability_column(values, name)
     return np.column_stack([1.0 - second, second])
+
+
+def check_column_names(values, labels, name):
+    """Raise a ValueError if columns of a frame have names of labels, and not of those in their places.
+
+    Names that are none of the labels say nothing, nor do numbers from 0, which pandas gives by itself.
+    """
+    values = plain(values, name)
+    names = (
+        [values.name] if hasattr(values, "iloc") and np.ndim(values) == 1 else column_names(values)
+    )
+    named, shown = [_shown(one) for one in names or ()], [_shown(one) for one in labels]
+    places = shown[-1:] if len(named) == 1 else shown
+    moved = any(one in shown and one != own for one, own in zip(named, places, strict=False))
+    numbered = named == [str(j) for j in range(len(named))] and sorted(named) != sorted(shown)
+    if moved and not numbered:
+        raise ValueError(
+            f"columns of {name} have the names of labels, in another order than labels: pass "
+            f"{name}[list(labels)], or of a single column that of the last label; or, if the order is right "
+            f"as it is, {name}.to_numpy()."
+        )
+
+
+def _shown(label):
+    """Return a label as text, in which 1, 1.0 and '1' are the same."""
+    return str(int(label) if isinstance(label, Real) and label == np.rint(label) else label)
+
+
+def _rounding(values):
+    """Return the tolerance for probabilities and their sums, which scikit-learn has for single precision."""
+    single = np.finfo(np.float32).eps
+    return float(
+        np.sqrt(max(np.finfo(values.dtype).eps, single) if values.dtype.kind == "f" else single)
+    )
 
 
 def check_classes(table, n_classes, name):
@@ -82,12 +137,34 @@ def check_classes(table, n_classes, name):
         )
 
 
-def _in_unit_interval(values, name):
-    if values.size and not (values.min() >= 0 and values.max() <= 1):
+def _in_unit_interval(values, name, rounding):
+    if values.size and not (values.min() >= -rounding and values.max() <= 1 + rounding):
         raise ValueError(
             f"{name} must hold probabilities between 0 and 1: pass the result of predict_proba."
         )
-    return values
+    return np.clip(values, 0.0, 1.0)
+
+
+def expected_counts(values, name):
+    """Return expected counts, none negative but by rounding, as an array of one dimension."""
+    values = number_column(values, name)
+    if (values < -1e-9).any():
+        raise ValueError(
+            f"{name} must hold expected counts, none below 0: if these are logarithms, pass np.exp({name}); "
+            "if a model of numbers, such as least squares, predicts negative ones, take a model of counts, "
+            f"such as DPBayesianPoissonRegressor, or np.maximum({name}, smallest) with a public number."
+        )
+    return np.maximum(values, 0.0)
+
+
+def refuse_fractions_of_labels(y_true, y_pred):
+    """Raise a ValueError if all labels are whole numbers, and predictions are not."""
+    fractions = y_pred.dtype.kind == "f" and not np.array_equal(y_pred, np.rint(y_pred))
+    if fractions and y_true.dtype.kind in "biuf" and not np.any(np.asarray(y_true, float) % 1):
+        raise ValueError(
+            "y_pred holds fractions, and y_true whole numbers: accuracy compares labels, so pass those of "
+            "predict, not probabilities or scores."
+        )
 
 
 def same_length(neighboring_relation, **columns):
@@ -114,9 +191,18 @@ def agree_in_kind(first, second, names):
         )
 
 
-def is_positive(y, pos_label):
-    """Tell which labels are positive; None means 1, with labels 0 (or -1) and 1."""
+def is_positive(y, pos_label, predicted=None):
+    """Tell which labels are positive; None means 1, with labels 0 (or -1) and 1.
+
+    A column of predictions, if there is one, must not have the name of another label.
+    """
     y = label_column(y, "y_true")
+    name = predicted.name if hasattr(predicted, "iloc") and hasattr(predicted, "name") else None
+    if isinstance(name, str) and name != pos_label and y.dtype.kind in "UO" and (y == name).any():
+        raise ValueError(
+            f"the column of predictions has the name of a label, and pos_label={pos_label!r} is another: "
+            "pass the column of that label; or, if it is right as it is, its to_numpy()."
+        )
     if y.size == 0:
         return np.zeros(0, dtype=bool)
     if pos_label is not None:

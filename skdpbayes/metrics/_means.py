@@ -18,16 +18,18 @@ from ._inputs import (
     LABEL,
     agree_in_kind,
     check_classes,
+    check_column_names,
     is_positive,
     label_numbers,
     probability_column,
     probability_table,
     public_labels,
+    refuse_fractions_of_labels,
     same_length,
     score_function,
 )
 from ._persons import columns_and_groups
-from ._plan import plan_score, spend
+from ._plan import called_directly, plan_score, spend
 from ._result import PrivateScore
 
 
@@ -99,6 +101,8 @@ def dp_accuracy_score(
     true, predicted = label_column(y_true, "y_true"), label_column(y_pred, "y_pred")
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
     agree_in_kind(true, predicted, ("y_true", "y_pred"))
+    if called_directly():  # What a classifier predicts are its labels.
+        refuse_fractions_of_labels(true, predicted)
     right = np.asarray(true == predicted, dtype=np.int64)
     if groups is not None:
         own = (epsilon, delta, neighboring_relation, groups, random_state)
@@ -199,7 +203,8 @@ def dp_log_loss(
     y_true : array-like of shape (n_samples,)
         Labels of held-out rows.
     y_pred : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Probabilities of the labels; a single column holds those of the second label.
+        Probabilities of the labels, which add up to 1 in each row, but for rounding; a single column holds
+        those of the second label. Columns of a frame that have the names of labels must be in their order.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
@@ -240,6 +245,7 @@ def dp_log_loss(
     y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     table = probability_table(y_pred, "y_pred")
     classes = public_labels(np.arange(table.shape[1]) if labels is None else labels)
+    check_column_names(y_pred, classes.tolist(), "y_pred")
     numbers = label_numbers(y_true, classes, "y_true")
     check_classes(table, len(classes), "y_pred")
     same_length(neighboring_relation, y_true=numbers, y_pred=table)
@@ -309,7 +315,7 @@ def dp_brier_score(
     True
     """
     y_true, y_proba, groups = columns_and_groups(groups, y_true=y_true, y_proba=y_proba)
-    positive = is_positive(y_true, pos_label)
+    positive = is_positive(y_true, pos_label, y_proba)
     proba = probability_column(y_proba, "y_proba")
     same_length(neighboring_relation, y_true=positive, y_proba=proba)
     shares = np.square(positive - proba)

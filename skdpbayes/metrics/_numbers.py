@@ -20,7 +20,7 @@ from .._tables.columns import count_column, number_column
 from .._typing import RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
 from ._bounded_mean import UNIT, bounded_mean, checked_bounds
-from ._inputs import COLUMN, same_length, score_function
+from ._inputs import COLUMN, expected_counts, same_length, score_function
 from ._interval import inverted
 from ._persons import columns_and_groups, means_of, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
@@ -36,8 +36,8 @@ _ERRORS = {
 _WORST = -1.0
 
 
-def _columns(y_true, y_pred, relation, of_responses=number_column):
-    true, predicted = of_responses(y_true, "y_true"), number_column(y_pred, "y_pred")
+def _columns(y_true, y_pred, relation, read_true=number_column, read_predicted=number_column):
+    true, predicted = read_true(y_true, "y_true"), read_predicted(y_pred, "y_pred")
     same_length(relation, y_true=true, y_pred=predicted)
     return true, predicted
 
@@ -191,8 +191,9 @@ def dp_mean_poisson_deviance(
     y_true : array-like of shape (n_samples,)
         Counts of held-out rows: whole numbers, none negative, as in `DPBayesianPoissonRegressor.fit`.
     y_pred : array-like of shape (n_samples,)
-        Expected counts, fractions included; negative ones count as 0. Of rows that were exposed for different
-        times, they are ``model.predict(X, exposure=exposure)``.
+        Expected counts, not their logarithms: fractions included, none negative. One of 0, as of a row that
+        was not exposed, has a deviance of 0 where the count is 0, and the largest elsewhere. Of rows that
+        were exposed for different times, they are ``model.predict(X, exposure=exposure)``.
     epsilon : float
         Privacy budget of the score; ``inf`` adds no noise.
     delta : float, default=None
@@ -244,9 +245,7 @@ def dp_mean_poisson_deviance(
     True
     """
     y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
-    true, predicted = _columns(y_true, y_pred, neighboring_relation, count_column)
-    # Numbers that are no counts are refused as what they are, as by fits. What a model predicts is not.
-    predicted = np.maximum(predicted, 0.0)
+    true, predicted = _columns(y_true, y_pred, neighboring_relation, count_column, expected_counts)
     # No count where none is expected is a deviance of 0.
     ratio = true / np.maximum(predicted, 1e-300)
     deviances = 2.0 * (xlogy(true, ratio) - true + predicted)

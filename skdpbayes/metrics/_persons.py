@@ -10,7 +10,7 @@ compared, one row of each person is drawn instead. See Proposition 44.
 import numpy as np
 
 from .._tables.blockwise import in_memory
-from .._tables.order import refuse_other_order
+from .._tables.order import refuse_columns_in_other_order
 from .._tables.persons import choose_rows, count_persons, number_persons
 from ..privacy.loss_distributions import between_persons
 
@@ -24,11 +24,11 @@ def columns_and_groups(groups, **columns):
     Raises
     ------
     ValueError
-        If groups are in another order than rows.
+        If one of them is in another order than one before it.
     """
-    *values, groups = in_memory(*columns.values(), groups)
-    refuse_other_order("groups", groups, **dict(zip(columns, values, strict=True)))
-    return *values, groups
+    values = in_memory(*columns.values(), groups)
+    refuse_columns_in_other_order(**dict(zip((*columns, "groups"), values, strict=True)))
+    return values
 
 
 def persons_of(groups, n_rows):

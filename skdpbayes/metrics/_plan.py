@@ -100,6 +100,11 @@ def called_by(scorer):
         _scorer.reset(token)
 
 
+def called_directly():
+    """Tell whether no scorer calls the score."""
+    return _scorer.get() is None
+
+
 def spend(plan, random_state):
     """Charge a plan to the active ledgers, and return the generator of its noise."""
     generator = private_generator(random_state)

@@ -19,7 +19,15 @@ from .._checks import planned_size
 from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.columns import number_column
 from .._typing import Label, RandomStateLike, Relation
-from ._inputs import COLUMN, LABEL, PUBLIC_SIZE, is_positive, same_length, score_function
+from ._inputs import (
+    COLUMN,
+    LABEL,
+    PUBLIC_SIZE,
+    is_positive,
+    refuse_tables,
+    same_length,
+    score_function,
+)
 from ._interval import inverted
 from ._persons import columns_and_groups, one_row_each, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
@@ -95,7 +103,8 @@ def dp_roc_auc_score(
     True
     """
     y_true, y_score, groups = columns_and_groups(groups, y_true=y_true, y_score=y_score)
-    positive = is_positive(y_true, pos_label)
+    positive = is_positive(y_true, pos_label, y_score)
+    refuse_tables(y_score, "y_score")
     scores = number_column(y_score, "y_score")
     same_length(neighboring_relation, y_true=positive, y_score=scores)
     persons = persons_of(groups, len(scores))

@@ -12,17 +12,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
+from .._tables.blockwise import in_memory
+from .._tables.collections import is_collection
 from .._tables.columns import count_column, label_column, number_column
-from .._tables.order import refuse_other_order
+from .._tables.order import index_of, refuse_columns_in_other_order
 from .._typing import MatrixLike
 from ..privacy.cost import PrivacyCost
 from ..privacy.loss_distributions import between_persons
 from ._exposure import check_exposed, last_step, refuse_rates, respond
 from ._inputs import is_positive, label_numbers, public_labels
-from ._means import dp_accuracy_score, dp_log_loss
+from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss
 from ._numbers import (
     dp_mean_absolute_error,
     dp_mean_poisson_deviance,
@@ -37,6 +39,13 @@ _OF_NUMBERS = (
     dp_mean_absolute_error,
     dp_mean_poisson_deviance,
 )
+# Which of their methods scores of classes read, where another one's answer looks like it.
+_METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+_OF_CLASSIFIERS = {
+    dp_accuracy_score: "predict",
+    dp_log_loss: "predict_proba",
+    dp_brier_score: "predict_proba",
+}
 
 
 class PrivateScorer:
@@ -188,11 +197,13 @@ class PrivateScorer:
                 "the scorer requests groups, so that its scores protect persons, and got none: pass groups, "
                 "or take the request back by set_score_request(groups=None)."
             )
-        refuse_other_order("groups", groups, X=X)
-        refuse_other_order("exposure", exposure, X=X)
+        refuse_columns_in_other_order(X=X, y_true=y_true, exposure=exposure, groups=groups)
         takes = inspect.signature(self.score_func).parameters
         options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
         response = self._response(estimator, X, options.get("pos_label"), exposure)
+        # In one computation, so that columns of a source that changes are of the same rows.
+        rows, y_true, response, groups = in_memory(index_of(X), y_true, response, groups)
+        refuse_columns_in_other_order(X=rows, y_true=y_true, groups=groups)
         given = {"epsilon": self.epsilon, "delta": self.delta, **options, "groups": groups}
         with called_by(self):
             score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)
@@ -265,6 +276,8 @@ class PrivateScorer:
             self._check_exposed(estimator)
         method = self._method_of(estimator)
         response = respond(estimator, method, X, exposure)
+        if hasattr(response, "iloc") and not is_collection(response):
+            response = response.to_numpy()  # It is of these rows, however a model numbers them.
         if method == "predict" or getattr(estimator, "classes_", None) is None:
             return response
         second = pos_label is None or pos_label == estimator.classes_[-1]
@@ -282,15 +295,35 @@ class PrivateScorer:
                 "choose 'r2', 'neg_mean_squared_error', 'neg_mean_absolute_error' or, for counts, "
                 "'neg_mean_poisson_deviance'."
             )
+        final = last_step(getattr(estimator, "best_estimator_", estimator))
+        if self.score_func is dp_mean_poisson_deviance and not getattr(
+            final, "_reads_counts", True
+        ):
+            # Known of the model, so that an error says nothing about rows, in a search in particular.
+            raise TypeError(
+                f"the Poisson deviance is for expected counts, and {type(final).__name__} may predict "
+                "negative numbers: choose DPBayesianPoissonRegressor, or another score, such as "
+                "'neg_mean_squared_error'."
+            )
         methods = self.response_method
         methods = (methods,) if isinstance(methods, str) else methods
         for method in methods:
             if hasattr(estimator, method):
+                self._check_method(estimator, method)
                 return method
         raise AttributeError(
             f"{type(estimator).__name__} has none of {', '.join(methods)}: choose another "
             "response_method."
         )
+
+    def _check_method(self, estimator, method):
+        """Raise a TypeError if a classifier's method does not return what the score reads."""
+        needed = _OF_CLASSIFIERS.get(self.score_func, method)
+        if is_classifier(estimator) and method in _METHODS and method != needed:
+            raise TypeError(
+                f"{self.score_func.__name__} reads what {needed} returns, and response_method is {method!r}: "
+                f"pass response_method={needed!r}."
+            )
 
     def __repr__(self):
         return (

@@ -202,7 +202,7 @@ def dp_calibration_curve(
     True
     """
     y_true, y_prob, groups = columns_and_groups(groups, y_true=y_true, y_prob=y_prob)
-    positive = is_positive(y_true, pos_label)
+    positive = is_positive(y_true, pos_label, y_prob)
     proba = probability_column(y_prob, "y_prob")
     same_length(neighboring_relation, y_true=positive, y_prob=proba)
     persons = persons_of(groups, len(proba))

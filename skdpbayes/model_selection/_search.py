@@ -26,7 +26,7 @@ from sklearn.utils.validation import _num_samples
 from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
 from .._inputs import plain, unless_harmless, unquoted
 from .._mechanisms.number_of_runs import draw_number
-from .._tables.order import refuse_other_order
+from .._tables.order import refuse_columns_in_other_order
 from .._tables.persons import count_persons
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning
@@ -288,7 +288,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         refuse_collections(X, y)
         told = unless_harmless("X must be a table and y a column, with one label for each row.")
         given = plain(X, "X"), plain(y, "y"), plain(exposure, "exposure")
-        refuse_other_order("exposure", exposure, X=X, y=y)
+        refuse_columns_in_other_order(X=X, y=y, exposure=exposure)
         X, y, exposure = unquoted(indexable, *given, told=told)
         table_shape(X)
         self._validate_params()

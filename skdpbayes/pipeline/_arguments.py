@@ -3,7 +3,9 @@
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_method_params
 
-from .._tables.order import refuse_other_order
+from .._tables.blockwise import in_memory
+from .._tables.collections import is_collection
+from .._tables.order import index_of, refuse_columns_in_other_order
 
 
 def check_arguments(pipeline, params, X, y):
@@ -31,8 +33,17 @@ def check_arguments(pipeline, params, X, y):
                 f"{given}=... is for a step {step!r}, which the pipeline does not have: its steps are "
                 f"{names}."
             )
-    for given, column in params.items():
-        refuse_other_order(given, column, X=X, y=y)
+    if is_collection(X):
+        from .._tables.dask.partitions import refuse_other_order_in_parts
+
+        refuse_other_order_in_parts(X, y=y, **params)
+    refuse_columns_in_other_order(X=X, y=y, **params)
+
+
+def refuse_other_rows(X, **columns):
+    """Raise a ValueError for columns in another order than rows; of a collection the index is computed."""
+    rows, *columns_in_memory = in_memory(index_of(X), *columns.values())
+    refuse_columns_in_other_order(X=rows, **dict(zip(columns, columns_in_memory, strict=True)))
 
 
 def of_chosen(params, X, kept):

@@ -9,6 +9,7 @@ branches, which fit these on their columns of the collection.
 
 import copy
 from functools import partial, wraps
+from inspect import signature
 
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer
@@ -20,6 +21,7 @@ from .._inputs import same_kind, unquoted
 from .._tables.collections import example_of, header_of, is_collection
 from .._tables.validation import without_cells
 from ..privacy.vouchers import UnplannedReleaseError
+from ._arguments import refuse_other_rows
 from ._leaks import children, is_private
 
 
@@ -179,6 +181,9 @@ class OnPartitions:
 
         @wraps(method)  # With its signature, too.
         def either(X, *args, **params):
+            if self.name == "score":  # Steps may make arrays of rows, which have no index.
+                given = signature(method).bind_partial(X, *args, **params).arguments
+                refuse_other_rows(**given.pop("params", {}), **given)
             if not is_collection(X):
                 return method(X, *args, **params)
             if not self.lazily:

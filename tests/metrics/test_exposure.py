@@ -159,9 +159,9 @@ def test_what_a_scorer_refuses_of_exposures_costs_nothing():
     plain, classes = model().fit(X, y), make_private_scorer("accuracy", epsilon=1.0)
     calls = {
         "fitted with exposure": lambda: scorer(1.0)(exposed, X, y),
-        "DPBayesianRidge.predict takes no exposure": lambda: scorer(1.0)(
-            ridge, X, y, exposure=exposure
-        ),
+        "DPBayesianRidge.predict takes no exposure": lambda: make_private_scorer(
+            "neg_mean_squared_error", epsilon=1.0
+        )(ridge, X, y, exposure=exposure),
         "dp_accuracy_score takes no": lambda: classes(exposed, X, y, exposure=exposure),
         "exposure must be": lambda: scorer(1.0)(exposed, X, y, exposure=-exposure),
     }

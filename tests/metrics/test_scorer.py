@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from cheap import Cheap
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import brier_score_loss, get_scorer
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import (
@@ -17,8 +17,14 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 
-from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.metrics import dp_confusion_matrix, dp_mean_score, make_private_scorer
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
+from skdpbayes.metrics import (
+    dp_accuracy_score,
+    dp_confusion_matrix,
+    dp_log_loss,
+    dp_mean_score,
+    make_private_scorer,
+)
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
@@ -156,3 +162,44 @@ def test_nothing_is_claimed_where_nothing_can_be():
     )
     with pytest.raises(ValueError, match="not private"):
         total_privacy_cost(plain, cv=FOLDS, scoring=scorer)
+
+
+def test_scorers_refuse_models_that_predict_impossible_numbers():
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 1))
+    y = np.r_[np.zeros(390), np.full(10, 9.0)][np.argsort(np.argsort(X[:, 0]))]
+    deviance = make_private_scorer("neg_mean_poisson_deviance", epsilon=1.0)
+    classes = LogisticRegression().fit(X, y > 0)
+    cases = {
+        "none below 0.*model of counts": (deviance, LinearRegression().fit(X, y), y),
+        "DPBayesianRidge may predict neg": (deviance, DPBayesianRidge((0, 9)).fit(X, y), y),
+        "reads what predict_proba": (make_private_scorer(dp_log_loss, epsilon=1.0), classes, y > 0),
+        "what predict returns": (
+            make_private_scorer(dp_accuracy_score, epsilon=1.0, response_method="predict_proba"),
+            classes,
+            y > 0,
+        ),
+    }
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        for named, (scorer, model, true) in cases.items():
+            with pytest.raises((ValueError, TypeError), match=named):
+                scorer(model, X, true)
+        assert ledger.spent_epsilon == 0
+
+
+def test_what_a_model_predicts_is_of_the_rows_it_is_given():
+    """A model may number its predictions itself."""
+    X = pd.DataFrame({"a": np.arange(40.0)}, index=np.arange(40) + 7)
+    y = (X["a"] > 19).astype(int)
+
+    class Numbered(LogisticRegression):
+        def predict(self, X):
+            return pd.Series(super().predict(X))
+
+        def predict_proba(self, X):
+            return pd.DataFrame(super().predict_proba(X))
+
+    model = Numbered().fit(X, y)
+    for name in ("accuracy", "neg_brier_score", "neg_log_loss"):
+        scorer = make_private_scorer(name, epsilon=np.inf)
+        plain = scorer(LogisticRegression().fit(X, y), X.to_numpy(), y.to_numpy())
+        assert scorer(model, X, y) == plain

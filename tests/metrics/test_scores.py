@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn import metrics as plain
@@ -15,6 +16,7 @@ from skdpbayes.metrics import (
     dp_calibration_curve,
     dp_confusion_matrix,
     dp_log_loss,
+    dp_mean_poisson_deviance,
     dp_mean_score,
     dp_roc_auc_score,
 )
@@ -167,7 +169,10 @@ def test_labels_of_all_kinds_and_tables_of_all_kinds():
 BAD = {
     "nan": (dict(y_score=np.r_[np.nan, P[1:]]), "NaN"),
     "lengths": (dict(y_score=P[:-1]), "the same number of rows"),
-    "shape": (dict(y_score=np.column_stack([P, P, P])), "1d array"),
+    "shape": (
+        dict(y_score=np.column_stack([P, P, P])),
+        r"has 3 columns.*predict_proba\(X\)\[:, 1\]",
+    ),
     "three labels": (dict(y_true=np.arange(3000) % 3 + 1), "pos_label"),
     "text": (dict(y_true=np.array(["a", "b"])[Y]), "pos_label"),
     "kinds": (dict(pos_label="yes"), "different kinds"),
@@ -208,6 +213,75 @@ def test_other_bad_input_is_refused():
         dp_log_loss(Y, P, labels=[0, 1, 2], epsilon=1.0)
     with pytest.raises(ValueError, match="low < high"):
         dp_mean_score(P, bounds=(1.0, 0.0), epsilon=1.0)
+
+
+WORDS, TABLE = np.array(["cat", "dog"])[Y], pd.DataFrame({"cat": 1 - P, "dog": P})
+IMPOSSIBLE = {
+    "halved": (dp_log_loss, (Y, TABLE.to_numpy() / 2), {}, "add up to 1.*divide each row"),
+    "of two models": (dp_log_loss, (Y, np.column_stack([P, P])), {}, "add up to 1"),
+    "logarithms": (dp_log_loss, (Y, np.log(TABLE.to_numpy() + 0.1)), {}, "between 0 and 1"),
+    "columns swapped": (
+        dp_log_loss,
+        (WORDS, TABLE[["dog", "cat"]]),
+        {"labels": ["cat", "dog"]},
+        r"in another order than labels: pass y_pred\[list\(labels\)\]",
+    ),
+    "columns of polars": (
+        dp_log_loss,
+        (WORDS, pl.DataFrame({"dog": P, "cat": 1 - P})),
+        {"labels": ["cat", "dog"]},
+        "in another order than labels",
+    ),
+    "numbers as names": (dp_log_loss, (Y, TABLE.set_axis([1, 0], axis=1)), {}, "another order"),
+    "numbers as labels": (
+        dp_log_loss,
+        (Y, TABLE.set_axis([0, 1], axis=1)),
+        {"labels": [1, 0]},
+        "another order",
+    ),
+    "the first class": (dp_log_loss, (WORDS, TABLE["cat"]), {"labels": ["cat", "dog"]}, "single"),
+    "the other label": (dp_brier_score, (WORDS, TABLE["cat"]), {"pos_label": "dog"}, "of a label"),
+    "a rank of it": (dp_roc_auc_score, (WORDS, TABLE["cat"]), {"pos_label": "dog"}, "of a label"),
+    "a curve of it": (
+        dp_calibration_curve,
+        (WORDS, TABLE["cat"]),
+        {"pos_label": "dog"},
+        "of a label",
+    ),
+    "both columns": (dp_brier_score, (Y, TABLE.to_numpy()), {}, r"predict_proba\(X\)\[:, 1\]"),
+    "both in a curve": (dp_calibration_curve, (Y, TABLE.to_numpy()), {}, "has 2 columns"),
+    "logits": (dp_brier_score, (Y, 4 * P - 2), {}, "between 0 and 1"),
+    "as labels": (dp_accuracy_score, (Y, P), {}, "labels.*not probabilities"),
+    "a list of labels": (dp_accuracy_score, (Y.tolist(), P.tolist()), {}, "not probabilities"),
+    "in a matrix": (dp_confusion_matrix, (Y, P), {"labels": [0, 1]}, "not in labels"),
+    "logarithms of counts": (dp_mean_poisson_deviance, (Y, P - 0.5), {}, r"np.exp\(y_pred\)"),
+}
+
+
+@pytest.mark.parametrize("score, columns, options, message", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_impossible_predictions_are_refused_and_cost_nothing(score, columns, options, message):
+    with PrivacyLedger(np.inf, 1e-5) as ledger:
+        with pytest.raises(ValueError, match=message):
+            score(*columns, epsilon=1.0, **options)
+    assert ledger.spent_epsilon == 0
+
+
+def test_rounding_makes_no_prediction_impossible():
+    exact = dp_log_loss(Y, TABLE.to_numpy(), epsilon=np.inf)
+    single = TABLE.to_numpy(np.float32).copy()
+    single[:, 1] *= np.float32(1 + 1e-6)
+    half = TABLE.to_numpy(np.float16)
+    for table in (single, single.astype(float), half, single.tolist(), TABLE.to_numpy() + 2e-9):
+        assert dp_log_loss(Y, table, epsilon=np.inf) == pytest.approx(exact, abs=2e-3)
+    assert dp_brier_score(Y, np.where(Y, 1 + 1e-7, -1e-17), epsilon=np.inf) == 0.0
+
+
+@pytest.mark.parametrize("labels", [[1, 2], [-1, 1], [0, 1]])
+def test_names_that_are_places_or_no_labels_say_nothing(labels):
+    y = np.asarray(labels)[Y]
+    exact = dp_log_loss(Y, P, epsilon=np.inf)
+    for table in (TABLE, TABLE.set_axis([0, 1], axis=1), TABLE.set_axis(labels, axis=1)):
+        assert dp_log_loss(y, table, labels=labels, epsilon=np.inf) == exact
 
 
 def test_no_error_quotes_an_entry():

@@ -2,10 +2,13 @@
 
 from contextlib import suppress
 
+import dask
 import numpy as np
 
 from ..._inputs import unless_harmless, unquoted
 from ..collections import is_collection
+from ..order import refuse_other_order
+from .shards import do_one, raised, says_why
 
 
 def client_or_none(client):
@@ -62,3 +65,30 @@ def aligned(part, X, n_blocks, name):
         f"{name} must have the partitions of X: pass a Dask collection that was made in the same way, e.g. a "
         "column of the same data frame."
     )
+
+
+def refuse_other_order_in_parts(X, **columns):
+    """Raise a ValueError if a partition of a column has another index than that of the table.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame
+    **columns : collection, array-like or None
+        By name. Only frames and columns of frames have an index.
+    """
+    if not hasattr(X, "divisions"):
+        return
+    blocks, check = blocks_of(X), dask.delayed(_checked, pure=False)
+    for name, column in columns.items():
+        if is_collection(column) and hasattr(column, "divisions"):
+            parts = aligned(column, X, len(blocks), name)
+            raised(dask.compute(*map(check, blocks, parts, [name] * len(blocks))))
+
+
+def _checked(block, part, name):
+    return do_one(_in_same_order, block, part, name)
+
+
+@says_why
+def _in_same_order(block, part, name):
+    refuse_other_order(name, part, X=block)

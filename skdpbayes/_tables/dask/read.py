@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length
 from ...samplers._machinery.shards import LocalShards
 from ..collections import example_of
 from ..labels import labels_in
-from ..order import refuse_other_order
+from ..order import refuse_columns_in_other_order
 from ..persons import has_persons
 from ..rows import UNLABELLED, Rows, Table, chosen_rows, prepared
 from .marks import mark_of
@@ -155,8 +155,9 @@ def _read(block, only, labelled, validate, columns):
     vars(own).update(columns)
     if not labelled:
         return Rows(chosen_rows(validate(own, X, reset=False), only))
-    for name, column in zip(("sample_weight", "exposure"), beside, strict=True):
-        refuse_other_order(name, column, X=X, y=y)
+    refuse_columns_in_other_order(
+        X=X, y=y, **dict(zip(("sample_weight", "exposure"), beside, strict=True))
+    )
     X, y = validate(own, X, y, reset=False)
     return Rows(X, y, *beside)
 
