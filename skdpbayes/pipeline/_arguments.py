@@ -4,7 +4,6 @@ from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_method_params
 
 from .._tables.blockwise import in_memory
-from .._tables.collections import is_collection
 from .._tables.order import index_of, refuse_columns_in_other_order
 
 
@@ -33,10 +32,6 @@ def check_arguments(pipeline, params, X, y):
                 f"{given}=... is for a step {step!r}, which the pipeline does not have: its steps are "
                 f"{names}."
             )
-    if is_collection(X):
-        from .._tables.dask.partitions import refuse_other_order_in_parts
-
-        refuse_other_order_in_parts(X, y=y, **params)
     refuse_columns_in_other_order(X=X, y=y, **params)
 
 

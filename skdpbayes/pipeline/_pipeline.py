@@ -248,6 +248,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             refuse_selections_by_rows(self, X, header)
         plan = plan_pipeline(self, n_samples, n_columns, header).changed(leaks=tuple(found))
         tell(plan, self.get_params())
+        if is_collection(X):
+            from .._tables.dask.partitions import refuse_other_order_in_parts
+
+            refuse_other_order_in_parts(X, y=y, **params)
         with self._parts_of_budget(plan):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
