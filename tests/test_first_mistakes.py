@@ -3,17 +3,21 @@
 import os
 import re
 import warnings
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 from skdpbayes import DPBayesianLogisticRegression as Logistic
 from skdpbayes import DPBayesianMLPClassifier as Network
 from skdpbayes import DPGaussianMixturePosterior as Mixture
 from skdpbayes import metrics
+from skdpbayes._tables.labels import encode_labels, labels_in
 from skdpbayes.exceptions import BudgetExceededError, LedgerFileError
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
@@ -101,6 +105,67 @@ def test_a_ledger_is_no_folder(tmp_path):
 def test_classes_of_two_kinds(classes):
     with pytest.raises(ValueError, match="classes holds labels of several kinds"):
         Logistic(classes=classes).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "classes, kind",
+    [
+        ({"no", "yes"}, "a set"),
+        (frozenset({"no", "yes"}), "a frozenset"),
+        ({"no": 0, "yes": 1}, "a dict"),
+        ({"no": 0, "yes": 1}.keys(), "a dict_keys"),
+        ([["no", "yes"]], "a list of 2"),
+        (pd.DataFrame({"label": ["no", "yes"]}), "a DataFrame"),
+    ],
+)
+def test_classes_that_are_no_list(classes, kind):
+    with pytest.raises(
+        ValueError, match=rf"classes must be a list .* is {kind} .*: pass list\(\.\.\.\)"
+    ):
+        Logistic(classes=classes).fit(X, TEXT)
+
+
+@pytest.mark.parametrize("classes", [iter(["no", "yes"]), "no", "no, yes", 2])
+def test_classes_that_are_no_sequence(classes):
+    with pytest.raises(ValueError, match="'classes' parameter .* must be None or an array-like"):
+        Logistic(classes=classes).fit(X, TEXT)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, pd.Index, pd.Categorical])
+def test_classes_are_a_list_of_any_kind(stopped, kind):
+    with pytest.raises(Charged):
+        Logistic(classes=kind(["no", "yes"])).fit(X, TEXT)
+    with pytest.raises(Charged):
+        Logistic(classes=range(2)).fit(X, Y)
+
+
+def test_the_labels_of_all_rows_as_classes_are_not_quoted():
+    with pytest.raises(ValueError, match="lists 360, of which 2 are different") as raised:
+        Logistic(classes=TEXT).fit(X, TEXT)
+    assert "yes" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [int, float, bool, np.int64])
+def test_labels_in_arrays_of_objects_are_numbers(stopped, kind):
+    labels = np.array([kind(label) for label in Y], dtype=object)
+    with pytest.raises(Charged):
+        Logistic().fit(X, labels)
+    found = labels_in(labels, None)
+    assert found.dtype == np.dtype(kind) and found.tolist() == [0, 1]
+    np.testing.assert_array_equal(encode_labels(labels, found), Y)
+
+
+def test_objects_that_are_no_labels_have_a_remedy():
+    for labels in ([Decimal(int(label)) for label in Y], [str(label).encode() for label in Y]):
+        with pytest.raises(ValueError, match=r"y\.astype\(int\)"):
+            Logistic().fit(X, np.array(labels, dtype=object))
+
+
+def test_one_against_the_rest_has_two_labels_in_each_fit():
+    three = np.array(list("pqr"))[np.arange(N) % 3]
+    named = re.escape("classes=[0, 1, 2]; in OneVsRestClassifier each fit has two, classes=[0, 1].")
+    with pytest.raises(ValueError, match=named):
+        OneVsRestClassifier(Logistic(classes=["p", "q", "r"])).fit(X, three)
 
 
 @pytest.mark.parametrize("kind", [VotingClassifier, StackingClassifier])

@@ -31,6 +31,13 @@ HOLES, ENDLESS = X.copy(), X.copy()
 HOLES[0, 0], ENDLESS[0, 0] = np.nan, np.inf
 TEXT = pd.DataFrame(X, columns=list("abc")).assign(region="north")
 NONE = [None, *Y[1:]]
+NUMBERS, DATE = TEXT[["a", "b", "c"]].astype(object), pd.Timestamp("2020-01-01")
+
+
+def with_cell(cell):
+    table = NUMBERS.copy()
+    table.iat[0, 0] = cell
+    return table
 
 
 def mixture(n_components=2, **options):
@@ -78,6 +85,20 @@ ERRORS = {
     "one label": (lambda: Logistic().fit(X, 0 * Y), r"classes=\[0, 1\]"),
     "text": (lambda: Logistic().fit(TEXT, Y), "'region'.*DPOneHotEncoder"),
     "text, objects": (lambda: Logistic().fit(TEXT.to_numpy(), Y), "DPOneHotEncoder"),
+    "text among objects": (
+        lambda: Logistic().fit(TEXT.astype(object), Y),
+        r"in columns \['region'\], .*DPOneHotEncoder",
+    ),
+    "dates among objects": (
+        lambda: Logistic().fit(NUMBERS.assign(day=pd.Series([DATE] * N, dtype=object)), Y),
+        r"in columns \['day'\], holds dates.* turn dates into numbers",
+    ),
+    "NA among objects": (lambda: Logistic().fit(with_cell(pd.NA), Y), "DPImputer"),
+    "NA in an array of objects": (
+        lambda: Logistic().fit(with_cell(pd.NA).to_numpy(), Y),
+        "DPImputer",
+    ),
+    "None among objects": (lambda: Logistic().fit(with_cell(None), Y), "DPImputer"),
     "text, scaler": (lambda: DPQuantileScaler().fit(TEXT), "'region'.*DPOneHotEncoder"),
     "sparse, network": (lambda: Network((4,)).fit(sp.csr_array(X), Y), "toarray"),
     "sparse, mixture": (lambda: mixture().fit(sp.csr_array(X)), "toarray"),
@@ -129,6 +150,19 @@ def test_an_error_names_the_remedy_and_nothing_was_spent(do, remedy):
     assert re.search(remedy, str(caught.value))
     assert "SimpleImputer" not in str(caught.value)
     assert ledger.spent_epsilon == 0
+
+
+def test_missing_cells_among_objects_are_the_same():
+    missing = [
+        DPImputer(fill_value=0.5).fit_transform(table)
+        for cell in (None, pd.NA, np.nan)
+        for table in (with_cell(cell), with_cell(cell).to_numpy())
+    ]
+    for table in missing:
+        np.testing.assert_array_equal(table, missing[0])
+    table = with_cell(pd.NA)
+    DPImputer(fill_value=0.5).fit_transform(table)
+    assert table.iat[0, 0] is pd.NA
 
 
 @pytest.mark.parametrize(

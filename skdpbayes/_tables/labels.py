@@ -1,6 +1,7 @@
 """Class labels: which labels can occur is public, which of them do occur is private."""
 
 import warnings
+from numbers import Real
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -12,6 +13,7 @@ _OF_SEVERAL_KINDS = (
     "{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave out "
     "rows without a label, and make all labels one kind, e.g. by {name} = np.asarray({name}).astype(str)."
 )
+_ONE_AGAINST_REST = "; in OneVsRestClassifier each fit has two, classes=[0, 1]"
 # More labels, most of them consecutive integers, are rather counts or measurements.
 _MANY = 30
 _FEW = 10
@@ -19,13 +21,21 @@ _FEW = 10
 
 def label_set(classes):
     """Return the declared labels, sorted, or raise if they are invalid."""
-    if np.ndim(classes) == 1 and len({isinstance(one, str) for one in classes}) > 1:
+    if np.ndim(classes) != 1:
+        kind = f"a {type(classes).__name__} of {np.ndim(classes)} dimensions"
+        raise ValueError(
+            f"classes must be a list of labels, such as [0, 1] or ['no', 'yes'], and is {kind}: pass "
+            "list(...) of a set or a dict, or of a table the list of its labels."
+        )
+    if len({isinstance(one, str) for one in classes}) > 1:
         raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
     labels = np.asarray(classes)
     unique = _distinct(labels, "classes")
-    if labels.ndim != 1 or unique.size < 2 or unique.size != labels.size:
+    if unique.size < 2 or unique.size != labels.size:
+        # Not quoted: it may be the column itself.
         raise ValueError(
-            f"classes must list at least two different labels, each once, got {classes!r}."
+            "classes must list at least two different labels, each once, such as [0, 1], and lists "
+            f"{labels.size}, of which {unique.size} are different."
         )
     return unique
 
@@ -56,10 +66,13 @@ def labels_in(y, classes):
     if classes is not None:
         return label_set(classes)
     labels = _distinct(y, "y")
+    if labels.dtype == object and all(isinstance(label, Real) for label in labels):
+        labels = y = np.unique(np.array(labels.tolist()))
     if labels.dtype.kind not in "biu":  # Whole numbers are labels, whatever they are.
-        told = unless_harmless(
-            "y holds labels of a kind that is not known: use text or whole numbers."
-        )
+        unknown = "y holds labels of a kind that is not known: use text or whole numbers, e.g. y.astype(int)."
+        told = unless_harmless(unknown)
+        if labels.dtype == object and not all(isinstance(label, str) for label in labels):
+            raise ValueError(unknown)
         unquoted(check_classification_targets, y, told=told)
     if labels.size < 2:
         raise ValueError(
@@ -94,6 +107,6 @@ def encode_labels(y, classes):
         raise ValueError(
             "y holds labels that are not in classes: list all labels that can occur, and leave out rows "
             "without a label. Where another tool numbers the labels first, as VotingClassifier does, the "
-            f"numbers are the labels: classes={_numbers(labels.size)}."
+            f"numbers are the labels: classes={_numbers(labels.size)}{_ONE_AGAINST_REST * (labels.size > 2)}."
         )
     return codes

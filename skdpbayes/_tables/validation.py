@@ -1,8 +1,11 @@
 """Validation of tables with scikit-learn, without quoting any cell in an error."""
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
+from sklearn.utils._missing import is_pandas_na
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -28,8 +31,8 @@ _REMEDIES = {
         "pandas.to_numeric(column, errors='coerce')."
     ),
     ("float() argument must be", "must be real number", "cannot convert"): (
-        "X holds None or other objects, and every argument must be a string of digits or a real number: "
-        "use NaN for missing values."
+        "X holds dates or other objects, and every argument must be a string of digits or a real number: "
+        "turn dates into numbers, e.g. days since a public date, and use NaN for missing values."
     ),
     # scikit-learn's message recommends imputers, most of which learn from the rows.
     ("Input X contains NaN", "Input contains NaN"): (
@@ -84,6 +87,7 @@ def validate_table(
     """
     X, y = plain(X, "X"), plain(y, "y")
     _refuse_columns(X)
+    X = _without_na(X)
     if unquoted(_holds_dates, X, told=without_cells):
         raise ValueError(
             "X holds dates or durations: turn them into numbers, e.g. days since a public date."
@@ -98,7 +102,7 @@ def validate_table(
         dtype=list(dtype),
         order="C",
         ensure_all_finite=ensure_all_finite,
-        told=_told,
+        told=partial(_told, X=X),
     )
     return (canonical(found[0]), found[1]) if isinstance(found, tuple) else canonical(found)
 
@@ -141,10 +145,58 @@ def without_cells(error, unknown=_UNKNOWN):
     return unless_harmless(unknown)(error)
 
 
-def _told(error):
+def _told(error, X):
     """Return what `validate_table` raises; scikit-learn does not name y if it holds objects."""
-    unnamed = str(error).startswith("Input contains NaN")
-    return ValueError(_MISSING_RESPONSE) if unnamed else without_cells(error)
+    if str(error).startswith("Input contains NaN"):
+        return ValueError(_MISSING_RESPONSE)
+    told = without_cells(error)
+    names = _no_numbers(X) if str(told).startswith("X holds") else []
+    return same_kind(
+        told, str(told).replace("X holds", f"X, in columns {names}, holds", bool(names))
+    )
+
+
+def _objects_of(X):
+    """Return {name: column} of a frame of pandas, of those that hold objects."""
+    if not (_is_frame(X) and hasattr(X, "iloc")):
+        return {}
+    return {str(X.columns[j]): X.iloc[:, j] for j in _places_of_objects(X)}
+
+
+def _places_of_objects(X):
+    return np.flatnonzero(X.dtypes.astype(str) == "object")
+
+
+def _no_numbers(X):
+    """Return the names of columns of objects that are no numbers."""
+
+    def is_none(column):
+        try:
+            with silently():
+                np.asarray(column).astype(float)
+        except Exception:  # Whose message may hold a cell.
+            return True
+        return False
+
+    return [name for name, column in _objects_of(X).items() if is_none(column)]
+
+
+def _without_na(X):
+    """Return a table with NaN in the place of pandas.NA among objects, which NumPy does not read."""
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        missing = np.array([is_pandas_na(cell) for cell in X.flat], bool).reshape(X.shape)
+        return np.where(missing, np.nan, X) if missing.any() else X
+    marks = {
+        name: np.array([is_pandas_na(cell) for cell in column], bool)
+        for name, column in _objects_of(X).items()
+    }
+    if not any(missing.any() for missing in marks.values()):
+        return X
+    X = X.copy(deep=False)
+    for j in _places_of_objects(X):
+        column = X.iloc[:, j].to_numpy(dtype=object)
+        X.isetitem(j, np.where(marks[str(X.columns[j])], np.nan, column))
+    return X
 
 
 def _holds_dates(X):

@@ -16,6 +16,13 @@ _OF_PIPELINE = (
     *("epsilon", "delta", "max_rows_per_group"),
     *("learns_nothing", "memory", "shares", "strict"),
 )
+# What belongs to the fit, by names that it has elsewhere, too.
+_OF_FIT = {
+    **dict.fromkeys(("data", "df"), "fit(data)"),
+    **dict.fromkeys(("weights", "sample_weight"), "fit(data, model__sample_weight=...)"),
+    **dict.fromkeys(("exposure", "offset"), "fit(data, model__exposure=...)"),
+    "groups": "fit(data, groups=...)",
+}
 
 
 class FromFormulaMixin:
@@ -85,7 +92,17 @@ class FromFormulaMixin:
         response, _, constant = parsed(formula)
         if response is None:
             raise ValueError(f"formula={formula!r} names no response: write it as 'y ~ ...'.")
+        for name in sorted(_OF_FIT.keys() & params.keys()):
+            raise TypeError(
+                f"{name} is not of the model, which needs no table, but of its fit: "
+                f"from_formula(...).{_OF_FIT[name]}."
+            )
         encoder = FormulaEncoder(formula, bounds=bounds, levels=levels)
+        if response in encoder.columns:
+            raise ValueError(
+                f"formula={formula!r} has the response among its terms, which would predict itself: leave "
+                "it out there."
+            )
         outer = {name: params.pop(name) for name in _OF_PIPELINE if name in params}
         defaults = {"data_norm": encoder.norm, "fit_intercept": constant}
         model = cls(**{**defaults, **params})

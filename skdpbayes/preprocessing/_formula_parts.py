@@ -28,19 +28,52 @@ from ._formula_rows import (
     unknown_part,
 )
 
-# Functions of other packages for formulas, which look at all rows.
+# What formulas have in R, patsy, formulaic, bambi and brms, by what takes its place here.
 _LEARNING = {
-    "bs",
-    "cc",
     "center",
-    "cr",
-    "cs",
+    "cumsum",
+    "cut",
+    "diff",
     "hashed",
     "lag",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "ntile",
     "poly",
+    "qcut",
+    "quantile",
+    "rank",
+    "rescale",
     "scale",
+    "sd",
+    "shift",
     "standardize",
-    "te",
+    "std",
+    "zscore",
+}
+_SMOOTH = {"bs", "cc", "cr", "cs", "gp", "hsgp", "ns", "s", "spline", "t2", "te", "ti"}
+_CATEGORICAL = {
+    "Categorical",
+    "Sum",
+    "Treatment",
+    "as_factor",
+    "cat",
+    "category",
+    "factor",
+    "mo",
+    "relevel",
+}
+_MISSING = {"isna", "isnull", "is_na"}
+_CONDITIONAL = {"case_when", "if_else", "ifelse", "np_where", "where"}
+# Names of arguments elsewhere, in the documentation among others.
+_SYNONYMS = {"low": "lower", "high": "upper", "ref": "reference"}
+_USES = {
+    "bounded": "bounded(x, low, high)",
+    "C": "C(x, levels=['a', 'b'], reference='a')",
+    "bs": "bs(x, knots=[...], bounds=(low, high), degree=3)",
+    "missing": "missing(x)",
 }
 
 
@@ -224,15 +257,18 @@ def _of_name(name, bounds, levels):
     )
 
 
-def _unknown(tree, text):
+def _unknown(tree, text, within=False):
+    """Return the error about a part of a formula; ``within`` tells whether it is one of bounded(...)."""
     called = tree.func if isinstance(tree, ast.Call) else None
     name = getattr(called, "id", getattr(called, "attr", None))
-    if name in _LEARNING:
+    if name in _LEARNING | _SMOOTH:
         return ValueError(
             f"{text} learns from all rows, which would leak: declare public numbers instead, as in "
             "bounded(x, low, high) or bs(x, knots=[...], bounds=(low, high)), or learn bounds privately by "
             "a DPQuantileScaler in a private pipeline."
         )
+    if (instead := _instead(tree, name, within)) is not None:
+        return ValueError(f"{text} is not understood: {instead}.")
     return ValueError(
         f"{text} is not understood: a formula has bounded(x, low, high), C(x, levels=[...]), bs(x, "
         "knots=[...], bounds=(low, high)), missing(x), and names of columns that are declared so; their "
@@ -241,24 +277,82 @@ def _unknown(tree, text):
     )
 
 
+def _instead(tree, name, within):
+    """Return what to write instead of a part that is usual elsewhere, or None."""
+    inside = tree.args[0] if isinstance(tree, ast.Call) and tree.args else tree
+    functions = [one.func for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    names = [
+        one.id
+        for one in ast.walk(inside)
+        if isinstance(one, ast.Name) and one not in functions and one.id not in ("np", "numpy")
+    ]
+    column = names[0] if names else "x"
+    if isinstance(tree, ast.Compare):
+        return "of categories take C(x, levels=[...]), and of numbers compare by < or >, which is 0 or 1"
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor):
+        return f"a power is written {ast.unparse(tree.left)} ** {ast.unparse(tree.right)}"
+    if name == "offset":
+        return (
+            "an exposure is no part of a formula, but of the fit, and not as a logarithm: "
+            f"DPBayesianPoissonRegressor.from_formula(...).fit(table, model__exposure=table[{column!r}])"
+        )
+    if name == "weights":
+        return f"weights are of the fit: fit(table, model__sample_weight=table[{column!r}])"
+    if name in _CATEGORICAL:
+        return f"write C({column}, levels=[...]), with public levels"
+    if name in _MISSING:
+        return f"write missing({column})"
+    if name in _CONDITIONAL:
+        return f"a comparison is 0 or 1: write bounded({column} > 5, 0, 1)"
+    if name in ("clip", "pmax", "pmin"):
+        return "bounded(x, low, high) clips by itself"
+    if name == "ln":
+        return f"write log({column})"
+    if name == "Q":
+        return (
+            "a name that is no word stands within backticks, and is declared outside the formula, by "
+            "bounds={'my name': (low, high)} or levels={'my name': [...]}"
+        )
+    if isinstance(tree, ast.Subscript) or (isinstance(tree, ast.Attribute) and names):
+        return "name the column alone, as in bounded(age, 18, 90)"
+    if within and name == "I":
+        return f"leave out I(...): write {ast.unparse(inside)} as it is"
+    if within and name in FUNCTIONS:
+        return f"{name} takes one argument here, as in {name}({column})"
+    if not within and (name == "I" or name in FUNCTIONS):
+        whole = ast.unparse(inside if name == "I" else tree)
+        return f"write bounded({whole}, low, high), with public bounds of what it is"
+    if not within and isinstance(tree, ast.BinOp | ast.UnaryOp):
+        return f"write bounded({ast.unparse(tree)}, low, high), with public bounds of what it is"
+    return None
+
+
 def _arguments(tree, text, required, optional=()):
     """Return {name: node} of the arguments of a call."""
     names = (*required, *optional)
     found = dict(zip(names, tree.args, strict=False))
-    found |= {one.arg: one.value for one in tree.keywords}
+    found |= {_SYNONYMS.get(one.arg, one.arg): one.value for one in tree.keywords}
     complete = set(required) <= set(found) <= set(names)
     if not complete or len(found) != len(tree.args) + len(tree.keywords):
         raise ValueError(
-            f"{text} needs the arguments {list(required)}, and may have {list(optional)}."
+            f"{text} has other arguments than {_USES[tree.func.id]}: write it like this."
         )
     return found
 
 
 def _literal(node, text):
+    """Return what a part of a formula declares: numbers, which may be arithmetic, or text."""
     try:
         return ast.literal_eval(node)
     except ValueError:
-        raise ValueError(f"{text}: what is declared must be written as numbers or text.") from None
+        pass
+    if unknown_part(node) is None and not columns_of(node) and constants_are_finite(node):
+        return evaluate(node, None)
+    leaks = any(isinstance(one, ast.Call | ast.Name) for one in ast.walk(node))
+    raise ValueError(
+        f"{text}: what is declared must be written as finite numbers or text"
+        + (", since what is computed from rows would leak." if leaks else ".")
+    )
 
 
 def _ordered(values, text):
@@ -311,7 +405,7 @@ def _bounded(tree, text, bounds, levels):
     found = _arguments(tree, text, ("x", "lower", "upper"))
     ends = [_literal(found[end], text) for end in ("lower", "upper")]
     if (part := unknown_part(found["x"])) is not None:
-        raise _unknown(part, text)
+        raise _unknown(part, text, within=True)
     if not columns_of(found["x"]):
         raise ValueError(f"{text} names no column.")
     if not constants_are_finite(found["x"]):
@@ -329,6 +423,11 @@ def _levels(tree, text, bounds, levels):
                 "the rows is private."
             )
         return Levels(name, *levels[name])
+    if isinstance(found["levels"], ast.Name | ast.Attribute | ast.Call):
+        raise ValueError(
+            f"{text}: levels must be written as a list, and what they are compared with as a reference: "
+            f"C({name}, levels=['a', 'b'], reference='a')."
+        )
     reference = _literal(found["reference"], text) if "reference" in found else None
     return Levels(name, *checked_levels(_literal(found["levels"], text), text, reference))
 

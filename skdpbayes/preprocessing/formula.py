@@ -24,6 +24,47 @@ from .._typing import MatrixLike
 from ..privacy.facts import About, Fact, as_json
 from ._formula_parts import Factor, Levels, checked_bounds, checked_levels, factor_of
 
+_RESPONSE = (
+    "the response must be the name of one column. Make a column of what it is computed from, such as "
+    "table['answer'] = table['text'] == 'Yes'; a classifier takes text as it is, with "
+    "classes=['No', 'Yes'], and counts out of several trials have a row for each trial."
+)
+_NO_BARS = (
+    "'|' has no meaning here. Levels of a group are a column, C(group, levels=[...]), whose coefficients the "
+    "prior shrinks; counts out of several trials have a row for each trial."
+)
+# What is meant by what formulaic refuses, by a pattern of the formula.
+_REMEDIES = (
+    (
+        r"(?<![\w.])\.(?![\w.])",
+        "'.' stands for all columns, and a formula declares each: list them with public bounds or levels, "
+        "such as bounded(age, 18, 90) + C(region, levels=['north', 'south']).",
+    ),
+    (r"\|", _NO_BARS),
+    (r"[=<>]=?[^~]*~", _RESPONSE),
+    (
+        r"\b(as\.factor|factor)\(",
+        "write C(x, levels=[...]), with public levels.",
+    ),
+    (r"\bis\.na\(", "write missing(x)."),
+    (r"\bweights\b", "weights are of the fit: fit(table, model__sample_weight=...)."),
+    (
+        r"^[^~]*(?<![=<>!])=[^=~]*$",
+        "a response stands before '~', as in 'y ~ bounded(age, 18, 90)'.",
+    ),
+    (r"\$", "name the column alone, as in bounded(age, 18, 90)."),
+    (
+        r"~(?:[^()]|\([^()]*\))*?[<>=!]",
+        "a comparison stands within bounded(...), as in bounded(age > 65, 0, 1); of categories take "
+        "C(x, levels=[...]).",
+    ),
+    (
+        r"~\s*([\"'])|(?<![\w,)\]])\s*\b[A-Za-z_]\w*\s+[A-Za-z_]\w*",
+        "a name that is no word stands within backticks, without quotes, and is declared outside the "
+        "formula, by bounds={'my name': (low, high)} or levels={'my name': [...]}.",
+    ),
+)
+
 
 class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
     """Make columns by a formula with declared levels and bounds; this spends no budget.
@@ -108,6 +149,13 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         return math.sqrt(len(self._terms()))
 
     @property
+    def columns(self) -> list[str]:
+        """Names of the columns that the formula reads, in their order."""
+        return list(
+            dict.fromkeys(name for term in self._terms() for one in term for name in one.columns)
+        )
+
+    @property
     def n_columns(self) -> int:
         """Number of columns that come out."""
         return len(self._names())
@@ -187,10 +235,9 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         ValueError, TypeError
             If the formula is not understood, or if the table is no frame with its columns.
         """
-        terms = self._terms()
-        read = dict.fromkeys(name for term in terms for one in term for name in one.columns)
+        read = self.columns
         _check_columns(plain(X, "X"), read)
-        self.feature_names_in_ = np.asarray(list(read), dtype=object)
+        self.feature_names_in_ = np.asarray(read, dtype=object)
         self.n_features_in_ = len(read)
         return self
 
@@ -269,12 +316,13 @@ def parsed(formula):
     try:
         found = Formula(formula)
     except (FormulaicError, SyntaxError) as error:
-        # Errors of formulaic are coloured for terminals.
-        told = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+        # Errors of formulaic are coloured for terminals, and mark what they are about by brackets.
+        told = re.sub(r"\x1b\[[0-9;]*m|\s*\n.*", "", str(error), flags=re.DOTALL)
+        told = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, formula)), told)
         raise ValueError(f"formula={formula!r} is not understood: {told}") from None
     sides = [getattr(found, "lhs", None), getattr(found, "rhs", found)]
     if any(isinstance(side, tuple) for side in sides):
-        raise ValueError(f"formula={formula!r} has several parts: '|' is not understood.")
+        raise ValueError(f"formula={formula!r} is not understood: {_NO_BARS}")
     terms = [tuple(map(_text, term.factors)) for term in sides[1]]
     constant = (("1", False),)
     return (
@@ -293,9 +341,7 @@ def _response(side, formula):
         return None
     parts = [_text(factor) for term in side for factor in term.factors]
     if len(parts) != 1 or not parts[0][1]:
-        raise ValueError(
-            f"formula={formula!r}: the response must be the name of one column. Transform it before."
-        )
+        raise ValueError(f"formula={formula!r}: {_RESPONSE}")
     return parts[0][0]
 
 

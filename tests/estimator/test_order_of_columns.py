@@ -1,4 +1,4 @@
-"""Labels, predictions, weights and exposures with an index: refused, as groups are, if it is of other rows."""
+"""Labels, predictions, weights, exposures with an index: of other rows they are refused, as groups are."""
 
 from functools import partial
 

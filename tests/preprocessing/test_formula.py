@@ -251,6 +251,92 @@ def test_messages_name_what_to_do(formula, declared, error, message):
     assert "\x1b" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "bounds", ["18, 90", "low=18, high=90", "lower=18, upper=90", "high=9 * 10, low=18"]
+)
+def test_bounds_have_the_names_of_the_documentation_too(bounds, people):
+    plain = encoded("bounded(age, 18, 90)", people)
+    pd.testing.assert_frame_equal(encoded(f"bounded(age, {bounds})", people), plain)
+
+
+# What R, statsmodels, patsy, bambi and brms would take, and what to write instead.
+ELSEWHERE = {
+    "y ~ .": r"list them with public bounds or levels, such as bounded\(age",
+    "y ~ . - age": "'.' stands for all columns",
+    ". ~ bounded(age, 0, 1)": "'.' stands for all columns",
+    "(y == 'Yes') ~ bounded(age, 0, 1)": "table.*== 'Yes'; a classifier takes text.*classes=",
+    "y == 'Yes' ~ bounded(age, 0, 1)": "a classifier takes text",
+    "log(y) ~ bounded(age, 0, 1)": "name of one column",
+    "C(y) ~ bounded(age, 0, 1)": "a classifier takes text",
+    "y['Yes'] ~ bounded(age, 0, 1)": "a classifier takes text",
+    "cbind(y, n) ~ bounded(age, 0, 1)": "a row for each trial",
+    "y | trials(n) ~ bounded(age, 0, 1)": "a row for each trial",
+    "y ~ (1 | region)": r"C\(group, levels=\[...\]\)",
+    "y ~ bounded(age, 0, 1) | region": r"C\(group, levels",
+    "y ~ bounded(age, 0, 1) + offset(log(days))": r"fit\(table, model__exposure=table\['days'\]\)",
+    "y ~ bounded(age, 0, 1) + offset(np.log(days))": r"model__exposure=table\['days'\]",
+    "y ~ bounded(age, 0, 1) + weights(w)": r"model__sample_weight=table\['w'\]",
+    "y ~ bounded(age, 0, 1), weights=w": "model__sample_weight",
+    "y ~ I(age**2)": r"write bounded\(age \*\* 2, low, high\)",
+    "y ~ {age + 1}": r"write bounded\(age \+ 1, low, high\)",
+    "y ~ log(age)": r"write bounded\(log\(age\), low, high\)",
+    "y ~ np.log(age)": r"write bounded\(np.log\(age\), low, high\)",
+    "y ~ bounded(I(age**2), 0, 1)": r"write age \*\* 2 as it is",
+    "y ~ bounded(age^2, 0, 1)": r"a power is written age \*\* 2",
+    "y ~ bounded(log(age, 10), 0, 1)": r"one argument here, as in log\(age\)",
+    "y ~ bounded(ln(age), 0, 1)": r"write log\(age\)",
+    "y ~ bounded(clip(age, 0, 1), 0, 1)": "clips by itself",
+    "y ~ bounded(age == 5, 0, 1)": "compare by < or >",
+    "y ~ age > 65": r"within bounded\(...\)",
+    "y ~ bounded(age, 0, 1) == 1": r"within bounded\(...\)",
+    "y ~ ifelse(age > 65, 1, 0)": r"bounded\(age > 5, 0, 1\)",
+    "y ~ factor(region)": r"write C\(region, levels=\[...\]\)",
+    "y ~ as.factor(region)": r"write C\(x, levels=\[...\]\)",
+    "y ~ C(region, Treatment)": r"reference='a'",
+    "y ~ C(region, Treatment('north'))": r"reference='a'",
+    "y ~ C(region, levels=['a'], base='a')": r"C\(x, levels=\['a', 'b'\], reference='a'\)",
+    "y ~ is.na(age)": r"write missing\(x\)",
+    "y ~ isna(age)": r"write missing\(age\)",
+    "y ~ s(age)": r"bs\(x, knots=",
+    "y ~ ns(age, 3)": r"bs\(x, knots=",
+    "y ~ mean(age)": "learns from all rows",
+    "y ~ bounded(age.max(), 0, 1)": "learns from all rows",
+    "y ~ bounded(age, 0, max(age))": "computed from rows would leak",
+    "y ~ bounded(age, -inf, inf)": "finite",
+    "y ~ bounded(age)": r"bounded\(x, low, high\): write it like this",
+    "y ~ bounded(age, low=0, lower=0, high=1)": r"bounded\(x, low, high\)",
+    "y ~ my age": "within backticks",
+    "y ~ 'age'": "within backticks, without quotes",
+    "y ~ Q('my age')": "within backticks",
+    "y ~ df['age']": "name the column alone",
+    "y ~ df$age": "name the column alone",
+    "y ~ bounded(df.age, 0, 1)": "name the column alone",
+    "y = bounded(age, 0, 1)": "'y ~ ",
+    "y ~ bounded(y, 0, 1)": "the response among its terms",
+}
+
+
+@pytest.mark.parametrize("formula", ELSEWHERE)
+def test_what_other_packages_write_is_answered_by_what_to_write(formula):
+    with pytest.raises(ValueError, match=ELSEWHERE[formula]) as raised:
+        DPBayesianPoissonRegressor.from_formula(formula)
+    assert "formulaic" not in str(raised.value) and "⧛" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name, remedy",
+    {
+        "data": r"fit\(data\)",
+        "weights": "model__sample_weight=",
+        "offset": "model__exposure=",
+        "groups": "groups=",
+    }.items(),
+)
+def test_what_belongs_to_a_fit_is_named_so(name, remedy, people):
+    with pytest.raises(TypeError, match=remedy):
+        logistic(**{name: people})
+
+
 def test_errors_of_formulaic_have_no_colours():
     for formula in ("bounded(age, 0, 1", "bounded(age, 0, 1) + * 2", "y ~ 3 : age"):
         with pytest.raises(ValueError) as raised:
