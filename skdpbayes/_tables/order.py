@@ -7,6 +7,8 @@ predictions, weights, exposures and groups are all compared here. Arrays, lists,
 index, and leave the order to whoever passes them.
 """
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from .._inputs import plain, unless_harmless, unquoted
@@ -15,6 +17,17 @@ from .collections import is_collection
 # What is wrong with rows in another order.
 _OF_GROUPS = "the wrong persons might be protected"
 _OF_OTHERS = "rows would get those of other rows"
+_compared: ContextVar[bool] = ContextVar("compared", default=False)
+
+
+@contextmanager
+def rows_compared(compared=True):
+    """Take columns as they are within: they were compared with rows that steps may have numbered anew."""
+    before = _compared.set(compared)
+    try:
+        yield
+    finally:
+        _compared.reset(before)
 
 
 def refuse_other_order(called, column, **beside):
@@ -29,6 +42,8 @@ def refuse_other_order(called, column, **beside):
         What it belongs to, by its name.
     """
     column = plain(column, called)
+    if _compared.get():
+        return
     for name, table in beside.items():
         table = plain(table, name)
         if not (_has_index(column) and _has_index(table)) or len(column) != len(table):

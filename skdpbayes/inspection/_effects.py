@@ -24,6 +24,7 @@ from .._estimator.intervals import median_table, required_pandas, warn_unless_ca
 from .._inputs import column_names, plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.columns import number_column
+from .._tables.order import refuse_columns_in_other_order
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike
 from ..preprocessing import FormulaEncoder
@@ -121,6 +122,7 @@ def average_marginal_effects(
     model = linear_model_of(estimator)
     warn_unless_calibrated(model)
     draws = draws_of(model, n_draws, random_state)
+    refuse_columns_in_other_order(X_public=X_public, row_weights=row_weights)
     frame = public_frame(X_public, estimator)
     shares = _shares(row_weights, len(frame))
     wanted = list(frame.columns) if variables is None else _known(variables, frame)

@@ -117,7 +117,9 @@ def check_column_names(values, labels, name):
 
 def _shown(label):
     """Return a label as text, in which 1, 1.0 and '1' are the same."""
-    return str(int(label) if isinstance(label, Real) and label % 1 == 0 else label)
+    return str(
+        int(float(label)) if isinstance(label, Real) and float(label).is_integer() else label
+    )
 
 
 def _rounding(values):

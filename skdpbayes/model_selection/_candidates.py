@@ -10,6 +10,7 @@ from sklearn.utils.validation import _num_samples
 
 from .._checks import table_shape
 from .._tables.collections import header_of, is_collection
+from .._tables.order import rows_compared
 from .._tables.persons import number_persons
 from ..metrics._exposure import fit_params, last_step
 from ..pipeline._arguments import check_arguments
@@ -181,7 +182,7 @@ def _rehearse_whole(candidate, plan, X, y, exposure, groups):
     refuse_selections_by_rows(candidate, X, header)
     own = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
     refuse_unless_covered(own.cost, plan, candidate)
-    with candidate._parts_of_budget(own):
+    with candidate._parts_of_budget(own), rows_compared():
         return rehearse(Pipeline(candidate.steps), X, y, params, candidate.learns_nothing or ())
 
 

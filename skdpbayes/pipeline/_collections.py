@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._inputs import same_kind, unquoted
 from .._tables.collections import example_of, header_of, is_collection
+from .._tables.order import rows_compared
 from .._tables.validation import without_cells
 from ..privacy.vouchers import UnplannedReleaseError
 from ._arguments import refuse_other_rows
@@ -181,11 +182,12 @@ class OnPartitions:
 
         @wraps(method)  # With its signature, too.
         def either(X, *args, **params):
-            if self.name == "score":  # Steps may make arrays of rows, which have no index.
+            if self.name == "score":
                 given = signature(method).bind_partial(X, *args, **params).arguments
                 refuse_other_rows(**given.pop("params", {}), **given)
             if not is_collection(X):
-                return method(X, *args, **params)
+                with rows_compared(self.name == "score"):
+                    return method(X, *args, **params)
             if not self.lazily:
                 return pipeline._of_last(self.name, X, *args, **params)
             check_is_fitted(pipeline)

@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from .._checks import check_sizes, table_shape
 from .._silence import silently
 from .._tables.collections import header_of, is_collection
+from .._tables.order import rows_compared
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
 from ..privacy.release import keep_spent
@@ -252,7 +253,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             from .._tables.dask.partitions import refuse_other_order_in_parts
 
             refuse_other_order_in_parts(X, y=y, **params)
-        with self._parts_of_budget(plan):
+        # Partitions of groups are compared only where rows are taken.
+        with self._parts_of_budget(plan), rows_compared(not is_collection(X)):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
             X, y, params, firsts = chosen()

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skdpbayes import (
     DPBayesianLogisticRegression,
@@ -16,6 +17,7 @@ from skdpbayes import (
     DPBayesianRidge,
 )
 from skdpbayes.audit import audit_fit, replay
+from skdpbayes.inspection import average_marginal_effects
 from skdpbayes.metrics import (
     dp_accuracy_score,
     dp_brier_score,
@@ -192,3 +194,26 @@ def test_labels_of_partitions_are_compared_where_they_are(name):
         with pytest.raises(ValueError, match=r"^y\w* has another index than X"):
             OF_LABELS[name](own, labels.map_partitions(lambda part: part.iloc[::-1]))
     assert ledger.spent_epsilon == 0
+
+
+def test_steps_may_number_rows_anew():
+    """Rows are compared with labels before the first step."""
+    step = FunctionTransformer(lambda rows: rows.reset_index(drop=True))
+    options = {"epsilon": 9.0, "learns_nothing": ["functiontransformer"]}
+    pipe = make_private_pipeline(step, logistic(), **options)
+    assert pipe.fit(X, Y).score(X, Y) > 0.7
+    search = DPRandomizedSearchCV(
+        make_private_pipeline(step, logistic(), learns_nothing=["functiontransformer"]),
+        {"dpbayesianlogisticregression__data_norm": [1.5]},
+        epsilon=9.0,
+        mean_candidates=1.0,
+    )
+    search.fit(X, Y)
+    for act in (pipe.fit, pipe.score, search.fit):
+        with pytest.raises(ValueError, match="y has another index than X"):
+            act(X, Y.sample(frac=1.0, random_state=1))
+
+
+def test_weights_of_public_rows_are_compared_too():
+    with pytest.raises(ValueError, match="row_weights has another index than X_public"):
+        average_marginal_effects(MODEL, X, row_weights=OTHER)
