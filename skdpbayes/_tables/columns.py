@@ -70,6 +70,11 @@ def column_of(values, name):
     values = array_of(values, name)
     if values.shape == (0,):
         return np.empty(0)
+    if values.ndim == 2 and values.shape[1] != 1:
+        raise ValueError(
+            f"{name} must be a column, with one label or number for each row, and has {values.shape[1]} "
+            "columns."
+        )
     return unquoted(column_or_1d, values, told=unless_harmless(f"{name} must be a column."))
 
 

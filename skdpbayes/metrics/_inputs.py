@@ -224,6 +224,10 @@ def is_positive(y, pos_label, predicted=None):
 
 def public_labels(labels):
     """Return the declared labels in their order."""
+    if np.ndim(labels) != 1:
+        raise ValueError(
+            f"labels must be a list, whose order is that of columns, and is a {type(labels).__name__}."
+        )
     labels = label_column(labels, "labels")
     if len(labels) < 2 or np.unique(labels).size != len(labels):
         raise ValueError("labels must list all labels that can occur, at least two, each once.")

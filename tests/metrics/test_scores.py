@@ -253,6 +253,8 @@ IMPOSSIBLE = {
     "logits": (dp_brier_score, (Y, 4 * P - 2), {}, "between 0 and 1"),
     "as labels": (dp_accuracy_score, (Y, P), {}, "labels.*not probabilities"),
     "a list of labels": (dp_accuracy_score, (Y.tolist(), P.tolist()), {}, "not probabilities"),
+    "a table as labels": (dp_accuracy_score, (Y, TABLE), {}, "y_pred must be a column.* has 2"),
+    "labels without order": (dp_log_loss, (WORDS, TABLE), {"labels": {"cat", "dog"}}, "is a set"),
     "in a matrix": (dp_confusion_matrix, (Y, P), {"labels": [0, 1]}, "not in labels"),
     "logarithms of counts": (dp_mean_poisson_deviance, (Y, P - 0.5), {}, r"np.exp\(y_pred\)"),
 }
