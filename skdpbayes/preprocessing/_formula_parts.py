@@ -61,9 +61,13 @@ _CATEGORICAL = {
     "as_factor",
     "cat",
     "category",
+    "dummies",
     "factor",
+    "get_dummies",
     "mo",
+    "one_hot",
     "relevel",
+    "strata",
 }
 _MISSING = {"isna", "isnull", "is_na"}
 _CONDITIONAL = {"case_when", "if_else", "ifelse", "np_where", "where"}
@@ -287,11 +291,15 @@ def _instead(tree, name, within):
         if isinstance(one, ast.Name) and one not in functions and one.id not in ("np", "numpy")
     ]
     column = names[0] if names else "x"
+    if any(isinstance(one, ast.BoolOp | ast.BitAnd | ast.BitOr) for one in ast.walk(tree)):
+        return "comparisons are 0 or 1, so that 'and' is a product: (a > 0) * (b > 1)"
     if isinstance(tree, ast.Compare):
         return "of categories take C(x, levels=[...]), and of numbers compare by < or >, which is 0 or 1"
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor):
         return f"a power is written {ast.unparse(tree.left)} ** {ast.unparse(tree.right)}"
-    if name == "offset":
+    if name in ("pow", "power"):
+        return f"a power is written bounded({column} ** 2, low, high), with public bounds"
+    if name in ("exposure", "offset"):
         return (
             "an exposure is no part of a formula, but of the fit, and not as a logarithm: "
             f"DPBayesianPoissonRegressor.from_formula(...).fit(table, model__exposure=table[{column!r}])"

@@ -42,14 +42,12 @@ _REMEDIES = (
     ),
     (r"\|", _NO_BARS),
     (r"[=<>]=?[^~]*~", _RESPONSE),
-    (
-        r"\b(as\.factor|factor)\(",
-        "write C(x, levels=[...]), with public levels.",
-    ),
+    (r"\bas\.factor\(", "write C(x, levels=[...]), with public levels."),
     (r"\bis\.na\(", "write missing(x)."),
-    (r"\bweights\b", "weights are of the fit: fit(table, model__sample_weight=...)."),
+    (r"\b(?:bounded|C|bs|missing)\s+\(", "no space stands before the parenthesis of a function."),
+    (r"[,)]\s*weights\b", "weights are of the fit: fit(table, model__sample_weight=...)."),
     (
-        r"^[^~]*(?<![=<>!])=[^=~]*$",
+        r"^[^~]*(?:<-|(?<![=<>!])=)[^=~]*$",
         "a response stands before '~', as in 'y ~ bounded(age, 18, 90)'.",
     ),
     (r"\$", "name the column alone, as in bounded(age, 18, 90)."),
@@ -318,6 +316,8 @@ def parsed(formula):
     except (FormulaicError, SyntaxError) as error:
         # Errors of formulaic are coloured for terminals, and mark what they are about by brackets.
         told = re.sub(r"\x1b\[[0-9;]*m|\s*\n.*", "", str(error), flags=re.DOTALL)
+        if told.startswith("Numeric literals"):
+            told = "a number is no term, and scales none: a constant is 1, or 0 for none."
         told = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, formula)), told)
         raise ValueError(f"formula={formula!r} is not understood: {told}") from None
     sides = [getattr(found, "lhs", None), getattr(found, "rhs", found)]

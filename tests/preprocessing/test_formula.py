@@ -312,6 +312,14 @@ ELSEWHERE = {
     "y ~ df$age": "name the column alone",
     "y ~ bounded(df.age, 0, 1)": "name the column alone",
     "y = bounded(age, 0, 1)": "'y ~ ",
+    "y <- bounded(age, 0, 1)": "'y ~ ",
+    "y ~ bounded (age, 0, 1)": "no space",
+    "y ~ 2 * bounded(age, 0, 1)": "a number is no term",
+    "y ~ pow(age, 2)": r"bounded\(age \*\* 2, low, high\)",
+    "y ~ bounded(age > 5 & n > 2, 0, 1)": r"\(a > 0\) \* \(b > 1\)",
+    "y ~ bounded(age > 5 and n > 2, 0, 1)": r"\(a > 0\) \* \(b > 1\)",
+    "y ~ bounded(age, 0, 1) + exposure(days)": r"model__exposure=table\['days'\]",
+    "y ~ one_hot(region)": r"write C\(region, levels",
     "y ~ bounded(y, 0, 1)": "the response among its terms",
 }
 
