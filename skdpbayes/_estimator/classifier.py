@@ -12,7 +12,11 @@ from .._checks import check_sizes
 from .._inputs import plain, unless_harmless, unquoted
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.labels import label_set
-from .._tables.order import index_of, refuse_columns_in_other_order
+from .._tables.order import (
+    index_of,
+    refuse_columns_in_other_order,
+    refuse_other_order_around,
+)
 from .._tables.weights import own_weights
 from .._typing import MatrixLike
 from ..samplers import Plan
@@ -138,6 +142,7 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         ValueError, TypeError
             If the table, the labels or the weights are invalid.
         """
+        refuse_other_order_around()
         rows, predicted, y, sample_weight = in_memory(
             index_of(X), self.predict(X), y, sample_weight
         )

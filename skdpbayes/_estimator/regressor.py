@@ -19,7 +19,12 @@ from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.columns import count_column, number_column
-from .._tables.order import index_of, refuse_columns_in_other_order, refuse_other_order
+from .._tables.order import (
+    index_of,
+    refuse_columns_in_other_order,
+    refuse_other_order,
+    refuse_other_order_around,
+)
 from .._tables.rows import logarithms
 from .._tables.validation import validate_table
 from .._tables.weights import own_weights
@@ -245,6 +250,7 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
         return self._scored(X, y, self.predict(X), sample_weight)
 
     def _scored(self, X, y, predicted, sample_weight):
+        refuse_other_order_around()
         rows, predicted, y, sample_weight = in_memory(index_of(X), predicted, y, sample_weight)
         refuse_columns_in_other_order(X=rows, y=y, sample_weight=sample_weight)
         if sample_weight is not None:

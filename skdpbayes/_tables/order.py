@@ -7,8 +7,10 @@ predictions, weights, exposures and groups are all compared here. Arrays, lists,
 index, and leave the order to whoever passes them.
 """
 
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 from .._inputs import plain, unless_harmless, unquoted
@@ -70,6 +72,21 @@ def refuse_columns_in_other_order(**columns):
     for name, column in columns.items():
         refuse_other_order(name, column, **beside)
         beside[name] = column
+
+
+def refuse_other_order_around():
+    """Raise a ValueError if a tool of scikit-learn's, in whose method this is, has rows in another order.
+
+    A pipeline whose steps make arrays of rows, and an ensemble that numbers labels first, hand on columns
+    without an index. What they were given themselves shows the call stack, if it is in this process.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("sklearn.") and frame.f_code.co_name in ("fit", "score"):
+            given = frame.f_locals
+            refuse_columns_in_other_order(X=given.get("X"), y=given.get("y"))
+        frame = frame.f_back
 
 
 def index_of(X):

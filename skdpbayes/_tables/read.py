@@ -16,7 +16,7 @@ from .._inputs import plain
 from .._silence import silently
 from .collections import is_collection
 from .labels import labels_in
-from .order import refuse_columns_in_other_order
+from .order import refuse_columns_in_other_order, refuse_other_order_around
 from .persons import check_groups, choose_rows
 from .rows import UNLABELLED, Rows, Table, chosen_rows, prepared
 from .validation import validate_table
@@ -83,6 +83,7 @@ def _read(estimator, X, columns, client, validate, only):
             "pass dask.array.from_array(X, chunks=(rows, -1))."
         )
     beside = {"X": X, "y": y}
+    refuse_other_order_around()
     refuse_columns_in_other_order(X=X, y=y, sample_weight=sample_weight, exposure=exposure)
     if isinstance(y, str) and y == UNLABELLED:
         rows, classes = Rows(chosen_rows(validate(estimator, X, reset=True), only)), None

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.ensemble import VotingClassifier
 from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -129,6 +131,8 @@ def pipeline():
 
 
 PIPELINE = pipeline().fit(X, Y)
+ARRAYS = FunctionTransformer(np.asarray)
+BEHIND = make_pipeline(ARRAYS, logistic()).fit(X, Y)
 OF_LABELS = {
     "classes": lambda X, y: logistic().fit(X, y),
     "numbers": lambda X, y: DPBayesianRidge((0, 1), **CHEAP).fit(X, y),
@@ -137,6 +141,10 @@ OF_LABELS = {
     "formula": lambda X, y: DPBayesianLogisticRegression.from_formula(FORMULA).fit(X, y),
     "pipeline": lambda X, y: pipeline().fit(X, y),
     "another pipeline": lambda X, y: make_pipeline(BoundedScaler(-1, 1), logistic()).fit(X, y),
+    "arrays": lambda X, y: make_pipeline(ARRAYS, logistic()).fit(X, y),
+    "numbered": lambda X, y: VotingClassifier([("one", logistic())]).fit(X, y),
+    "one against the rest": lambda X, y: OneVsRestClassifier(logistic()).fit(X, y),
+    "score of arrays": lambda X, y: BEHIND.score(X, y),
     "search": lambda X, y: DPRandomizedSearchCV(
         logistic(), {"data_norm": [1.5]}, epsilon=9.0, mean_candidates=1.0
     ).fit(X, y),
