@@ -120,7 +120,7 @@ def test_classes_of_two_kinds(classes):
 )
 def test_classes_that_are_no_list(classes, kind):
     with pytest.raises(
-        ValueError, match=rf"classes must be a list .* is {kind} .*: pass list\(\.\.\.\)"
+        ValueError, match=rf"classes must be a list .* is {kind}.*: pass list\(\.\.\.\)"
     ):
         Logistic(classes=classes).fit(X, TEXT)
 

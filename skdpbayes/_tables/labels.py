@@ -22,10 +22,10 @@ _FEW = 10
 def label_set(classes):
     """Return the declared labels, sorted, or raise if they are invalid."""
     if np.ndim(classes) != 1:
-        kind = f"a {type(classes).__name__} of {np.ndim(classes)} dimensions"
+        nested = f" of {np.ndim(classes)} dimensions" if np.ndim(classes) else ""
         raise ValueError(
-            f"classes must be a list of labels, such as [0, 1] or ['no', 'yes'], and is {kind}: pass "
-            "list(...) of a set or a dict, or of a table the list of its labels."
+            f"classes must be a list of labels, such as [0, 1], and is a {type(classes).__name__}{nested}: "
+            "pass list(...) of a set or a dict, or of a table the list of its labels."
         )
     if len({isinstance(one, str) for one in classes}) > 1:
         raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))

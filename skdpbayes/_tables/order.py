@@ -83,7 +83,7 @@ def refuse_other_order_around():
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("sklearn.") and frame.f_code.co_name in ("fit", "score"):
+        if module.partition(".")[0] == "sklearn" and frame.f_code.co_name in ("fit", "score"):
             given = frame.f_locals
             refuse_columns_in_other_order(X=given.get("X"), y=given.get("y"))
         frame = frame.f_back
