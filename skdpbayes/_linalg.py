@@ -120,7 +120,7 @@ def _floored_cholesky(matrix):
     scaled, exponent = _scaled(matrix)
     values, vectors = _scaled_eigh(scaled)
     values = np.maximum(values, _EPS)
-    upper = np.linalg.qr((vectors * np.sqrt(values)).T, mode="r")
+    upper = np.asarray(np.linalg.qr((vectors * np.sqrt(values)).T, mode="r"))
     upper *= np.where(np.diag(upper) < 0, -1.0, 1.0)[:, None]
     return np.ldexp(upper.T, exponent // 2)
 
