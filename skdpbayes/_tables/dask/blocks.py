@@ -6,6 +6,7 @@ import numpy as np
 from sklearn import config_context, get_config
 
 from ..._silence import silently
+from ...samplers._machinery.execution import single_threaded_blas
 from ..collections import example_of
 from .partitions import blocks_of, in_whole_rows
 from .shards import Failed
@@ -70,7 +71,8 @@ def _attempt(function, block, none, forms):
     if isinstance(block, Failed):
         return block
     try:
-        with silently(), config_context(**forms):
+        # Tasks run side by side, each on a core.
+        with silently(), config_context(**forms), single_threaded_blas():
             return function(block) if block.shape[0] else none
     except Exception as error:
         return Failed(error.with_traceback(None))  # Frames hold rows.

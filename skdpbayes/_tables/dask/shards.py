@@ -21,6 +21,7 @@ from dask.sizeof import sizeof
 
 from ..._silence import silently
 from ...exceptions import ChangedRowsError
+from ...samplers._machinery.execution import single_threaded_blas
 from ...samplers._machinery.shards import Shard, Shards, of_target
 
 # What tasks that run at a time may need of a worker's memory, if no shard is larger. Dask moves what it holds
@@ -201,7 +202,8 @@ def do_one(function, shard, *args):
     if isinstance(shard, Failed):
         return shard
     try:
-        with silently():
+        # Tasks run side by side, each on a core.
+        with silently(), single_threaded_blas():
             return function(shard, *args)
     except Exception as error:
         if getattr(function, "says_why", False):

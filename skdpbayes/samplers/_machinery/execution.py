@@ -115,6 +115,8 @@ def _libraries():
 
 
 _blas_lock = threading.Lock()
+# For each thread inside, the libraries that the first one has limited and their numbers of threads before;
+# of the others, nothing.
 _blas_users: list[Any] = []
 
 
@@ -123,19 +125,59 @@ def single_threaded_blas():
     """Limit BLAS while a thread is inside: the first one limits it, the last one restores it.
 
     ``threadpool_limits`` would look for the libraries at every call, and threads that leave in another order
-    than they came would leave the limit behind.
+    than they came would leave the limit behind. Threads of OpenMP belong to the thread that calls: there,
+    everyone limits its own.
     """
+    shared, own = _blas_of_process(), _limited(_blas_of_threads())
     with _blas_lock:
-        _blas_users.append(None if _blas_users else _libraries().limit(limits=1, user_api="blas"))
+        _blas_users.append([] if _blas_users else _limited(shared))
     try:
         yield
     finally:
+        _restore(own)
         with _blas_lock:
             if len(_blas_users) > 1:
                 # The one that restores stays for last, in whatever order they entered.
                 _blas_users.pop()
             else:
-                _blas_users.pop().restore_original_limits()
+                _restore(_blas_users.pop())
+
+
+@cache
+def _blas_of_threads():
+    blas = _libraries().select(user_api="blas").lib_controllers
+    return [library for library in blas if getattr(library, "threading_layer", "") == "openmp"]
+
+
+@cache
+def _blas_of_process():
+    blas = _libraries().select(user_api="blas").lib_controllers
+    return [library for library in blas if library not in _blas_of_threads()]
+
+
+def _limited(libraries):
+    """Limit libraries, and return each with its number of threads before."""
+    before = [(library, library.get_num_threads()) for library in libraries]
+    for library in libraries:
+        _set_threads(library, 1)
+    return before
+
+
+def _restore(before):
+    for library, number in before:
+        _set_threads(library, number)
+
+
+def _set_threads(library, number):
+    """Set the number of a library's threads, from any thread.
+
+    threadpoolctl hears the first thread that ever sets OpenBLAS's number, and silently ignores all others
+    while that one lives. The lock does for all what this is for.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(number)
+    release(force=True)
 
 
 @contextmanager

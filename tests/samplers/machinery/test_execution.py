@@ -15,7 +15,7 @@ import pytest
 from joblib import Parallel, delayed
 from numba.core.caching import CacheImpl
 from sklearn.datasets import make_classification
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
@@ -276,4 +276,28 @@ def test_blas_has_its_threads_back_in_whatever_order_they_leave():
     first.__exit__(None, None, None)
     assert set(blas_threads()) == {1}
     second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
+def test_blas_is_limited_from_any_thread_and_restored_from_another():
+    before = blas_threads()
+    with single_threaded_blas():
+        pass  # threadpoolctl would hear the thread that was first, and no other.
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        first, second = single_threaded_blas(), single_threaded_blas()
+        one.submit(first.__enter__).result()
+        assert set(one.submit(blas_threads).result()) == {1}
+        other.submit(second.__enter__).result()
+        one.submit(first.__exit__, None, None, None).result()
+        assert set(other.submit(blas_threads).result()) == {1}
+        other.submit(second.__exit__, None, None, None).result()
+    assert blas_threads() == before
+
+
+def test_limits_of_others_work_after_a_thread_has_limited_blas():
+    before = blas_threads()
+    with ThreadPoolExecutor(1) as one:
+        one.submit(single_threaded_blas()(blas_threads)).result()
+        with threadpool_limits(1, user_api="blas"):
+            assert set(blas_threads()) == {1}
     assert blas_threads() == before
