@@ -1,9 +1,10 @@
 """Candidates of a private selection, drawn from public distributions, each with its part of the budget."""
 
-from numbers import Integral
+import warnings
+from numbers import Integral, Real
 
 from sklearn.base import clone
-from sklearn.model_selection import ParameterSampler
+from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -23,7 +24,10 @@ from ..random import has_seeds
 from ._total import planned_cost, refuse_leaks, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
-# What an estimator learns by choices of its own, whose costs are not Gaussian, and what to pass instead.
+# Candidates that are planned to see the form of their costs, at most; values of a distribution; and columns
+# of a table on which that form does not depend.
+_MOST_KINDS, _VALUES, _COLUMNS = 48, 2, 8
+# What an estimator learns by choices of its own, at a cost of each fit, and what to pass instead.
 _LEARNT = {
     "target_bounds": "(low, high) with two public numbers",
     "max_count": "a public number",
@@ -208,8 +212,6 @@ def spender(candidate):
 
 def refuse_unless_covered(cost, plan, final):
     """Raise a ValueError if the plan does not cover the cost of a fit, which does not depend on rows."""
-    if covers(plan.fit_cost, cost):
-        return
     for name, instead in _LEARNT.items():
         if isinstance(value := getattr(final, name, None), str):
             raise ValueError(
@@ -217,10 +219,62 @@ def refuse_unless_covered(cost, plan, final):
                 f"search cannot cover: pass {name}={instead}, not taken from the rows, to "
                 f"{type(final).__name__}."
             )
+    if covers(plan.fit_cost, cost):
+        return
+    what = f"{type(final).__name__}'s fit costs {cost}"
+    if plan.fit_cost.is_gaussian:
+        raise ValueError(
+            f"{what}, which is not Gaussian, or exceeds what the search gives a candidate, "
+            f"{plan.fit_cost}: use another sampler, without batches, and earlier steps that spend nothing. "
+            "Nothing was spent."
+        )
     raise ValueError(
-        "the cost of a candidate is not Gaussian, or exceeds its part of the budget, and the search would "
-        "have no guarantee: use another sampler, without batches, and earlier steps that spend nothing."
+        f"{what}, which exceeds what the search gives a candidate, epsilon = {plan.fit_epsilon:.4g} at delta "
+        f"= {plan.fit_delta:.4g}: use another sampler, or raise the search's epsilon. Nothing was spent."
     )
+
+
+def not_gaussian(search, n_train):
+    """Return the name of a model that the search may draw, of a cost that is not Gaussian; "" without one.
+
+    It depends on the distributions and not on what is drawn of them, because a plan is public and the number
+    of candidates is not. Of numbers it tries the ends, of other values all.
+    """
+    given = search.param_distributions
+    given = [given] if isinstance(given, dict) else given
+    grids = [{name: _kinds(values, name) for name, values in one.items()} for one in given]
+    kinds = ParameterGrid(grids)
+    if len(kinds) > _MOST_KINDS:
+        kinds = ParameterSampler(grids, _MOST_KINDS, random_state=0)  # Public.
+    for params in kinds:
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                candidate = clone(search.estimator).set_params(**clone(params, safe=False))
+                prefix = private_prefix(candidate)
+                own = search.epsilon, search.delta or 1e-6, search.neighboring_relation
+                candidate.set_params(
+                    **{prefix + name: value for name, value in zip(_OWN, own, strict=True)}
+                )
+                final = spending_step(candidate)
+                of_classes = (2,) if hasattr(final, "classes") else ()
+                cost = final.privacy_plan(n_train, _COLUMNS, *of_classes).cost
+        except Exception:  # A fit raises it, if it draws the candidate, and says why.
+            continue
+        learns = any(isinstance(getattr(final, name, None), str) for name in _LEARNT)
+        if not (cost.is_gaussian or learns):
+            return type(final).__name__
+    return ""
+
+
+def _kinds(values, name):
+    """Return those of a parameter's values on which the form of a cost may depend."""
+    if hasattr(values, "rvs"):
+        drawn = ParameterSampler({name: values}, _VALUES, random_state=0)  # Public.
+        return [one[name] for one in drawn]
+    is_number = [isinstance(value, Real) and not isinstance(value, bool) for value in values]
+    numbers = [value for value, is_one in zip(values, is_number, strict=True) if is_one]
+    others = [value for value, is_one in zip(values, is_number, strict=True) if not is_one]
+    return others + ([min(numbers), max(numbers)] if numbers else [])
 
 
 def private_prefix(estimator):

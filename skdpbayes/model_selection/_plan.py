@@ -37,7 +37,7 @@ class SelectionPlan(PlannedRelease):
     shape : float
         Shape of the distribution of that number.
     fit_cost : PrivacyCost
-        What each fit may cost: Gaussian, or, of private pipelines, anything with an epsilon and a delta.
+        What each fit may cost: Gaussian, or, where a candidate is not, anything with an epsilon and a delta.
     fit_epsilon, fit_delta : float
         The ``epsilon`` and the ``delta`` of every candidate.
     score_epsilon : float
@@ -46,6 +46,8 @@ class SelectionPlan(PlannedRelease):
         Numbers of rows, or of persons, to fit on and to score; expected ones if their number is private.
     max_rows : int or None, default=None
         How many rows of a person a fit uses at most, if persons are protected and that is known beforehand.
+    not_gaussian : str, default=""
+        The class of a candidate whose cost is not Gaussian, if there may be one.
     """
 
     budget: Budget
@@ -59,6 +61,7 @@ class SelectionPlan(PlannedRelease):
     n_train: int
     n_test: int
     max_rows: int | None = None
+    not_gaussian: str = ""
 
     @property
     def protects_persons(self) -> bool:
@@ -122,9 +125,19 @@ class SelectionPlan(PlannedRelease):
             self.shape, f"truncated negative binomial, shape {self.shape:g}"
         )
         what = "persons" if self.protects_persons else "rows"
+        at_delta, form = "", {}
+        if self.not_gaussian:
+            law_of_runs = self.mean_candidates, self.shape, self.n_train, self.n_test
+            alone = plan_selection(self.budget, *law_of_runs)
+            at_delta = f" at delta = {self.fit_delta:.3g}"
+            form["form of costs"] = (
+                f"an epsilon and a delta, as the cost of {self.not_gaussian} is not Gaussian; with Gaussian "
+                f"ones alone a fit gets epsilon = {alone.fit_epsilon:.4g} at delta = {alone.fit_delta:.3g}"
+            )
         lines = {
             "candidates": f"{self.mean_candidates:g} on average ({law}); the number is not revealed",
-            "a fit gets": f"epsilon = {self.fit_epsilon:.4g}, {self.n_train:,} {what}",
+            "a fit gets": f"epsilon = {self.fit_epsilon:.4g}{at_delta}, {self.n_train:,} {what}",
+            **form,
             "a score gets": f"epsilon = {self.score_epsilon:.4g}, {self.n_test:,} other {what}",
             "a score is off by": f"{self.score_error:.2g} of its range, {self.score_noise:.2g} of it noise",
             "pays if": "the best candidate beats your first choice by more than that, and by more than a fit "

@@ -49,6 +49,7 @@ from ._candidates import (
     is_private_pipeline,
     limits_of,
     most_rows_of,
+    not_gaussian,
     persons_of,
     refuse_collections,
     refuse_unless_covered,
@@ -69,9 +70,11 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
     ----------
     estimator : estimator
         A private estimator of the package, or a pipeline that ends in one and whose other steps spend
-        nothing. The search sets its ``epsilon`` and ``delta``. Its cost must be Gaussian: that excludes
-        random walks and samplers with batches. Or a `PrivatePipeline`, whatever its steps spend: then each
-        fit gets less, because less is known of its cost.
+        nothing. The search sets its ``epsilon`` and ``delta``. Where the costs of all candidates are
+        Gaussian, as those of linear models are, each fit gets most of the budget. Where some are not, as
+        those of networks, random walks and samplers with batches, or in a `PrivatePipeline`, whatever its
+        steps spend, all get an epsilon and a delta, which every cost has, and less of the budget: the plan
+        says how much.
     param_distributions : dict or list of dict
         As for scikit-learn's `RandomizedSearchCV`: lists, or distributions with ``rvs``. They are public;
         candidates are drawn from them independently.
@@ -243,9 +246,11 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         relation = between_persons(relation) if protects_persons else relation
         budget = Budget(float(self.epsilon), delta, relation).checked(persons=True)
         law = float(self.mean_candidates), float(self.shape)
-        is_gaussian = not is_private_pipeline(self.estimator)
-        plan = plan_selection(budget, *law, n_samples - n_test, n_test, is_gaussian)
-        return replace(plan, max_rows=most_rows_of(self))
+        n_train = n_samples - n_test
+        whole = is_private_pipeline(self.estimator)
+        other = type(self.estimator).__name__ if whole else not_gaussian(self, n_train)
+        plan = plan_selection(budget, *law, n_train, n_test, not other)
+        return replace(plan, max_rows=most_rows_of(self), not_gaussian=other)
 
     def fit(
         self,

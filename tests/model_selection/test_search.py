@@ -2,20 +2,21 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from cheap import Cheap
-from scipy.stats import loguniform
+from scipy.stats import loguniform, norm
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, cross_validate
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
@@ -23,7 +24,9 @@ from skdpbayes.model_selection import _search as module
 from skdpbayes.model_selection._total import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
-from skdpbayes.privacy import PrivacyLedger
+from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, SelectedRun
+from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.vouchers import covers
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
 y = (X[:, 0] > 0).astype(int)
@@ -265,10 +268,10 @@ def test_where_selection_does_not_pay_it_says_so():
         (dict(params={"epsilon": [1.0]}), "search sets"),
         (
             dict(
-                estimator=DPBayesianLogisticRegression(sampler="dp_mh"),
-                params={"data_norm": [1.0]},
+                estimator=DPBayesianLogisticRegression(data_norm="auto"),
+                params={"n_draws": [100]},
             ),
-            "not Gaussian",
+            "is learnt in every fit",
         ),
         (dict(estimator=BoundedScaler(-1, 1)), "private estimator"),
         (dict(estimator=Cheap(factor=1.01)), "not Gaussian, or exceeds"),
@@ -311,3 +314,90 @@ def test_totals_know_of_weights_that_fits_were_given():
     weighted = estimator._plan(100, 3, 2, max_sample_weight=10.0).cost
     assert weighted.mu > 2.0 * planned_cost(estimator, 100, 3, 2).mu
     assert planned_cost(estimator, 100, 3, 2, weighted=True).mu >= weighted.mu
+
+
+KINDS = [
+    DPBayesianLogisticRegression(classes=[0, 1], n_draws=50),
+    DPBayesianLogisticRegression(classes=[0, 1], n_draws=50, sampler="dp_mh"),
+    DPBayesianMLPClassifier(classes=[0, 1], hidden_layer_sizes=(2,), n_draws=10),
+]
+
+
+def test_kinds_of_models_get_the_form_of_cost_that_all_have():
+    of_kinds = Pipeline([("model", KINDS[0])])
+    search = search_of(of_kinds, {"model": KINDS}, scoring="accuracy", mean_candidates=2.0)
+    plan = search.privacy_plan(4000)
+    assert "is not Gaussian" in str(plan) and plan.not_gaussian
+    # By the closed form: (2 + shape) epsilon_0 is the most, for runs that fail with delta_0.
+    assert plan.fit_delta == pytest.approx(0.9 * DELTA / 2.0)
+    assert plan.fit_epsilon < 2.0 <= 3.0 * plan.fit_epsilon
+    for model in KINDS:
+        own = clone(model).set_params(epsilon=plan.fit_epsilon, delta=plan.fit_delta)
+        assert covers(plan.fit_cost, own.privacy_plan(plan.n_train, 3, 2).cost)
+
+
+class Pure(Cheap):
+    """The same, at a cost that has no delta."""
+
+    def privacy_plan(self, n_samples, n_features, n_classes=2):
+        cost = PrivacyCost(self.neighboring_relation, pure=(PureMechanism(self.epsilon),))
+        return SimpleNamespace(cost=cost, n_samples=n_samples)
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_, self.threshold_ = np.arange(2), 3, self.cut
+        self.plan_ = self.privacy_plan(len(X), 3)
+        self.privacy_cost_ = self.plan_.cost
+        reserve(self.plan_, self)
+        return self
+
+
+@pytest.mark.parametrize("cuts", [(0.0, 1.5), (1.5, 0.0)])
+def test_a_search_of_kinds_spends_its_plan_whatever_is_drawn(cuts):
+    kinds = {"model": [Cheap(cut=cuts[0]), Pure(cut=cuts[1])]}
+    for seed in range(2):
+        search = search_of(Pipeline([("model", Cheap())]), kinds, random_state=seed)
+        plan = search.privacy_plan(4000)
+        with PrivacyLedger(np.inf, DELTA, allow_seeds=True) as ledger:
+            search.fit(X, y)
+        assert ledger.spent == search.privacy_cost_ == plan.cost
+        assert 1.99 < search.spent_epsilon_ <= 2.0
+        assert search.best_estimator_[-1].privacy_cost_.epsilon(plan.fit_delta) <= plan.fit_epsilon
+
+
+def test_the_form_of_cost_is_that_of_what_may_be_drawn_not_of_what_is():
+    rare = {"sampler": ["auto"] * 40 + ["dp_mh"]}
+    for estimator, params, form in (
+        (KINDS[0], rare, "DPBayesianLogisticRegression"),
+        (KINDS[0], [{"data_norm": [1.0]}, {"sampler": ["dp_mh"]}], "DPBayesianLogisticRegression"),
+        (KINDS[0], {"data_norm": loguniform(0.5, 2.0), "sampler": ["auto", "ops"]}, ""),
+    ):
+        assert search_of(estimator, params).privacy_plan(4000).not_gaussian == form
+
+
+def test_the_best_of_runs_of_two_kinds_costs_no_more_than_is_said():
+    """The exact law of the best, in the worst order, of runs that fail, answer at random or add noise."""
+    mean, shift = 3.0, 0.15
+    level, failure = 0.5, 1e-3
+    bins = np.linspace(-4.0, 4.0, 201)
+    noisy = np.diff(np.append(np.append(0.0, norm.cdf(bins)), 1.0))
+    moved = np.diff(np.append(np.append(0.0, norm.cdf(bins, shift)), 1.0))
+    assert max(0.0, np.maximum(moved - np.exp(level) * noisy, 0.0).sum()) <= failure
+    answers = np.array([np.exp(level), 1.0]) / (1.0 + np.exp(level)) * (1.0 - failure)
+    ours = np.concatenate([0.5 * moved, 0.5 * answers, [0.5 * failure, 0.0]])
+    theirs = np.concatenate([0.5 * noisy, 0.5 * answers[::-1], [0.0, 0.5 * failure]])
+    run = PrivacyCost("replace_one", pure=(PureMechanism(level),), failure=failure)
+    claim = SelectedRun((run,), mean, 1.0)
+    order = np.argsort(np.log(ours + 1e-300) - np.log(theirs + 1e-300))
+
+    def best(law):
+        below = np.append(0.0, np.cumsum(law[order]))
+        return np.diff(below / mean / (1.0 - (1.0 - 1.0 / mean) * below))
+
+    p, q = best(ours), best(theirs)
+    assert p.sum() == pytest.approx(1.0)
+    attained = []
+    for epsilon in np.linspace(0.0, 1.6, 9):
+        delta = np.maximum(p - np.exp(epsilon) * q, 0.0).sum()
+        assert delta <= claim.delta(epsilon)
+        attained.append(delta)
+    assert attained[0] > 0.1 and 2e-4 < attained[-1] <= mean * failure
