@@ -17,6 +17,8 @@ from ..targets import TargetBounds
 # Multiply-adds per second of one core on tables that are read once per gradient. It is a rough guess:
 # `estimated_seconds` only warns, or refuses what would take years.
 _ENTRIES_PER_SECOND = 1.5e9
+# A gradient of a record of a target from elsewhere, which is computed and clipped one by one.
+_RECORD_SECONDS = 6e-8
 
 # No plan is hotter: posteriors are flat long before.
 LARGEST_TEMPERATURE = 1e30
@@ -180,7 +182,14 @@ class Plan(PlannedRelease):
         """A rough guess of the run time on one core, for dense rows."""
         entries = self.record_gradients * self.n_parameters
         per_step = 2e-6 + 2e-8 * self.n_parameters
-        return entries / _ENTRIES_PER_SECOND + self.n_steps * per_step
+        one_by_one = self.record_gradients * _RECORD_SECONDS * self._is_from_elsewhere
+        return entries / _ENTRIES_PER_SECOND + self.n_steps * per_step + one_by_one
+
+    @property
+    def _is_from_elsewhere(self):
+        """Whether the bounds are of a target that is not the package's: those have rows, or are clipped."""
+        bounds = self.bounds
+        return bounds.row_norm is None and bounds.family is None and not bounds.clipped
 
     @property
     def memory_bytes(self) -> float:
@@ -236,6 +245,8 @@ class Plan(PlannedRelease):
     def _lines(self):
         passes = f"{self.record_gradients / self.n_samples:,.4g} passes over the table"
         seconds = f"very roughly {self.estimated_seconds:.2g} s on one core"
+        if self._is_from_elsewhere:
+            seconds += ", and some 5 to 30 s for compiling a target of your own, once per process"
         return [
             *self.summary().items(),
             ("work", f"{passes}, {seconds}"),

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -196,14 +197,28 @@ def progress_bar(total, label, verbose):
             progress.close()
 
 
+# What is running, and whether it shows progress, for what is called deep inside.
+_running: ContextVar[tuple[str, int]] = ContextVar("running", default=("", 0))
+
+
 @contextmanager
 def compiler_announced(label, verbose):
     """Say so, once, if what happens inside waits for the compiler."""
-    if not verbose:
-        yield
-        return
-    with install_listener("numba:compile", _Announcement(label)):
-        yield
+    token = _running.set((label, verbose))
+    try:
+        if not verbose:
+            yield
+            return
+        with install_listener("numba:compile", _Announcement(label)):
+            yield
+    finally:
+        _running.reset(token)
+
+
+def drawing_bar(total):
+    """Return a `progress_bar` for draws that are made after all records were read."""
+    label, verbose = _running.get()
+    return progress_bar(total, f"{label}, drawing", verbose)
 
 
 class _Announcement(Listener):

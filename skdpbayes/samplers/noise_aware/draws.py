@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._linalg import cholesky, inv, solve
-from .._machinery.execution import single_threaded_blas
+from .._machinery.execution import drawing_bar, single_threaded_blas
 from .plan import BURN_IN, LEAPS, N_CHAINS
 
 # Chains that go on make so many times the rounds of ``BURN_IN`` before other draws. States before and after
@@ -113,10 +113,12 @@ def settled_chains(surrogate):
     u = mode + 0.5 * generator.standard_normal((N_CHAINS, mode.size)) @ scale
     chains = Chains(u, scale, 0.6 / mode.size**0.25, surrogate.energy)
     state = (u, *surrogate.energy(u))
-    for turn in range(BURN_IN - _FORGETTING):
-        state, chance = _round(surrogate, chains, state, generator)
-        grown = np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
-        chains = chains._replace(size=chains.size * grown)
+    with drawing_bar(BURN_IN - _FORGETTING) as advance:
+        for turn in range(BURN_IN - _FORGETTING):
+            state, chance = _round(surrogate, chains, state, generator)
+            grown = np.exp(0.3 * (chance.mean() - _WANTED) / (1.0 + turn / 20.0))
+            chains = chains._replace(size=chains.size * grown)
+            advance()
     return chains._replace(points=state[0])
 
 
@@ -151,10 +153,13 @@ def draw(surrogate, n_draws, seed, chains=None):
     chains = chains or settled_chains(surrogate)
     generator, kept = np.random.default_rng(seed), []
     state = (chains.points, *chains.energy(chains.points))
-    for turn in range(_FORGETTING - (-n_draws // N_CHAINS)):
-        state, _ = _round(surrogate, chains, state, generator)
-        if turn >= _FORGETTING:
-            kept.append(state[0])
+    n_rounds = _FORGETTING - (-n_draws // N_CHAINS)
+    with drawing_bar(n_rounds) as advance:
+        for turn in range(n_rounds):
+            state, _ = _round(surrogate, chains, state, generator)
+            if turn >= _FORGETTING:
+                kept.append(state[0])
+            advance()
     return np.concatenate(kept)[:n_draws]
 
 
