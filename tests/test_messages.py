@@ -54,16 +54,16 @@ ERRORS = {
         "NaN, which .*DPImputer.* or by a public bound",
     ),
     "y=None": (lambda: Logistic().fit(X, None), "requires y to be passed"),
-    "None in y": (lambda: Logistic().fit(X, NONE), "leave out rows without a label"),
+    "None in y": (lambda: Logistic().fit(X, NONE), "Rows without a label get any"),
     "None in y, classes": (
         lambda: Logistic(classes=[0, 1]).fit(X, NONE),
-        "list all labels that can occur, and leave out rows without a label",
+        "list all labels that can occur, and give rows without a label",
     ),
     "NA in y": (
         lambda: Logistic(classes=["a", "b"]).fit(
             X, pd.Series([None, *"ab" * 150][:N], dtype="string")
         ),
-        "leave out rows without a label",
+        "keep rows without a label",
     ),
     "a mark in a column of numbers": (
         lambda: Logistic().fit(np.where(X[0, 0] == X, "?", X.astype(object)), Y),
@@ -77,7 +77,7 @@ ERRORS = {
         lambda: dp_roc_auc_score(np.where(Y, "yes", "no"), X[:, 0], epsilon=1.0),
         r"e.g. pos_label=clf.classes_\[1\]",
     ),
-    "NaN in y": (lambda: Logistic().fit(X, [np.nan, *Y[1:]]), "leave out rows without a label"),
+    "NaN in y": (lambda: Logistic().fit(X, [np.nan, *Y[1:]]), "keep rows without a label"),
     "labels of two kinds": (
         lambda: Logistic().fit(X, np.array(["yes", *Y[1:]], dtype=object)),
         "one kind, e.g. by y = np.asarray",

@@ -30,7 +30,7 @@ from skdpbayes.preprocessing import BoundedScaler, DPOneHotEncoder
         ([1.0, np.nan] * 50, "NaN"),
         (
             np.array([1.0, None] * 50, dtype=object),
-            "contains None: leave out rows without a label or response",
+            "contains None: keep rows without a label or response",
         ),
         ([1.0, np.inf] * 50, "infinity"),
         (["77", "one"] * 50, "y"),
@@ -111,8 +111,8 @@ def test_searches_and_scores_refuse_counts_that_are_none_before_a_charge(value, 
 def test_a_ridge_takes_fractions_and_refuses_what_is_missing():
     X, y = _with_a_few(np.nan)
     for response in (y, pd.Series(y).astype("Float64"), pd.Series(y, dtype=object)):
-        assert "leave out rows without a" in refused("77", ridge().fit, X, response)
-    assert "leave out rows without a" in refused("77", ridge().fit, *_in_parts(X, y))
+        assert "keep rows without a" in refused("77", ridge().fit, X, response)
+    assert "keep rows without a" in refused("77", ridge().fit, *_in_parts(X, y))
     assert ridge(n_draws=50).fit(X, np.nan_to_num(y, nan=0.25)).coef_.shape == (2,)
     for score in (dp_r2_score, dp_mean_squared_error, dp_mean_absolute_error):
         for true in (y, *_in_parts(y)):

@@ -51,7 +51,8 @@ def finite_numbers(values, name):
     values = unquoted(doubles, values, told=told)
     if not np.isfinite(values).all():
         raise ValueError(
-            f"{name} contains NaN or infinity: scores need finite numbers, so leave out these rows."
+            f"{name} contains NaN or infinity: scores need finite numbers. Leave these rows out where it is "
+            "public which they are, or score under neighboring_relation='add_or_remove_one'."
         )
     return values
 

@@ -10,8 +10,9 @@ from .._checks import callers_level
 from .._inputs import unless_harmless, unquoted
 
 _OF_SEVERAL_KINDS = (
-    "{name} holds labels of several kinds, such as numbers, text and None, which have no order: leave out "
-    "rows without a label, and make all labels one kind, e.g. by {name} = np.asarray({name}).astype(str)."
+    "{name} holds labels of several kinds, such as numbers, text and None, which have no order: make "
+    "all labels one kind, e.g. by {name} = np.asarray({name}).astype(str). Rows without a label get any of "
+    "them, and sample_weight=0."
 )
 _ONE_AGAINST_REST = "; in OneVsRestClassifier each fit has two, classes=[0, 1]"
 # More labels, most of them consecutive integers, are rather counts or measurements.
@@ -105,8 +106,9 @@ def encode_labels(y, classes):
         known = False
     if not known:
         raise ValueError(
-            "y holds labels that are not in classes: list all labels that can occur, and leave out rows "
-            "without a label. Where another tool numbers the labels first, as VotingClassifier does, the "
-            f"numbers are the labels: classes={_numbers(labels.size)}{_ONE_AGAINST_REST * (labels.size > 2)}."
+            "y holds labels that are not in classes: list all labels that can occur, and give rows without "
+            "a label any of them and sample_weight=0. Where another tool numbers the labels first, as "
+            "VotingClassifier does, the numbers are the labels: "
+            f"classes={_numbers(labels.size)}{_ONE_AGAINST_REST * (labels.size > 2)}."
         )
     return codes

@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 from .._inputs import doubles, refuse_fractions, unless_harmless, unquoted
 from ..targets._rows import real_numbers
 from .labels import encode_labels
-from .validation import LEAVE_OUT
+from .validation import WITHOUT_OUTCOME
 from .weights import effective_weights
 
 # As in scikit-learn.
@@ -121,7 +121,7 @@ def numbered(rows, least, largest, counts):
     count = rows.X.shape[0]
     # scikit-learn looks for NaN only.
     if np.asarray(rows.labels).dtype.kind == "O" and any(one is None for one in rows.labels):
-        raise ValueError(f"Input y contains None: {LEAVE_OUT}")
+        raise ValueError(f"Input y contains None: {WITHOUT_OUTCOME}")
     responses = real_numbers(rows.labels, count, least, name="y")
     if counts:
         refuse_fractions(responses, "y")

@@ -20,8 +20,12 @@ from ..targets._clipping import canonical
 
 _TEXT = ("str", "utf8", "category", "categorical", "enum")
 _DATES = ("date", "time", "duration", "period")
-LEAVE_OUT = "leave out rows without a label or response."
-_MISSING_RESPONSE = f"Input y contains NaN: {LEAVE_OUT}"
+WITHOUT_OUTCOME = (
+    "keep rows without a label or response, with any valid y and sample_weight=0, so that the number of rows "
+    "stays public, e.g. fit(X, y.fillna(0), sample_weight=y.notna()). Leave them out only where it is public "
+    "which they are, or under neighboring_relation='add_or_remove_one'."
+)
+_MISSING_RESPONSE = f"Input y contains NaN: {WITHOUT_OUTCOME}"
 # The beginning of a message of scikit-learn or NumPy, and what is said instead.
 _REMEDIES = {
     ("could not convert string",): (

@@ -10,10 +10,15 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from references import configured
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import (
+    DPBayesianLogisticRegression,
+    DPBayesianPoissonRegressor,
+    DPBayesianRidge,
+)
 from skdpbayes._tables.weights import largest_weight
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.privacy import Budget, PrivacyLedger
@@ -317,3 +322,43 @@ def test_weights_are_routed(table):
             model, X, y, params={"sample_weight": w}, cv=2, return_estimator=True
         )
     assert all(fit.plan_.bounds.max_weight == 1.0 for fit in found["estimator"])
+
+
+@pytest.mark.parametrize(
+    "model, fill",
+    [
+        (DPBayesianLogisticRegression(classes=[0, 1]), 1),
+        (DPBayesianLogisticRegression(classes=[0, 1, 2]), 2),
+        (DPBayesianLogisticRegression(classes=["no", "yes"]), "no"),
+        (DPBayesianRidge(target_bounds=(-3, 3)), 3),
+        (DPBayesianPoissonRegressor(max_count=8), 8),
+    ],
+    ids=["two classes", "three classes", "names", "ridge", "counts"],
+)
+def test_rows_without_an_outcome_count_for_nothing_and_cost_nothing(model, fill):
+    """Whatever fills the outcome and however many lack one, plan and draws are those of the rest."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(4000, 2))
+    z = 1.5 * X[:, 0] + rng.normal(size=4000)
+    of_kind = {1: z > 0, 2: np.digitize(z, [-0.7, 0.7]), "no": np.where(z > 0, "yes", "no"), 3: z}
+    y = pd.Series(of_kind[fill] if fill in of_kind else rng.poisson(np.exp(X[:, 0])))
+    y = y.clip(-3, 3) if fill == 3 else y.clip(0, 8) if fill == 8 else y
+    y = y.astype(float) if y.dtype.kind in "bif" else y.astype(object)
+    lacking = pd.Series(np.arange(4000) % 3 == 0)
+    missing = y.mask(lacking)
+    model = clone(model).set_params(epsilon=2.0, delta=1e-6, random_state=1, n_draws=100)
+    with pytest.raises(ValueError, match="sample_weight=0|with any valid y"):
+        model.fit(X, missing)
+    first = clone(model).fit(X, missing.fillna(fill), sample_weight=missing.notna())
+    other = clone(model).fit(X, y, sample_weight=missing.notna())
+    n_classes = () if fill in (3, 8) else (2,)
+    plain = model.privacy_plan(4000, 2, *n_classes)
+    assert first.plan_.cost == other.plan_.cost and first.plan_.n_samples == 4000
+    assert first.spent_epsilon_ == pytest.approx(plain.epsilon, rel=1e-6)
+    np.testing.assert_array_equal(first.posterior_samples_, other.posterior_samples_)
+    rest = clone(model).fit(X[~lacking], y[~lacking].reset_index(drop=True))
+    last = -1 if rest.posterior_samples_.shape[1] > 1 else 0
+    slopes = [each.posterior_samples_[:, last, 0] for each in (first, rest)]
+    spread = np.hypot(*(each.std() for each in slopes))
+    assert abs(slopes[0].mean() - slopes[1].mean()) < 4 * spread
+    assert slopes[0].mean() > 0

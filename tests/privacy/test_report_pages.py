@@ -239,3 +239,16 @@ def test_long_names_break_behind_underscores():
     page = privacy_report(model.fit(table, [0, 1] * 10)).to_html()
     assert "a_<wbr>&lt;b&gt;__<wbr>c_<" in page
     assert "<wbr>" not in re.search("<title>.*</title>", page)[0]
+
+
+def test_two_deltas_in_one_report_are_told_apart(tmp_path):
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
+    clf = DPBayesianLogisticRegression(epsilon=2.0, delta=1e-6, classes=[0, 1], n_draws=20)
+    told = "holds at delta = 1e-06, those of the ledger at delta = 1e-05"
+    for delta, is_told in ((1e-5, True), (1e-6, False)):
+        with PrivacyLedger(3.0, delta) as ledger:
+            clf.fit(rows, np.arange(300) % 2)
+        text = privacy_report(clf, ledger=ledger).to_markdown()
+        assert (told in text) == is_told
+        assert ("for one more release at delta" in text) == is_told
+        assert "1 release, which costs epsilon = " in text

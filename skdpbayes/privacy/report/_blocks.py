@@ -124,7 +124,9 @@ def _tiles(summary):
         left = (
             "Left in the ledger",
             "no limit" if ledger["left_epsilon"] is None else number(ledger["left_epsilon"]),
-            "no ceiling was set" if budget is None else f"of {budget:.4g}, for one more release",
+            "no ceiling was set"
+            if budget is None
+            else f"of {budget:.4g}, for one more release{_at_other_delta(summary)}",
         )
     planned = summary["stage"] == "planned"
     return Tiles(
@@ -218,6 +220,20 @@ def _spent(summary):
             kind="narrow",
         )
     yield Paragraph(_left(ledger))
+    if at_other := _at_other_delta(summary):
+        yield Paragraph(
+            f"The epsilon of this report holds at delta = {number(spent['delta'])}, those of the ledger"
+            f"{at_other}: the same loss has a larger epsilon at a smaller delta. So do not compare them, or "
+            "subtract one from the other."
+        )
+
+
+def _at_other_delta(summary):
+    """Return at which delta a ledger's numbers hold, if it is not the report's."""
+    ledger = summary["ledger"]
+    if ledger is None or ledger["delta"] == summary["spent"]["delta"]:
+        return ""
+    return f" at delta = {number(ledger['delta'])}"
 
 
 def _left(ledger):
@@ -233,14 +249,18 @@ def _left(ledger):
     if ledger["left_epsilon"] == 0:
         left = " Nothing is left."
     elif ledger["left_epsilon"] is not None:
-        left = f" One more release may have epsilon = {number(ledger['left_epsilon'])}."
-    spent = (
-        "no finite epsilon" if ledger["spent_epsilon"] is None else number(ledger["spent_epsilon"])
-    )
-    plural = "" if ledger["releases"] == 1 else "s"
+        left = f" One more release may have epsilon = {number(ledger['left_epsilon'])} there."
+        used = (ledger["spent_epsilon"] or 0.0) + ledger["left_epsilon"]
+        if ledger["budget_epsilon"] is not None and used > ledger["budget_epsilon"] > 0:
+            left += " (Together, releases reveal less than the sum of their epsilons.)"
+    spent = "no finite epsilon"
+    if ledger["spent_epsilon"] is not None:
+        spent = f"epsilon = {number(ledger['spent_epsilon'])}"
+    releases = f"{ledger['releases']:,} releases, which together cost"
+    if ledger["releases"] == 1:
+        releases = "1 release, which costs"
     return (
-        f"The ledger has {ledger['releases']:,} release{plural}, which cost {spent} together, {limit}, at "
-        f"delta = {number(ledger['delta'])}.{left}"
+        f"The ledger has {releases} {spent}, {limit}, at delta = {number(ledger['delta'])}.{left}"
     )
 
 
