@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -301,3 +302,25 @@ def test_limits_of_others_work_after_a_thread_has_limited_blas():
         with threadpool_limits(1, user_api="blas"):
             assert set(blas_threads()) == {1}
     assert blas_threads() == before
+
+
+def test_draws_show_progress_after_the_rows_were_read(capsys):
+    X, y = make_classification(300, 3, n_redundant=0, random_state=0)
+    model = DPBayesianLogisticRegression(delta=1e-6, classes=[0, 1], n_draws=20)
+    with warnings.catch_warnings(action="ignore"):
+        model.set_params(verbose=1).fit(X, y)
+        shown = "".join(capsys.readouterr())
+        model.set_params(verbose=0).fit(X, y)
+    assert "noise_aware, drawing" in shown
+    assert "".join(capsys.readouterr()) == ""
+
+
+def test_a_target_from_elsewhere_is_said_to_take_longer_and_to_compile():
+    budget = Budget(epsilon=2.0, delta=1e-6)
+    bounds = TargetBounds(3, 1.0, 1.0, (1.0, 1.0))
+    own = SGLD(n_steps=1000).plan(bounds, n_samples=5000, budget=budget)
+    linear = SGLD(n_steps=1000).plan(bounds._replace(row_norm=1.0), n_samples=5000, budget=budget)
+    assert own.estimated_seconds > 5 * linear.estimated_seconds
+    assert own.estimated_seconds == pytest.approx(5e6 * 6e-8, rel=0.1)
+    assert "compiling a target of your own" in str(own)
+    assert "compiling" not in str(linear)
