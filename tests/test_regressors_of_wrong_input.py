@@ -122,7 +122,7 @@ def test_a_ridge_takes_fractions_and_refuses_what_is_missing():
 
 EXPOSURES = [
     (np.full(100, -77.0), "positive, and holds numbers below 0"),
-    (np.r_[0.0, np.full(99, 77.0)], "positive: leave out rows that were not exposed"),
+    (np.r_[0.0, np.full(99, 77.0)], "positive: give rows that were not exposed an exposure of 1"),
     (np.r_[np.nan, np.full(99, 77.0)], "missing values"),
     ([None, *[77.0] * 99], "missing values"),
     (pd.Series([pd.NA, *[77.0] * 99], dtype=object), "missing values"),

@@ -135,7 +135,9 @@ def logarithms(exposure, n_rows):
         return None
     exposure = exposures(exposure, n_rows)
     if not np.all(exposure > 0):
-        raise ValueError("exposure must be positive: leave out rows that were not exposed.")
+        raise ValueError(
+            "exposure must be positive: give rows that were not exposed an exposure of 1 and sample_weight=0."
+        )
     return np.log(exposure)
 
 
@@ -166,7 +168,7 @@ def exposures(values, n_rows):
         )
     if np.isnan(numbers).any():
         raise ValueError(
-            "exposure has missing values: leave out rows of which it is not known how long they were exposed."
+            "exposure has missing values: give rows without one an exposure of 1 and sample_weight=0."
         )
     if np.isinf(numbers).any():
         raise ValueError("exposure must be finite, and holds infinity or a number too large.")
