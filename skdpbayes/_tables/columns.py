@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .._inputs import doubles, holds_dates, plain, refuse_fractions, unless_harmless, unquoted
 from .blockwise import in_memory
+from .lists import exact_labels
 
 
 def label_column(y, name):
@@ -30,7 +31,8 @@ def label_column(y, name):
                 f"with [str(label) for label in {name}]."
             )
         if not missing:
-            y = y.astype(str) if kinds == {str} else finite_numbers(y, name)
+            y = y.astype(str) if kinds == {str} else exact_labels(y, name)
+            y = finite_numbers(y, name) if y.dtype.kind == "O" else y
     else:
         missing = y.dtype.kind in "fmM" and not np.isfinite(y).all()
     if missing:

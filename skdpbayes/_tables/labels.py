@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._checks import callers_level
 from .._inputs import unless_harmless, unquoted
+from .lists import comparable, exact_labels, refuse_rounded_labels
 
 _OF_SEVERAL_KINDS = (
     "{name} holds labels of several kinds, such as numbers, text and None, which have no order: make "
@@ -30,7 +31,7 @@ def label_set(classes):
         )
     if len({isinstance(one, str) for one in classes}) > 1:
         raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
-    labels = np.asarray(classes)
+    labels = exact_labels(classes, "classes")
     unique = _distinct(labels, "classes")
     if unique.size < 2 or unique.size != labels.size:
         # Not quoted: it may be the column itself.
@@ -99,9 +100,11 @@ def encode_labels(y, classes):
     many different ones occur, must not be revealed.
     """
     labels = label_set(classes)
+    refuse_rounded_labels(labels, y, "y")
     try:
-        codes = np.minimum(np.searchsorted(labels, y), labels.size - 1)
-        known = np.array_equal(labels[codes], y)
+        listed, y = comparable(labels, y)
+        codes = np.minimum(np.searchsorted(listed, y), labels.size - 1)
+        known = np.array_equal(listed[codes], y)
     except Exception:  # Labels of another kind, which cannot be compared.
         known = False
     if not known:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 from .._inputs import holds_dates, plain, same_kind, unless_harmless, unquoted
 from .._silence import silently
 from ..targets._clipping import canonical
+from .lists import column_cells, exact_labels
 
 _TEXT = ("str", "utf8", "category", "categorical", "enum")
 _DATES = ("date", "time", "duration", "period")
@@ -89,7 +90,7 @@ def validate_table(
     ValueError, TypeError
         If the table does not consist of finite numbers.
     """
-    X, y = plain(X, "X"), plain(y, "y")
+    X, y = plain(X, "X"), _exact_integers(plain(y, "y"))
     _refuse_columns(X)
     X = _without_na(X)
     if unquoted(_holds_dates, X, told=without_cells):
@@ -136,7 +137,7 @@ def validate_objects(estimator, X, told, *, reset):
     cells = np.empty(table.shape, dtype=object)
     for j in range(table.shape[1]):
         column = unquoted(_safe_indexing, table, j, axis=1, told=told)
-        column = unquoted(np.asarray, column, dtype=object, told=told)
+        column = unquoted(column_cells, column, told=told)
         cells[:, j] = np.fromiter(column, object, len(column))
     return cells
 
@@ -201,6 +202,15 @@ def _without_na(X):
         column = X.iloc[:, j].to_numpy(dtype=object)
         X.isetitem(j, np.where(marks[str(X.columns[j])], np.nan, column))
     return X
+
+
+def _exact_integers(y):
+    """Integers as an array of NumPy's, since scikit-learn would round those of other types to doubles."""
+    if y is None or isinstance(y, str | np.ndarray):
+        return y
+    array = unquoted(exact_labels, y, "y", told=_told)
+    # Other types, and integers beside missing ones, are left to scikit-learn.
+    return array if array.dtype.kind in "iu" else y
 
 
 def _holds_dates(X):

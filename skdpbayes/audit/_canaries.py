@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
+from ..preprocessing.one_hot import canonical
+
 
 class Canaries(NamedTuple):
     """Records of either form, one in each row.
@@ -168,10 +170,13 @@ def _learnt(released, canaries):
     """Return what a transformer has learnt, along the canaries."""
     n = len(canaries.X_in)
     if hasattr(released, "categories_"):
-        kept = [set(map(str, one)) for one in released.categories_]
+        kept = [set(one) for one in released.categories_]
         rows = np.asarray(canaries.X_in, dtype=object)
         return np.array(
-            [sum(str(cell) in own for cell, own in zip(row, kept, strict=True)) for row in rows],
+            [
+                sum(canonical(cell) in own for cell, own in zip(row, kept, strict=True))
+                for row in rows
+            ],
             dtype=float,
         )
     for names in (("lower_", "upper_"), ("statistics_",)):

@@ -7,6 +7,7 @@ A column of categories becomes indicators with a single 1, and counts as one col
 
 import math
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -62,7 +63,7 @@ def longest_row(step, n_columns, header=None, norm=math.inf):
     if n_columns is not None and (within_one or isinstance(step, BoundedScaler)):
         largest = 1.0 if within_one else max(map(abs, step.feature_range))
         return largest * math.sqrt(n_columns)
-    if isinstance(step, DPImputer) and step.strategy == "constant" and step.fill_value == 0:
+    if isinstance(step, DPImputer) and step.strategy == "constant" and not np.any(step.fill_value):
         indicators = (n_columns or math.inf) if step.add_indicator else 0
         return math.sqrt(norm**2 + indicators)
     return math.inf

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
 from .._inputs import unquoted
 from .._tables.collections import example_of, is_collection
+from .._tables.lists import refuse_other_types
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from ..privacy.vouchers import without_releases
@@ -111,6 +112,8 @@ def _rehearse(step, X, y, params, fixed, path):
     name = path.removesuffix("__")
     if not hasattr(step, "transform") or (name not in fixed and leaks(step)):
         return Rehearsal(n_columns=_width(X))
+    if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
+        refuse_other_types(step.categories, X, "categories", cast=True)
     # A step that was fitted elsewhere may hold more than its parameters.
     own = copy.deepcopy(step) if name in fixed else clone(step)
     if is_collection(X):

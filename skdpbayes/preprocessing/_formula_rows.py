@@ -15,6 +15,7 @@ import numpy as np
 
 from .._inputs import column_names, doubles, unquoted
 from .._silence import silently
+from .._tables.lists import column_cells, exact_number
 
 _NAMES = "abs cbrt cos exp expm1 log log10 log1p log2 sin sqrt square tanh"
 FUNCTIONS = {name: getattr(np, name) for name in _NAMES.split(" ")}
@@ -151,7 +152,7 @@ def cells_of(table, name):
 
     def read(column):
         _refuse_times(column)
-        return np.array([canonical(value) for value in column], dtype=object)
+        return np.array([canonical(value) for value in column_cells(table[name])], dtype=object)
 
     return unquoted(read, _column(table, name), told=told)
 
@@ -188,4 +189,4 @@ def canonical(value):
         return f"'{value}"
     if _is_missing(value):
         return ""
-    return repr(float(value) + 0.0)
+    return repr(exact_number(value))

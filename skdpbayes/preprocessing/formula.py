@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._inputs import column_names, plain
 from .._tables.blockwise import OutputByBlocks
+from .._tables.lists import refuse_other_types
 from .._typing import MatrixLike
 from ..privacy.facts import About, Fact, as_json
 from ._formula_parts import Factor, Levels, checked_bounds, checked_levels, factor_of
@@ -231,10 +232,12 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         ImportError
             If formulaic is not installed.
         ValueError, TypeError
-            If the formula is not understood, or if the table is no frame with its columns.
+            If the formula is not understood, if the table is no frame with its columns, or if a level is of
+            another type than its column.
         """
-        read = self.columns
-        _check_columns(plain(X, "X"), read)
+        X, read = plain(X, "X"), self.columns
+        _check_columns(X, read)
+        _check_levels(self._terms(), X)
         self.feature_names_in_ = np.asarray(read, dtype=object)
         self.n_features_in_ = len(read)
         return self
@@ -253,6 +256,7 @@ class FormulaEncoder(OutputByBlocks, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         _check_columns(X, self.feature_names_in_)
         terms = self._terms()
+        _check_levels(terms, X, wholly=True)
         factors = {factor.names[0]: factor for term in terms for factor in term}
         values = {name: factor.values(X) for name, factor in factors.items()}
         return np.hstack([reduce(_products, (values[f.names[0]] for f in term)) for term in terms])
@@ -364,6 +368,11 @@ def _check_columns(X, names):
         raise ValueError(f"X has no columns {missing}, which the formula names.")
     if repeated := [name for name in names if columns.count(name) > 1]:
         raise ValueError(f"X has several columns named {repeated}.")
+
+
+def _check_levels(terms, X, *, wholly=False):
+    lists = {f.column: f.levels for term in terms for f in term if isinstance(f, Levels)}
+    refuse_other_types(list(lists.values()), X, "levels", list(lists), wholly=wholly)
 
 
 def _products(left, right):

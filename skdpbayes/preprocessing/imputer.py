@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from .._inputs import doubles, unless_harmless, unquoted
 from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
 from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
@@ -34,8 +35,8 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
     ----------
     strategy : {"constant", "median"}, default="constant"
         A public constant spends nothing; medians are drawn by the exponential mechanism.
-    fill_value : float, default=0.0
-        The constant.
+    fill_value : float or array-like of shape (n_features,), default=0.0
+        The constant, or one for each column, such as ``statistics_`` of another imputer.
     add_indicator : bool, default=False
         Append an indicator of missing values for every column. All columns get one, because which of them
         have missing values is private.
@@ -87,7 +88,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
     _parameter_constraints = {
         **CONSTRAINTS,
         "strategy": [StrOptions({"constant", "median"})],
-        "fill_value": [Real],
+        "fill_value": [Real, "array-like"],
         "add_indicator": ["boolean"],
     }
 
@@ -95,7 +96,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
         self,
         strategy: Literal["constant", "median"] = "constant",
         *,
-        fill_value: float = 0.0,
+        fill_value: float | ArrayLike = 0.0,
         add_indicator: bool = False,
         epsilon: float = 1.0,
         delta: float | None = None,
@@ -134,7 +135,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     def _about(self):
         if self.strategy == "constant":
-            source = "default" if self.fill_value == 0 else "declared"
+            source = "default" if not np.any(self.fill_value) else "declared"
             return About((Fact("value for missing ones", as_json(self.fill_value), source),))
         names = getattr(self, "feature_names_in_", None)
         found = getattr(self, "statistics_", None)
@@ -146,9 +147,19 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
         return read_table(self, X, only=rows_paid_for(self), **_KINDS)
 
     def _prepared(self, X, table):
-        if not np.isfinite(self.fill_value):
-            raise ValueError(f"fill_value must be a finite number, got {self.fill_value}.")
+        self._constants(table.n_features)
         return (self.privacy_plan(table.n_samples, table.n_features),)
+
+    def _constants(self, n_features):
+        """The public value for each column."""
+        told = unless_harmless("fill_value must be a finite number, or one for each column.")
+        values = unquoted(doubles, self.fill_value, told=told)
+        if values.shape not in ((), (1,), (n_features,)) or not np.isfinite(values).all():
+            raise ValueError(
+                f"fill_value must be a finite number, or one for each of the {n_features} columns, got "
+                f"{self.fill_value!r}."
+            )
+        return np.full(n_features, values)
 
     def _make_up(self, n_features, plan):
         self.statistics_ = np.zeros(n_features)
@@ -178,7 +189,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
             n_features = table.n_features
             (plan,) = self._prepared(X, table)
             generator = self._spend(plan)
-            statistics = np.full(n_features, float(self.fill_value))
+            statistics = self._constants(n_features)
             if self.strategy == "median":
                 level = plan.details["log_odds_range"]
                 for column in range(n_features):

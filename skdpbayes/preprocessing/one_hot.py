@@ -6,6 +6,7 @@ How frequent ones are found is said in `skdpbayes._mechanisms.frequent`.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from numbers import Complex, Integral, Real
 from typing import Any, Literal, Self
 
@@ -17,8 +18,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._checks import Interval
+from .._inputs import plain
 from .._mechanisms.frequent import draw_frequent, plan_threshold
 from .._tables.blockwise import OutputByBlocks
+from .._tables.lists import column_cells, exact_number, refuse_other_types
 from .._tables.read import read_table
 from .._tables.validation import validate_objects, without_cells
 from .._typing import MatrixLike, RandomStateLike, Relation
@@ -26,18 +29,22 @@ from ..privacy.facts import About, Fact, as_json
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
 
-# Stands for missing values: unlike NaN it equals itself, and no column can hold it.
-_MISSING = ("nan",)
+# Stands for missing values: unlike NaN it equals itself.
+_MISSING = None
 _INFREQUENT = "infrequent"
 _NO_CATEGORY = (
     "X holds categories that are neither text nor numbers: every argument must be a string or a number. Turn "
     "dates into text."
 )
+_EMPTY = "a public list of categories is empty: each value of its column counts as infrequent."
+_NOT_LISTED = (
+    "categories must be text or numbers, or None for missing values: turn dates into text."
+)
 
 
 def _in_words(category):
     """Return a category for a report."""
-    return "missing" if category == _MISSING else as_json(category)
+    return "missing" if category is _MISSING else as_json(category)
 
 
 class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseEstimator):
@@ -56,7 +63,10 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         None is ``min(1e-5, 1 / (10 n))``. Categories cannot be found privately with a delta of 0.
     categories : "private", or list of (array-like or "private"), or dict, default="private"
         Public lists of categories, one for each column, or a dict with the lists of the columns that have
-        one. Public lists are used as they are; all other values count as infrequent.
+        one. Public lists are used as they are; all other values count as infrequent. A list of numbers does
+        not match text, nor one of text numbers, and is refused if the type of the column shows it. In a
+        column of objects, whose cells are not looked at for this, entries match cells that are equal to them.
+        ``categories_`` of a fitted encoder are such lists.
     sparse_output : bool, default=False
         Whether the output is a CSR matrix.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
@@ -73,7 +83,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
     Attributes
     ----------
     categories_ : list of list
-        The categories of each column, in ascending order: numbers, text, missing.
+        The categories of each column, in ascending order: numbers, text, and None for missing values.
     plan_ : TransformerPlan
         What the fit did. ``plan_.details["threshold"]`` is the number of rows with which a category is kept
         half of the time.
@@ -153,18 +163,21 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         return [None if _is_private(one) else _public_list(one) for one in lists]
 
     def _plan(self, n_samples, n_features, budget):
-        n_private = self._public_lists(None, n_features).count(None)
+        lists = self._public_lists(None, n_features)
+        n_private = lists.count(None)
+        warnings: tuple[str, ...] = (_EMPTY,) if [] in lists else ()
         if n_private == 0:
-            return self._planned("One-hot encoder", n_samples, n_features, budget, None)
+            return self._planned(
+                "One-hot encoder", n_samples, n_features, budget, None, warnings=warnings
+            )
         if budget.delta == 0 and budget.is_private:
             raise ValueError(
                 "delta=0: categories cannot be found privately without a delta. Set one, e.g. delta=None, "
                 "or give public lists of categories."
             )
         scale, threshold, cost = plan_threshold(budget, n_private, int(self.rows_per_person))
-        warnings: tuple[str, ...] = ()
         if threshold > 0.2 * n_samples:
-            warnings = (
+            warnings += (
                 f"only categories with at least about {threshold:,.0f} rows will be found: raise epsilon, "
                 "encode fewer columns, or give public lists of categories.",
             )
@@ -205,6 +218,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
     def _prepared(self, X, table):
         names = getattr(self, "feature_names_in_", None)
         lists = self._public_lists(names, table.n_features)
+        refuse_other_types(lists, plain(X, "X"), "categories")
         return lists, self.privacy_plan(table.n_samples, table.n_features)
 
     def _make_up(self, n_features, lists, plan):
@@ -257,9 +271,15 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         Returns
         -------
         X : ndarray or CSR matrix of shape (n_samples, n_indicators)
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table is invalid, or the type of a column is that of none of its categories.
         """
         check_is_fitted(self)
         found = categories_of(self, X, reset=False)
+        refuse_other_types(self.categories_, X, "categories_", wholly=True)
         places, first = [], 0
         for column, kept in zip(found.T, self.categories_, strict=True):
             place = {category: i for i, category in enumerate(kept)}
@@ -295,8 +315,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
 
     def _levels(self, column):
         """Return what the indicators of a column stand for, None for missing values."""
-        kept = self.categories_[column]
-        return [*(None if one == _MISSING else one for one in kept), _INFREQUENT]
+        return [*self.categories_[column], _INFREQUENT]
 
 
 def categories_of(estimator, X, reset):
@@ -307,7 +326,7 @@ def categories_of(estimator, X, reset):
     cells = validate_objects(estimator, X, _told, reset=reset)
     found = np.empty(cells.shape, dtype=object)
     for j, column in enumerate(cells.T):
-        found[:, j] = np.fromiter(map(_canonical, column), object, len(column))
+        found[:, j] = np.fromiter(map(canonical, column), object, len(column))
     return found
 
 
@@ -324,31 +343,35 @@ def _is_private(one):
 
 
 def _public_list(values):
-    kept = [_canonical(value) for value in np.asarray(values, dtype=object)]
-    if len(set(kept)) != len(kept) or not kept:
+    if isinstance(values, str | bytes | set | frozenset | dict) or np.ndim(values) != 1:
+        raise TypeError(
+            "categories must hold a list for each column, or 'private'; a set has no order that other "
+            "processes share."
+        )
+    kept = [canonical(value, _NOT_LISTED) for value in column_cells(values)]
+    if len(set(kept)) != len(kept):
         raise ValueError(
-            "categories must list at least one category for each column, without repeats."
+            "categories must list each category of a column once: 1, 1.0 and True are one."
         )
     return kept
 
 
-def _canonical(value):
-    """Return the same form of a category for all of its spellings."""
+def canonical(value, error=_NO_CATEGORY):
+    """The same form of a category for all of its spellings; a TypeError says ``error``."""
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, Real | np.bool_):
+    if isinstance(value, Real | np.bool_ | Decimal):
         return _number(value)
     if value is None or str(value) in ("<NA>", "NaT"):
         return _MISSING
     if isinstance(value, Complex):
         raise ValueError("Complex data not supported: categories are text or real numbers.")
-    raise TypeError(_NO_CATEGORY)
+    raise TypeError(error)
 
 
 def _number(value):
     try:
-        # Zeros of either sign are the same category.
-        return _MISSING if math.isnan(value) else float(value) + 0.0
+        return _MISSING if math.isnan(value) else exact_number(value)
     except OverflowError:
         pass
     raise ValueError("X holds whole numbers beyond the largest double: turn them into text.")
@@ -356,8 +379,8 @@ def _number(value):
 
 def _place(item):
     value, _ = item
-    kind = 2 if value == _MISSING else int(isinstance(value, str))
-    return kind, 0 if value == _MISSING else value
+    kind = 2 if value is _MISSING else int(isinstance(value, str))
+    return kind, 0 if value is _MISSING else value
 
 
 def _distinct(categories):
@@ -367,6 +390,6 @@ def _distinct(categories):
 
 
 def _shown(category):
-    if category == _MISSING:
-        return _MISSING[0]
-    return repr(category).removesuffix(".0") if isinstance(category, float) else category
+    if category is _MISSING:
+        return "nan"
+    return category if isinstance(category, str) else repr(category)
