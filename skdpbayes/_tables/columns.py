@@ -31,13 +31,17 @@ def label_column(y, name):
                 f"with [str(label) for label in {name}]."
             )
         if not missing:
-            y = y.astype(str) if kinds == {str} else exact_labels(y, name)
-            y = finite_numbers(y, name) if y.dtype.kind == "O" else y
+            y = y.astype(str) if kinds == {str} else _real_labels(y, name)
     else:
         missing = y.dtype.kind in "fmM" and not np.isfinite(y).all()
     if missing:
         raise ValueError(f"{name} holds missing labels: score only rows whose label is known.")
     return y
+
+
+def _real_labels(y, name):
+    finite_numbers(y, name)
+    return unquoted(exact_labels, y, told=unless_harmless(f"{name} must hold real numbers."))
 
 
 def number_column(values, name):

@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .._checks import callers_level
 from .._inputs import unless_harmless, unquoted
-from .lists import comparable, exact_labels, refuse_rounded_labels
+from .lists import comparable, integer_array, refuse_rounded_labels
 
 _OF_SEVERAL_KINDS = (
     "{name} holds labels of several kinds, such as numbers, text and None, which have no order: make "
@@ -31,7 +31,16 @@ def label_set(classes):
         )
     if len({isinstance(one, str) for one in classes}) > 1:
         raise ValueError(_OF_SEVERAL_KINDS.format(name="classes"))
-    labels = exact_labels(classes, "classes")
+    labels = np.asarray(classes)
+    if (integers := integer_array(classes)) is not None:
+        labels = integers
+    elif labels.dtype.kind == "f" and any(
+        isinstance(one, int) and abs(one) > 2**53 for one in classes
+    ):
+        raise ValueError(
+            "classes holds long integers beside other numbers, which would round them: list text, e.g. "
+            "classes=[str(label) for label in classes]."
+        )
     unique = _distinct(labels, "classes")
     if unique.size < 2 or unique.size != labels.size:
         # Not quoted: it may be the column itself.

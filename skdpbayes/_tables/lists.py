@@ -128,26 +128,38 @@ def comparable(labels, y):
     return labels, y
 
 
-def exact_labels(labels, name):
-    """An array of labels, in which NumPy rounds no integers to doubles.
-
-    Raises
-    ------
-    ValueError
-        If there are integers of more than 64 bits.
-    """
+def integer_array(labels):
+    """Labels as an array of integers of 64 bits, where NumPy would make some lists doubles, or None."""
     array = np.asarray(labels)
-    entries = np.asarray(labels, dtype=object) if array.dtype.kind in "fO" else array
-    if entries.dtype != object or not entries.size:
+    if array.dtype.kind in "iu":
         return array
+    entries = np.asarray(labels, dtype=object)
+    if array.dtype.kind not in "fO" or not entries.size:
+        return None
     if not all(isinstance(entry, Integral) for entry in entries.flat):
-        return array
+        return None
     for kind in (np.int64, np.uint64):
         try:
             return entries.astype(kind)
         except OverflowError:
             pass
-    raise ValueError(f"{name} holds integers of more than 64 bits: turn them into text.")
+    return None
+
+
+def exact_labels(labels):
+    """Real numbers of a column of objects as an array, each equal to what it is equal to by itself.
+
+    Doubles for all would round a label because another one is a fraction, so that one record could change
+    what those of others are equal to.
+    """
+    numbers = [exact_number(label) for label in labels]
+    if any(abs(number) >= _EXACT for number in numbers):
+        exact = np.empty(len(numbers), dtype=object)
+        exact[:] = numbers
+        return exact
+    # Of so few digits both types are exact, also beside the other.
+    whole = all(isinstance(number, int) for number in numbers)
+    return np.array(numbers, dtype=np.int64 if whole else np.float64)
 
 
 def _are_long(labels):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 from .._inputs import holds_dates, plain, same_kind, unless_harmless, unquoted
 from .._silence import silently
 from ..targets._clipping import canonical
-from .lists import column_cells, exact_labels
+from .lists import column_cells, integer_array
 
 _TEXT = ("str", "utf8", "category", "categorical", "enum")
 _DATES = ("date", "time", "duration", "period")
@@ -208,9 +208,9 @@ def _exact_integers(y):
     """Integers as an array of NumPy's, since scikit-learn would round those of other types to doubles."""
     if y is None or isinstance(y, str | np.ndarray):
         return y
-    array = unquoted(exact_labels, y, "y", told=_told)
+    array = unquoted(integer_array, y, told=_told)
     # Other types, and integers beside missing ones, are left to scikit-learn.
-    return array if array.dtype.kind in "iu" else y
+    return y if array is None else array
 
 
 def _holds_dates(X):

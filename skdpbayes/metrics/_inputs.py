@@ -18,7 +18,7 @@ from .._checks import RANDOM_STATE, Interval
 from .._inputs import column_names, plain, unless_harmless, unquoted
 from .._silence import silently
 from .._tables.columns import array_of, column_of, finite_numbers, label_column, number_column
-from .._tables.lists import comparable, refuse_rounded_labels
+from .._tables.lists import comparable
 from ..privacy.cost import NEIGHBORING_RELATIONS
 
 COMMON = {
@@ -241,7 +241,6 @@ def label_numbers(y, labels, name):
     if y.size == 0:
         return np.zeros(0, dtype=int)
     agree_in_kind(y, labels, (name, "labels"))
-    refuse_rounded_labels(labels, y, name)
     labels, y = comparable(labels, y)
     order, text = np.argsort(labels), f"{name} holds labels that are not in labels"
     # Labels of kinds that cannot be compared, such as dates and numbers, differ.

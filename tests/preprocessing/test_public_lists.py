@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes._tables.lists import exact_number
-from skdpbayes.metrics import dp_confusion_matrix
+from skdpbayes.metrics import dp_accuracy_score, dp_confusion_matrix
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (
     BoundedScaler,
@@ -72,7 +72,7 @@ def test_lists_of_numbers_are_refused_for_text(kind):
         (["True", "False"], np.array([True, False])),
         (["10115"], np.array([10115.0, np.nan])),
         ([1, "2"], np.array([1, 2])),
-        ([10115], np.array(["10115"])),
+        ([10115], np.array(["10115", "20095"])),
     ],
 )
 def test_entries_of_another_type_are_refused_before_a_charge(listed, column):
@@ -86,7 +86,7 @@ def test_entries_of_another_type_are_refused_before_a_charge(listed, column):
         )
         with ledger, pytest.raises(ValueError, match="categories: the list of column"):
             pipe.fit(table, [0, 1])
-    assert not ledger.entries
+    assert ledger.spent_epsilon == 0
 
 
 @pytest.mark.parametrize("encoder", [OneHotEncoder, OrdinalEncoder])
@@ -210,7 +210,15 @@ def test_labels_that_a_type_rounds_are_refused():
     X, y = np.tile(np.eye(2), (50, 1)), np.array(LONG * 50, dtype=float)
     with pytest.raises(ValueError, match="y holds floating-point numbers, which round"):
         DPBayesianLogisticRegression(classes=LONG).fit(X, y)
-    with pytest.raises(ValueError, match="y_pred holds floating-point numbers, which round"):
+    with pytest.raises(ValueError, match="y_pred holds labels that are not in labels"):
         dp_confusion_matrix(LONG * 50, y, labels=LONG, epsilon=1.0)
-    with pytest.raises(ValueError, match="classes holds integers of more than 64 bits"):
-        DPBayesianLogisticRegression(classes=[2**64, 1]).fit(X, y)
+    with pytest.raises(ValueError, match="classes holds long integers beside other numbers"):
+        DPBayesianLogisticRegression(classes=[0.5, *LONG]).fit(X, y)
+
+
+def test_labels_in_lists_are_what_they_are_beside_any_others():
+    for others in ([0.5], [-1], [2**63], [2**70, 0.5], [7]):
+        y = [*LONG, 3, 3.0, 2**53, 2**53 + 1, *others]
+        for pred, equal in ((LONG[0], 1), (3, 2), (2**53, 1), (2.0**53, 1), (2**53 - 1, 0)):
+            counts = [dp_accuracy_score(y, kind, epsilon=np.inf) for kind in ([pred] * len(y),)]
+            assert counts == [pytest.approx(equal / len(y))]
