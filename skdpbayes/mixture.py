@@ -24,6 +24,7 @@ from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 from ._tables.read import read_table
 from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .privacy.deferred_warnings import warns_last
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
 from .targets.mixture.remote import remote_mixture
@@ -310,6 +311,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
         self._validate_params()
         return read_table(self, X, groups=groups, client=client, accept_sparse=False)
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,

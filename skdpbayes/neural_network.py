@@ -25,6 +25,7 @@ from ._tables.read import read_table
 from ._tables.validation import validate_table
 from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .privacy.deferred_warnings import warns_last
 from .random import public_generator
 from .samplers import Sampler
 from .samplers.network import NetworkSampler
@@ -274,6 +275,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
         self._validate_params()
         return read_table(self, X, y, groups=groups, accept_sparse=False)
 
+    @warns_last
     def fit(
         self, X: MatrixLike, y: ArrayLike, groups: ArrayLike | None = None, **others: Any
     ) -> Self:

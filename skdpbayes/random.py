@@ -9,12 +9,12 @@ Generators are made before a plan is charged, so that a ledger refuses a seed be
 """
 
 import secrets
-import warnings
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .exceptions import SeedWarning
+from .privacy.deferred_warnings import warn
 from .privacy.reserve import check_seeds_are_allowed
 
 
@@ -48,7 +48,7 @@ def private_generator(random_state=None):
     >>> noise = private_generator().standard_normal(3)
     """
     if random_state is not None:
-        announce_seed(stacklevel=3)
+        announce_seed()
     return _generator(random_state)
 
 
@@ -67,16 +67,15 @@ def separate_generator(random_state, number):
     return np.random.Generator(_generator(random_state).bit_generator.jumped(number))
 
 
-def announce_seed(stacklevel=2):
+def announce_seed():
     """Warn that noise will come from a seed, or raise an error if an active ledger does not allow it."""
     check_seeds_are_allowed()
-    warnings.warn(
+    warn(
         "A seeded random_state is for tests and repeatable experiments: anyone who knows the seed can remove "
         "the noise, and a seed used for two fits reveals what differs between their tables. For a release, "
         "leave random_state=None. If you did, an ensemble such as BaggingClassifier has seeded its members, "
         "and keeps the seeds.",
         SeedWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

@@ -3,7 +3,6 @@
 validate -> LinearModel -> plan of its bounds -> draws from its target -> means
 """
 
-import warnings
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -11,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import Interval, callers_level
+from .._checks import Interval
 from .._tables.read import read_table
 from .._typing import MatrixLike
+from ..privacy.deferred_warnings import warn, warns_last
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
 from .diagnostics import shortness
@@ -82,6 +82,7 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
         self._validate_params()
         return read_table(self, X, y, sample_weight, groups, client, **options)
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,
@@ -132,14 +133,13 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
                 draws = self._draw(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )
-        told = shortness(draws, self.plan_) + doubts(draws, model, self.plan_, self.released_)
+        for text in shortness(draws, self.plan_) + doubts(draws, model, self.plan_, self.released_):
+            warn(text, ConvergenceWarning)
         self.data_norm_ = model.norm
         self.posterior_samples_ = draws = draws + self._origin()
         mean = draws.mean(axis=0)
         coefficients = mean[:, : model.n_features].copy()
         intercept = mean[:, -1].copy() if self.fit_intercept else np.zeros(len(mean))
-        for text in told:
-            warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
         if table.classes is None:
             coefficients, intercept = coefficients[0], float(intercept[0])
         else:

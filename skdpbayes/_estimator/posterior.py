@@ -7,7 +7,6 @@ Data flow in this direction only: fitted attributes depend on the records only t
 releases.
 """
 
-import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -18,11 +17,12 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import RANDOM_STATE, Interval, callers_level, planned_size
+from .._checks import RANDOM_STATE, Interval, planned_size
 from .._typing import RandomStateLike
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
+from ..privacy.deferred_warnings import warn
 from ..privacy.facts import About
 from ..privacy.floating_point import covered_records
 from ..privacy.persons import plan_for_persons
@@ -130,7 +130,7 @@ class PrivatePosteriorMixin(VoucherHolder):
         delta = default_delta(n_samples) if self.delta is None else float(self.delta)
         budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
         for text in too_large_delta(budget, n_samples):
-            warnings.warn(text, PrivacyWarning, stacklevel=callers_level())
+            warn(text, PrivacyWarning)
         make_plan = self._plan_of_budget(bounds, n_samples)
         norm = self.data_norm == "auto" and self._releases_norm
         if norm or self._released_sides:
@@ -174,12 +174,12 @@ class PrivatePosteriorMixin(VoucherHolder):
         told = plan.warnings
         self.__dict__.pop("_told_names", None)
         for text in told:
-            warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
+            warn(text, ConvergenceWarning)
         released = carry_out(target, plan, self.random_state, self.verbose, self)
         plan = released.plan
         for text in plan.warnings:  # The plan may have been completed during the run.
             if text not in told:
-                warnings.warn(text, ConvergenceWarning, stacklevel=callers_level())
+                warn(text, ConvergenceWarning)
         keep_spent(self, plan)
         self.temperature_ = plan.temperature
         self.n_iter_ = released.other.get("n_iter", plan.n_updates)

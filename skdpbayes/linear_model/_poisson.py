@@ -27,6 +27,7 @@ from .._tables.blockwise import in_memory
 from .._tables.order import index_of, refuse_other_order
 from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.deferred_warnings import warns_last
 from ..samplers import Sampler
 from ..targets.linear.families import Poisson
 from ._formula import FromFormulaMixin
@@ -237,6 +238,7 @@ class DPBayesianPoissonRegressor(
         found = quantiles[0] * (1.0 + _ROOM / deviations)
         return replace(model, family=Poisson(max(_LEAST, found)))
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,

@@ -5,7 +5,6 @@ E[y | x, data] = the mean over draws of x . beta + b
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -17,11 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import Pair, callers_level, is_number
+from .._checks import Pair, is_number
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
 from .._tables.blockwise import by_blocks
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.deferred_warnings import warn, warns_last
 from ..samplers import Sampler
 from ..targets.linear.families import Normal
 from ._formula import FromFormulaMixin
@@ -221,12 +221,11 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         middle, half = 0.5 * (low + high), 0.5 * (high - low) * _DEVIATIONS / deviations
         least = _CELLS * max(map(_spacing, quantiles))
         if half < least:
-            warnings.warn(
+            warn(
                 f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "
                 "numbers of four digits can be: bounds are far wider than the responses, or nearly all of "
                 "these are the same. Subtract a public number from them, or set target_bounds.",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
             half = least
         return replace(model, family=self._within(middle - half, middle + half))
@@ -234,6 +233,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     def _noise(self) -> Any:
         return self.noise_samples_
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,
@@ -280,14 +280,13 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         lengths = np.linalg.norm(coefficients, axis=1)
         spread = np.mean(self.noise_samples_ + self.data_norm_ * lengths)
         if (times := 0.5 * (high - low) / spread) > _FAR:
-            warnings.warn(
+            warn(
                 f"bounds of responses that were learnt, {low:.4g} and {high:.4g}, are {times:.2g} times as "
                 "far from their middle as responses seem to spread: there are too few rows to learn bounds "
                 "(far fewer than public_size says, perhaps), responses vary by less than four digits tell, "
                 "or some lie far from all others. Wide intervals mean that coefficients are mostly noise. "
                 "Give target_bounds=(low, high), two public numbers; fitting again spends budget again.",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
 
     def _prior_precision(self, coefficients):

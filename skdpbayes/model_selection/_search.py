@@ -10,7 +10,6 @@ The split of the rows, the number of runs and the candidates do not depend on th
 persons are protected, they are split, each with all their rows.
 """
 
-import warnings
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -35,6 +34,7 @@ from ..metrics._exposure import fit_params, to_last_step
 from ..metrics._make_scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.deferred_warnings import ignored_warnings, warn, warns_last
 from ..privacy.loss_distributions import between_persons
 from ..privacy.release import keep_spent
 from ..privacy.reserve import reserve
@@ -252,6 +252,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         plan = plan_selection(budget, *law, n_train, n_test, not other)
         return replace(plan, max_rows=most_rows_of(self), not_gaussian=other)
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,
@@ -304,18 +305,18 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         generator = private_generator(self.random_state)
         scorer = self._private_scorer(plan, generator)
         number = draw_number(generator, plan.mean_candidates, plan.shape)  # Proposition 43.
-        with warnings.catch_warnings(action="ignore"):  # Those of candidates could be counted.
+        with ignored_warnings():  # Those of candidates could be counted.
             # Proposition 43.
             candidates = [draw_candidate(self, plan, generator) for _ in range(number)]
         seeded = has_seeds(self) or any(has_seeds(candidate) for _, candidate in candidates)
         if self.random_state is None and seeded:
             announce_seed()
         parts = self._parts(n_samples, plan, generator, persons)
-        with warnings.catch_warnings(action="ignore"), to_last_step():
+        with ignored_warnings(), to_last_step():
             for _, candidate in candidates:
                 check_candidate(candidate, plan, self._scorer(), X, y, parts, exposure, persons)
         for text in plan.warnings:
-            warnings.warn(text, PrivacyWarning, stacklevel=2)
+            warn(text, PrivacyWarning)
         reservations = reserve(plan, self)
         try:
             table = X, y, exposure, persons
@@ -392,7 +393,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         told = {name: one for name, one in told.items() if one is not None}
         with (
             vouchers([(spender(candidate), fit), (scorer, score)]),
-            warnings.catch_warnings(action="ignore"),
+            ignored_warnings(),
             to_last_step(),
         ):
             try:

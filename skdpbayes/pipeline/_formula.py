@@ -3,7 +3,6 @@
 table -> columns of the formula -> model;   the response is a column of the table, too
 """
 
-import warnings
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -13,6 +12,7 @@ from .._inputs import column_names, plain
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import parsed
+from ..privacy.deferred_warnings import warn
 from ._pipeline import PrivatePipeline
 
 
@@ -150,10 +150,9 @@ class FormulaPipeline(PrivatePipeline):
             )
         norm: Any = getattr(model, "data_norm", None)
         if len(self.steps) == 2 and is_number(norm) and norm < encoder.norm * (1 - 1e-9):
-            warnings.warn(
+            warn(
                 f"data_norm={norm:.4g} is below {encoder.norm:.4g}, the length of the formula's longest row: "
-                "longer rows are clipped. Leave data_norm to from_formula, unless this is meant.",
-                stacklevel=3,
+                "longer rows are clipped. Leave data_norm to from_formula, unless this is meant."
             )
 
     def _response(self, X, y):

@@ -3,7 +3,6 @@
 plan (public numbers) -> rehearse -> reserve the whole budget -> fit the steps, each with its part
 """
 
-import warnings
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
@@ -18,15 +17,15 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.metaestimators import available_if
 
 from .._checks import check_sizes, table_shape
-from .._silence import silently
 from .._tables.collections import header_of, is_collection
 from .._tables.order import rows_compared
 from .._typing import MatrixLike
 from ..exceptions import PrivacyLeakWarning
+from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.release import keep_spent
-from ..privacy.reserve import check_seeds_are_allowed, reserve
+from ..privacy.reserve import reserve
 from ..privacy.vouchers import vouchers
-from ..random import has_seeds
+from ..random import announce_seed, has_seeds
 from ._account import about_of_private, account_of_private
 from ._arguments import check_arguments
 from ._collections import OnPartitions, fit_steps
@@ -43,7 +42,7 @@ from ._plan import PipelinePlan, plan_pipeline, seed_of
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
 from ._rehearsal import rehearse
 from ._steps_of_persons import settings_for_persons
-from ._told import not_again, tell
+from ._told import tell, tell_of_steps
 
 
 def _transforms(pipeline):
@@ -197,6 +196,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
                 f"learns_nothing names {unknown}, but the steps without a budget are {paths}."
             )
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,
@@ -261,6 +261,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             self._fit_within(plan, X, y, params, firsts)
         keep_spent(self, plan)
         tell_names(self)
+        tell_of_steps(self, plan)
         return self
 
     @available_if(_transforms)
@@ -335,10 +336,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     def _fit_within(self, plan, X, y, params, firsts):
         """Charge a plan, and fit the steps."""
         if has_seeds(self):
-            check_seeds_are_allowed()
+            announce_seed()
         reservations = reserve(plan, self)
         try:
-            with vouchers(self._paid_steps(plan, firsts)), silently(), not_again(plan):
+            with vouchers(self._paid_steps(plan, firsts)):
                 if is_collection(X):
                     fit_steps(self, X, y, params)
                 else:
@@ -357,11 +358,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         if found and self.strict:
             raise ValueError(f"{' '.join(found)} Nothing was read.")
         for text in found:
-            warnings.warn(
-                f"{text} The pipeline's epsilon does not cover it.",
-                PrivacyLeakWarning,
-                stacklevel=3,
-            )
+            warn(f"{text} The pipeline's epsilon does not cover it.", PrivacyLeakWarning)
         return found
 
     def _paid_steps(self, plan, firsts):

@@ -8,7 +8,6 @@ release, such as private lists of categories, only the number of rows and what b
 
 import copy
 import inspect
-import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from .._tables.collections import example_of, is_collection
 from .._tables.lists import refuse_other_types
 from .._tables.read import read_table
 from .._tables.validation import validate_table
+from ..privacy.deferred_warnings import ignored_warnings
 from ..privacy.vouchers import without_releases
 from ._collections import copied, fit_branches, refusal, refuse_models, transformed
 from ._leaks import children, is_private, leaks
@@ -80,7 +80,7 @@ def rehearse(step, X, y=None, params=None, fixed=()):
     if y is not None and not is_collection(X):
         check_consistent_length(X, y)
     # The fit itself shows warnings.
-    with warnings.catch_warnings(action="ignore"), without_releases():
+    with ignored_warnings(), without_releases():
         return _rehearse(step, X, y, params or {}, frozenset(fixed), "")
 
 

@@ -1,17 +1,14 @@
-"""What a pipeline's plan says of its steps before rows are read, and a fit says once.
+"""What a pipeline says of its steps: once, before rows are read or when all of them are fitted.
 
-plan of each step, at public sizes -> its warnings, after the step's name -> not again when it is fitted
+plan of each step, at public sizes -> its warnings, after the step's name -> what fitted steps add to them
 """
-
-import re
-import warnings
-from contextlib import contextmanager
 
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import callers_level
-from ..exceptions import PrivacyWarning
+from ..exceptions import PrivacyWarning, SeedWarning
+from ..privacy.deferred_warnings import take_warnings, warn
+from ._account import leaves
 
 
 def step_warnings(found, parts, n_samples, n_persons=None):
@@ -57,18 +54,14 @@ def tell(plan, steps):
         path, category = _step_of(text, plan), UserWarning
         if path is not None:  # As the step itself would.
             category = PrivacyWarning if hasattr(steps[path], "transform") else ConvergenceWarning
-        warnings.warn(text, category, stacklevel=callers_level())
+        warn(text, category)
 
 
-@contextmanager
-def not_again(plan):
-    """Leave out what steps would say that their pipeline's plan has said."""
-    paths = [(text, _step_of(text, plan)) for text in plan.warnings]
-    said = [text.removeprefix(f"{path}: ") for text, path in paths if path is not None]
-    if not said:
-        yield
-        return
-    with warnings.catch_warnings():
-        for text in said:
-            warnings.filterwarnings("ignore", f"{re.escape(text)}$")
-        yield
+def tell_of_steps(pipeline, plan):
+    """Warn of what fitted steps have to say, after their names, if the plan has not said it."""
+    for path, step, _ in leaves(pipeline):
+        for text, category in take_warnings(step):
+            text = f"{path}: {text}"
+            # A pipeline speaks of all seeds at once, before it is charged.
+            if text not in plan.warnings and category is not SeedWarning:
+                warn(text, category)

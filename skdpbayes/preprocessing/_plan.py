@@ -4,7 +4,6 @@ plan(n_samples, n_features) -> reserve -> read -> noisy parameters; nothing else
 """
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
@@ -16,6 +15,7 @@ from .._typing import Relation
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget, default_delta, too_large_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS, PrivacyCost
+from ..privacy.deferred_warnings import warn
 from ..privacy.release import PlannedRelease, keep_spent
 from ..privacy.reserve import reserve
 from ..privacy.vouchers import VoucherHolder
@@ -135,7 +135,7 @@ class PrivateTransformerMixin(VoucherHolder):
     def _spend(self, plan):
         """Charge a plan, set its public attributes, and return the generator of the noise."""
         for text in (*too_large_delta(plan.budget, plan.n_samples), *plan.warnings):
-            warnings.warn(text, PrivacyWarning, stacklevel=3)
+            warn(text, PrivacyWarning)
         generator = private_generator(self.random_state)
         reserve(plan, self).close("completed")  # The release itself takes no time.
         keep_spent(self, plan)

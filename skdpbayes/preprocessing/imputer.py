@@ -17,6 +17,7 @@ from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.deferred_warnings import warns_last
 from ..privacy.facts import About, Fact, as_json, of_columns
 from ..privacy.vouchers import rows_paid_for
 from ._counts import count_column
@@ -165,6 +166,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
         self.statistics_ = np.zeros(n_features)
         return True
 
+    @warns_last
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Learn medians, or check the number of columns.
 

@@ -25,6 +25,7 @@ from .._tables.lists import column_cells, exact_number, refuse_other_types
 from .._tables.read import read_table
 from .._tables.validation import validate_objects, without_cells
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.deferred_warnings import warns_last
 from ..privacy.facts import About, Fact, as_json
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
@@ -232,6 +233,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         # Propositions 51 and 53.
         return draw_frequent(counts, details["noise_scale"], details["threshold"], generator)
 
+    @warns_last
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Find the categories.
 

@@ -20,6 +20,7 @@ from .._tables.collections import example_of
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..privacy.deferred_warnings import warns_last
 from ..privacy.facts import About, of_columns
 from ..privacy.vouchers import rows_paid_for
 from ._counts import count_column
@@ -210,6 +211,7 @@ class DPQuantileScaler(
         self.lower_, self.upper_ = -np.ones(n_features), np.ones(n_features)
         return True
 
+    @warns_last
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Learn the bounds.
 

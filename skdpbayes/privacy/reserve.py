@@ -10,6 +10,7 @@ from itertools import chain
 
 from ..exceptions import LedgerOutOfReachError
 from .budget import check_ceiling
+from .deferred_warnings import defer_warnings
 from .ledger import PrivacyLedger, _active
 from .ledger_memory import Charge, Reservations
 from .ledger_processes import announced_by_ancestors, out_of_reach
@@ -41,6 +42,7 @@ def reserve(plan, estimator=None):
         voucher.redeem(plan)
         return reservations
     if plan.cost.is_zero:
+        defer_warnings()
         return reservations
     refuse_in_rehearsal(plan)
     check_surroundings(plan, depth=2)
@@ -50,6 +52,7 @@ def reserve(plan, estimator=None):
             ledger._refuse(plan.cost)  # No other ledger is charged.
     name = getattr(plan, "name", type(plan).__name__)
     whose = None if estimator is None else type(estimator).__name__
+    defer_warnings()
     try:
         for ledger in ledgers:
             reservations.make(ledger, Charge(plan.cost, whose, name, ledger.label))

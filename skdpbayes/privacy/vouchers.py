@@ -99,12 +99,15 @@ def take_voucher(holder: Any) -> Voucher | None:
     return voucher if voucher is not None and _is_first_use(voucher) else None
 
 
+def is_prepaid(holder: Any) -> bool:
+    """Tell whether an object has a voucher that is good."""
+    voucher = getattr(holder, "__dict__", {}).get(_KEPT)
+    return voucher is not None and _is_known(voucher) and voucher.file.exists()
+
+
 def rows_paid_for(holder: Any) -> Any:
     """Return which rows the voucher of an object is for; None is all, or that none is good."""
-    voucher = getattr(holder, "__dict__", {}).get(_KEPT)
-    if voucher is None or not _is_known(voucher) or not voucher.file.exists():
-        return None
-    return voucher.rows
+    return vars(holder)[_KEPT].rows if is_prepaid(holder) else None
 
 
 def _is_known(voucher):

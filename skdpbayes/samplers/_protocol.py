@@ -21,10 +21,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import Interval
+from .._checks import Interval, callers_level
 from .._silence import silently
 from .._typing import GeneratorLike, RandomStateLike
 from ..exceptions import PrivacyWarning
+from ..privacy.deferred_warnings import warnings_last
 from ..privacy.reserve import reserve
 from ..random import private_generator
 from ._machinery.execution import compiler_announced
@@ -364,6 +365,11 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
     PrivacyWarning
         If interrupted, or ended by an error: the whole plan is spent all the same.
     """
+    with warnings_last(target if estimator is None else estimator):
+        return _carried_out(target, plan, random_state, verbose, estimator)
+
+
+def _carried_out(target, plan, random_state, verbose, estimator):
     check_plan(plan)
     plan.sampler.check(plan, target)
     # The cost is put into words before records are read.
@@ -380,7 +386,7 @@ def carry_out(target, plan, random_state, verbose, estimator=None):
         warnings.warn(
             f"The fit {how}. Its whole plan is spent all the same: {cost}.",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=callers_level(),
         )
         raise
     reservations.close("completed")
