@@ -10,10 +10,13 @@ and Ramaswamy (2021).
 import math
 from contextlib import contextmanager
 
+import numpy as np
 from scipy.special import ndtri
+from sklearn.exceptions import ConvergenceWarning
 
 from .._mechanisms.quantiles import count_candidates, draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
+from ..privacy.deferred_warnings import warn
 from ..privacy.reserve import reserve
 from ..privacy.root_finding import smallest_within
 from ..privacy.vouchers import vouchers
@@ -115,17 +118,15 @@ def released_bounds(estimator, plan, table, model, at_norm):
     generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:
+        norm, responses = None, ()
         if plan.norm.quantile is not None:
             norm = _draw_norm(plan.norm, table, estimator, generator)
-            model = at_norm(checked_norm(norm, "data_norm"))
         if plan.norm.of_responses:
             counts, level = table.count(_response_counts), plan.norm.log_odds_range
             # Proposition 62.
-            drawn = draw_quantiles(counts, plan.norm.of_responses, level, generator)
-            model = estimator._with_responses(model, drawn, ndtri(plan.norm.of_responses[-1]))
+            responses = draw_quantiles(counts, plan.norm.of_responses, level, generator)
         with vouchers([(estimator, plan.cost)]):
-            path = estimator._plan_of_budget(model.bounds(), plan.n_samples)(plan.budget)
-            yield model, _at_norm(path, plan)
+            yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
     except BaseException:
         reservations.close("failed")
         raise
@@ -138,7 +139,7 @@ def _draw_norm(release, table, estimator, generator):
     (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
     norm *= estimator._norm_room
     # The drawn decimal may be 0 or negative if most rows are zero.
-    return min(norm, NORMS[1]) if norm > 0 else float(table.n_features) ** 0.5
+    return float(np.clip(norm, *NORMS)) if norm > 0 else float(table.n_features) ** 0.5
 
 
 def _counts(rows):
@@ -149,18 +150,30 @@ def _response_counts(rows):
     return count_candidates(rows.labels)
 
 
-def _at_norm(path, plan):
-    """Return the plan of a path at the released bounds, with the cost that was charged.
+def _at_bounds(estimator, plan, model, at_norm, norm, responses):
+    """Return the model and the plan at what was drawn, or those before it where none can be made there.
 
-    Raises
-    ------
-    RuntimeError
-        If the path costs more than was charged, which is spent.
+    What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
+    made for, whatever is drawn.
     """
-    fit = plan.norm.cost_of_fit
-    if not fit.is_nothing and not (path.cost.is_gaussian and path.cost.mu <= fit.mu):
-        raise RuntimeError(
-            "the sampler's cost at the released norm does not have the planned form: set data_norm to a "
-            "number, and bounds of responses. The budget is spent."
-        )
-    return path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
+    own = model
+    try:
+        if norm is not None:
+            own = at_norm(checked_norm(norm, "data_norm"))
+        if len(responses):
+            own = estimator._with_responses(own, responses, ndtri(plan.norm.of_responses[-1]))
+        path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
+        check_plan(path)
+        fit = plan.norm.cost_of_fit
+        if fit.is_nothing or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
+            return own, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
+    except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
+        pass
+    drawn = ", ".join(f"{value:.4g}" for value in (*([] if norm is None else [norm]), *responses))
+    warn(
+        f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
+        "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
+        "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
+        ConvergenceWarning,
+    )
+    return model, plan

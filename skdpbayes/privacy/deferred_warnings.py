@@ -26,7 +26,7 @@ from .vouchers import is_prepaid
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _KEPT = "_deferred_warnings"
-_IS_AN_ERROR = "This warning is an error here. {} is complete all the same and can be used, and its cost is spent."
+_IS_AN_ERROR = "{} is complete and can be used, and its cost is spent: a warning is an error here."
 
 
 class _Filters:

@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike
 from ..._typing import MatrixLike
 from .._bounds import TargetBounds
 from .family import Family
-from .target import linear_bounds, linear_prior_precision, make_linear, remote_linear
+from .target import (
+    linear_bounds,
+    linear_prior_precision,
+    make_linear,
+    norm_with_constant,
+    remote_linear,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +107,9 @@ class LinearModel:
 
     def bounds(self) -> TargetBounds:
         """Return what plans may know; raises a ValueError if a number is out of range."""
-        norm = float(np.hypot(self.norm, self.column))
         return linear_bounds(
             self.family,
-            norm,
+            norm_with_constant(self.norm, self.column),
             self.prior_precision,
             self.column,
             self.max_weight,

@@ -9,7 +9,6 @@ set by a sampler; losses are not. A target knows ``|x|``, the largest weight and
 plan relies on more than their product.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -56,6 +55,15 @@ class LinearTarget:
         return self.prior_precision.size // self.family.n_blocks - (self.constant > 0)
 
 
+def norm_with_constant(data_norm: float, constant: float) -> float:
+    """Largest norm of a clipped row with its constant column; plans and targets take it from here.
+
+    The square root of a sum of squares has another last digit in another function, and a plan is not for a
+    target whose bound is larger by that.
+    """
+    return float(np.hypot(float(data_norm), float(constant)))
+
+
 def linear_prior_precision(
     family: Family,
     n_features: int,
@@ -91,7 +99,7 @@ def linear_bounds(
     ----------
     family : Family
     norm : float
-        ``sqrt(data_norm^2 + constant^2)``, with both at most 1e60.
+        From `norm_with_constant`; ``data_norm`` and ``constant`` are at most 1e60.
     prior_precision : ndarray
         From `linear_prior_precision`.
     constant : float, default=0.0
@@ -194,7 +202,7 @@ def remote_linear(address, count, family, data_norm, constant, prior_precision, 
 
 
 def _public_numbers(family, data_norm, constant, prior_precision, max_weight):
-    norm = math.hypot(data_norm, constant)
+    norm = norm_with_constant(data_norm, constant)
     bounds = linear_bounds(family, norm, prior_precision, max_weight=max_weight)
     largest = 1.0 if max_weight is None else float(max_weight)
     return float(constant), prior_precision, bounds.gradient_bound, norm, largest
