@@ -51,31 +51,32 @@ def bounded_mean(name, shares, epsilon, delta, relation, groups, random_state, l
     persons = persons_of(groups, len(shares))
     shares, relation = means_of(shares, persons), relation_of(relation, persons)
     plan = plan_score(name, epsilon, delta, relation, len(shares), _levels(float(epsilon)))
-    generator = spend(plan, random_state)
     units = np.rint(shares * UNIT).astype(np.int64)
     squares = np.rint(np.square(shares) * UNIT).astype(np.int64)
-    level = _levels(plan.budget.epsilon)[1]
-    scale = laplace_scale(UNIT, level)
-    # Proposition 40.
-    square = with_noise([squares.sum()], scale, generator, epsilon=level)[0]
-    second = square / UNIT, float(scale) / UNIT
-    return mean_of(units, UNIT, plan, generator, low, high, second)
+    return mean_of(units, UNIT, plan, random_state, low, high, squares)
 
 
-def mean_of(units, unit, plan, generator, low=0.0, high=1.0, second=None):
+def mean_of(units, unit, plan, random_state, low=0.0, high=1.0, squares=None):
     """Release ``low + (high - low) mean(units) / unit``, with its interval.
 
-    ``second`` is the released sum of squares and the scale of its noise; without it all numbers are 0 or 1.
+    ``squares`` are those of the numbers, in ``UNIT``; without them all numbers are 0 or 1.
     """
     epsilon = plan.budget.epsilon
-    level = epsilon if second is None else _levels(epsilon)[0]
+    level, other = (epsilon, None) if squares is None else _levels(epsilon)
     scale = laplace_scale(unit, level)
+    noise = float(scale) / unit
+    generator, second = spend(plan, random_state, noise), None
+    if squares is not None:
+        other_scale = laplace_scale(UNIT, other)
+        # Proposition 40.
+        square = with_noise([squares.sum()], other_scale, generator, epsilon=other)[0]
+        second = square / UNIT, float(other_scale) / UNIT
     sums = [units.sum()] if plan.replaces else [units.sum(), (unit - units).sum()]
     sums = with_noise(sums, scale, generator, epsilon=level) / unit  # Proposition 40.
     size = float(plan.n_samples if plan.replaces else max(sums.sum(), 0.0))
     share = float(np.clip(sums[0] / size, 0.0, 1.0)) if size > 0 else 0.5
-    noise = float(scale) / unit
-    warn_if_drowned(plan, noise, size)
+    if not plan.replaces:
+        warn_if_drowned(plan, noise, size)
     at = partial(
         _interval_of_mean, sums[0], size, noise, plan.replaces, second, share, low, high - low
     )

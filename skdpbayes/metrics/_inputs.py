@@ -16,10 +16,10 @@ from sklearn.utils._param_validation import StrOptions, validate_params
 
 from .._checks import RANDOM_STATE, Interval
 from .._inputs import column_names, plain, unless_harmless, unquoted
-from .._silence import silently
 from .._tables.columns import array_of, column_of, finite_numbers, label_column, number_column
 from .._tables.lists import comparable
 from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.deferred_warnings import warnings_last
 
 COMMON = {
     "epsilon": [Interval(Real, 0, None, closed="right")],
@@ -54,8 +54,9 @@ def score_function(**parameters):
                     f"{name} takes {' and '.join(columns)} by position, and the rest by name: write "
                     f"{name}({', '.join(columns)}, epsilon=1.0)."
                 )
-            with silently():
-                return checked(*args, **options)
+            with warnings_last(object()) as call:
+                call.score = checked(*args, **options)
+                return call.score
 
         return score
 

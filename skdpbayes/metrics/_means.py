@@ -29,7 +29,7 @@ from ._inputs import (
     score_function,
 )
 from ._persons import columns_and_groups
-from ._plan import called_directly, plan_score, spend
+from ._plan import called_directly, plan_score
 from ._result import PrivateScore
 
 
@@ -108,8 +108,7 @@ def dp_accuracy_score(
         own = (epsilon, delta, neighboring_relation, groups, random_state)
         return bounded_mean("accuracy", right, *own, 0.0, 1.0)
     plan = plan_score("accuracy", epsilon, delta, neighboring_relation, len(true))
-    generator = spend(plan, random_state)
-    return mean_of(right, 1, plan, generator)
+    return mean_of(right, 1, plan, random_state)
 
 
 @score_function(

@@ -308,8 +308,9 @@ def dp_r2_score(
     levels = _levels_of_r2(float(epsilon))
     relation = relation_of(neighboring_relation, persons)
     plan = plan_score("R^2", epsilon, delta, relation, size_of(len(u), persons), levels)
-    generator = spend(plan, random_state)
     scales = [laplace_scale(UNIT, level) for level in levels]
+    noise = [float(scale) / UNIT for scale in scales]
+    generator = spend(plan, random_state, noise[0])
     shares = [means_of(one, persons) for one in (errors**2, u, u**2)]
     units = [np.rint(one * UNIT).astype(np.int64) for one in shares]
     of_errors = [units[0].sum()] if plan.replaces else [units[0].sum(), (UNIT - units[0]).sum()]
@@ -320,8 +321,8 @@ def dp_r2_score(
     # Proposition 40.
     second = with_noise([units[2].sum()], scales[2], generator, epsilon=levels[2])[0] / UNIT
     size = float(plan.n_samples if plan.replaces else max(of_errors.sum(), 0.0))
-    noise = [float(scale) / UNIT for scale in scales]
-    warn_if_drowned(plan, noise[0], size)
+    if not plan.replaces:
+        warn_if_drowned(plan, noise[0], size)
     low, high = map(float, target_bounds)
     sums = _SumsOfR2(
         of_errors[0], first, second, size, noise, plan.replaces, largest / (high - low)

@@ -1,7 +1,6 @@
 """The plan of a score: its cost, which follows from public numbers before any row is read."""
 
 import math
-import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..exceptions import PrivacyWarning
 from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
+from ..privacy.deferred_warnings import warn
 from ..privacy.loss_distributions import PERSON_RELATIONS, between_rows
 from ..privacy.profiles import PureMechanism
 from ..privacy.release import PlannedRelease
@@ -105,9 +105,15 @@ def called_directly():
     return _scorer.get() is None
 
 
-def spend(plan, random_state):
-    """Charge a plan to the active ledgers, and return the generator of its noise."""
+def spend(plan, random_state, noise=0.0, n_parts=1):
+    """Charge a plan to the active ledgers, and return the generator of its noise.
+
+    A public number of rows, or of persons, in each of ``n_parts`` that is drowned by ``noise`` is told of
+    before the charge; of a private one, `warn_if_drowned` tells when it is released.
+    """
     generator = private_generator(random_state)
+    if plan.replaces:
+        warn_if_drowned(plan, noise, plan.n_samples / n_parts)
     reserve(plan, _scorer.get()).close("completed")  # The release itself takes no time.
     return generator
 
@@ -116,9 +122,8 @@ def warn_if_drowned(plan, noise, size):
     """Warn if the noise is large compared to the table; both numbers are public, or released."""
     what = plan.counts
     if noise > 0.2 * size:
-        warnings.warn(
+        warn(
             f"{plan.name}: with this epsilon the noise is worth {noise:.3g} {what} of {max(size, 0):.4g}, so "
             f"the score says little: raise epsilon, or score more {what}. See its interval.",
             PrivacyWarning,
-            stacklevel=5,
         )

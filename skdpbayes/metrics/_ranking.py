@@ -111,12 +111,12 @@ def dp_roc_auc_score(
     largest = planned_size(size_of(len(scores), persons), neighboring_relation, public_size)
     relation = relation_of(neighboring_relation, persons)
     plan = plan_score("ROC AUC", epsilon, delta, relation, largest)
-    generator = spend(plan, random_state)
-    positive, scores = one_row_each(persons, random_state, positive, scores)
-    twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
     scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
+    generator = spend(plan, random_state)
+    positive, scores = one_row_each(persons, random_state, positive, scores)
+    twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
     twice = with_noise([twice], scales[0], generator, epsilon=epsilon)[0]  # Proposition 41.
     sizes = [n_positive, n_negative][: 1 if plan.replaces else 2]
     # Proposition 41.

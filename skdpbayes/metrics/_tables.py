@@ -116,13 +116,15 @@ def dp_confusion_matrix(
     persons = persons_of(groups, len(true))
     unit = 1 if persons is None else UNIT
     plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true), persons)
-    generator = spend(plan, random_state)
+    scale = _table_scale(plan, unit)
+    noise = float(scale) / unit
+    generator = spend(plan, random_state, noise)
     counts = np.zeros((n_classes, n_classes), dtype=np.int64)
     np.add.at(counts, (true, predicted), 1 if persons is None else weights_of(persons))
-    scale = _table_scale(plan, unit)
     counts = with_noise(counts, scale, generator, epsilon=plan.budget.epsilon)  # Proposition 40.
-    counts, noise = counts if unit == 1 else counts / unit, float(scale) / unit
-    warn_if_drowned(plan, noise, plan.n_samples if plan.replaces else counts.sum())
+    counts = counts if unit == 1 else counts / unit
+    if not plan.replaces:
+        warn_if_drowned(plan, noise, counts.sum())
     wholes, n_cells = _wholes(counts, normalize or "all", plan)
     shares = _shares(counts, wholes)
     size = wholes if normalize is None else 1.0
@@ -209,7 +211,9 @@ def dp_calibration_curve(
     plan = _plan_table(
         "calibration curve", epsilon, delta, neighboring_relation, len(proba), persons
     )
-    generator = spend(plan, random_state)
+    scale = _table_scale(plan, UNIT)
+    noise = float(scale) / UNIT
+    generator = spend(plan, random_state, noise, n_bins)
     cells = np.zeros((n_bins, 2, 2), dtype=np.int64)
     bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
     whole = UNIT if persons is None else weights_of(persons)
@@ -217,12 +221,11 @@ def dp_calibration_curve(
     label = positive.astype(int)
     np.add.at(cells, (bins, label, 1), above)
     np.add.at(cells, (bins, label, 0), whole - above)
-    scale = _table_scale(plan, UNIT)
     # Proposition 40.
     cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / UNIT
-    noise = float(scale) / UNIT
     positives, counts = cells[:, 1].sum(axis=1), cells.sum(axis=(1, 2))
-    warn_if_drowned(plan, noise, counts.sum() / n_bins)
+    if not plan.replaces:
+        warn_if_drowned(plan, noise, counts.sum() / n_bins)
     kept = counts > 4.0 * noise
     shares = np.where(kept, _shares(positives, counts), np.nan)
     places = np.clip(_shares(cells[:, :, 1].sum(axis=1), counts), 0.0, 1.0)

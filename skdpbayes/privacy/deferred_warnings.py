@@ -13,7 +13,7 @@ where the larger one takes them.
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -26,7 +26,11 @@ from .vouchers import is_prepaid
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _KEPT = "_deferred_warnings"
-_IS_AN_ERROR = "{} is complete and can be used, and its cost is spent: a warning is an error here."
+_IS_AN_ERROR = (
+    "Its cost is spent: a warning is an error here, and comes last so that nothing is lost."
+)
+_FIT = f"The fit is complete and can be used. {_IS_AN_ERROR}"
+_SCORE = f"The attribute `score` of this error is the score that was released. {_IS_AN_ERROR}"
 
 
 class _Filters:
@@ -95,6 +99,7 @@ class _Fit:
         self.is_prepaid = is_prepaid(owner)
         self.is_paid = False
         self.kept = {}  # The order matters, and the values do not.
+        self.score = None
         self.stack = ExitStack()
         if self.is_prepaid:
             self.pay()
@@ -126,8 +131,10 @@ def defer_warnings() -> None:
 
 
 @contextmanager
-def warnings_last(owner: Any, name: str = "The fit"):
-    """Show warnings that follow the charge when the body is complete; fits of one owner may be nested.
+def warnings_last(owner: Any):
+    """Show warnings that follow the charge when the body is complete; those of one owner may be nested.
+
+    What the body sets as the attribute ``score`` of what is yielded is not lost if a warning is an error.
 
     Raises
     ------
@@ -136,13 +143,13 @@ def warnings_last(owner: Any, name: str = "The fit"):
     """
     outer = _current.get()
     if outer is not None and (outer.owner is owner or outer.is_ignored):
-        yield
+        yield outer
         return
     fit = _Fit(owner)
     token = _current.set(fit)
     try:
         with silently(), fit.stack:
-            yield
+            yield fit
     except BaseException as error:
         for text, category in fit.kept:
             error.add_note(f"{category.__name__}: {text}")
@@ -151,8 +158,10 @@ def warnings_last(owner: Any, name: str = "The fit"):
         _current.reset(token)
     if fit.is_prepaid:
         setattr(owner, _KEPT, tuple(fit.kept))
+    elif outer is not None and outer.is_paid:
+        outer.kept |= fit.kept
     else:
-        _show(fit.kept, name)
+        _show(fit)
 
 
 def warns_last(method: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -182,13 +191,16 @@ def ignored_warnings():
         _current.reset(token)
 
 
-def _show(kept: Iterable[tuple[str, type[Warning]]], name: str) -> None:
+def _show(fit):
     errors = []
-    for text, category in kept:
+    for text, category in fit.kept:
         try:
             _filters.warn(text, category)
         except Warning as error:
             errors.append(error)
     if errors:
-        texts = [*map(str, errors), _IS_AN_ERROR.format(name)]
-        raise type(errors[0])(" ".join(texts))
+        texts = [*map(str, errors), _FIT if fit.score is None else _SCORE]
+        whole = type(errors[0])(" ".join(texts))
+        if fit.score is not None:
+            whole.score = fit.score  # type: ignore[attr-defined]  # No error has it otherwise.
+        raise whole

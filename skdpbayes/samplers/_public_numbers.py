@@ -62,6 +62,12 @@ def check_scales(bounds):
             "which gives all coordinates the same, or choose intercept_prior_scale nearer to "
             "prior_scale * data_norm."
         )
+    if bounds.row_norm is not None and 0 < bounds.constant < bounds.row_norm / most:
+        raise ValueError(
+            f"the constant column, {bounds.constant:g}, is too short beside rows of norm "
+            f"{bounds.row_norm:g}: choose intercept_prior_scale nearer to prior_scale * data_norm, leave "
+            "intercept_scaling=None, or set fit_intercept=False."
+        )
     if not bounds.smoothness / unit / unit <= most**2 * low:
         raise ValueError(
             f"smoothness={bounds.smoothness:g} is too far from the smallest prior precision, "
