@@ -28,13 +28,13 @@ from .._mechanisms.number_of_runs import draw_number
 from .._tables.order import refuse_columns_in_other_order
 from .._tables.persons import count_persons
 from .._typing import MatrixLike, RandomStateLike, Relation
-from ..exceptions import PrivacyWarning
+from ..exceptions import PrivacyWarning, SeedWarning
 from ..metrics import PrivateScorer, make_private_scorer
 from ..metrics._exposure import fit_params, to_last_step
 from ..metrics._make_scorer import NAMED
 from ..privacy.budget import Budget, default_delta
 from ..privacy.cost import NEIGHBORING_RELATIONS
-from ..privacy.deferred_warnings import ignored_warnings, warn, warns_last
+from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
 from ..privacy.loss_distributions import between_persons
 from ..privacy.release import keep_spent
 from ..privacy.reserve import reserve
@@ -335,6 +335,10 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             )
         self._keep(best, scorer)
         keep_spent(self, plan)
+        # What the best one says is a function of what is released of it.
+        for text, category in take_warnings(spender(self.best_estimator_)):
+            if category is not SeedWarning:  # Seeds were announced before the charge.
+                warn(f"best_estimator_: {text}", category)
         return self
 
     def _best_of(self, candidates, scorer, table, parts, plan, generator):

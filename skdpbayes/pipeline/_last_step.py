@@ -34,6 +34,8 @@ def remainder(final, budget, spent, n_samples, width):
     """Return (epsilon, delta) of the last step, and the cost that is charged for it."""
     relation = budget.neighboring_relation
     if not budget.is_private:
+        # There is no plan where a parameter of the step is wrong.
+        _is_gaussian(final, math.inf, budget.delta, n_samples, width, math.inf)
         return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
     if budget.delta == 0:
         left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)

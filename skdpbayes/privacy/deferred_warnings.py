@@ -3,15 +3,15 @@
     before the charge: a warning is shown at once; where it is an error, nothing is spent
     after the charge:  it is kept until all attributes are set; where it is an error, nothing is lost
 
-The filters of `warnings` belong to the whole process, and `warnings.catch_warnings` in several threads leaves
-those of another thread behind. What this package says is therefore kept in a list of the fit. Filters change
-for what other packages say, for all threads at once and under a lock, and come back when the last leaves.
+What this package says is kept in a list of the fit. What others say is shown where it comes, and is no error
+after the charge. Filters of `warnings` belong to the whole process, and `warnings.catch_warnings` in
+several threads leaves those of another thread behind: filters are put before all others here that match in
+the thread of the fit alone.
 
 A fit that a larger one has paid for, perhaps in another process, leaves its warnings on the estimator, from
 where the larger one takes them.
 """
 
-import threading
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
@@ -33,67 +33,59 @@ _FIT = f"The fit is complete and can be used. {_IS_AN_ERROR}"
 _SCORE = f"The attribute `score` of this error is the score that was released. {_IS_AN_ERROR}"
 
 
-class _Filters:
-    """Filters of the process while something is ignored, or no warning may be an error.
+class _InThisContext(type):
+    """Type of categories of filters that match where ``_current`` says so, and in no other thread."""
 
-    Where no filter makes an error of a warning, those of a paid fit are left alone.
-    """
+    matches: Callable
 
-    def __init__(self):
-        self.lock = threading.RLock()
-        self.counts = {"ignore": 0, "show": 0}
-        self.saved = None
-
-    @contextmanager
-    def changed(self, how):
-        """Ignore warnings of other packages ("ignore"), or "show" those that would be errors."""
-        self._enter(how, 1)
-        try:
-            yield
-        finally:
-            self._enter(how, -1)
-
-    def _enter(self, how, number):
-        with self.lock:
-            self.counts[how] += number
-            wanted = self._wanted()
-            if wanted is not None and self.saved is None:
-                self.context = warnings.catch_warnings()
-                self.context.__enter__()
-                self.saved = list(warnings.filters)
-            if wanted is not None:
-                warnings.filters = wanted
-            elif self.saved is not None:
-                self.context.__exit__(None, None, None)
-                self.saved = None
-
-    def _wanted(self):
-        own = warnings.filters if self.saved is None else self.saved
-        if self.counts["ignore"]:
-            return [("ignore", None, Warning, None, 0)]
-        if self.counts["show"] and any(action == "error" for action, *_ in own):
-            return [("default" if one[0] == "error" else one[0], *one[1:]) for one in own]
-        return None
-
-    def warn(self, text, category):
-        """Show a warning by the filters that hold where nothing is changed."""
-        with self.lock:
-            now = warnings.filters
-            if self.saved is not None:
-                warnings.filters = self.saved
-            try:
-                warnings.warn(text, category, stacklevel=callers_level())
-            finally:
-                warnings.filters = now
+    def __subclasscheck__(cls, category):
+        fit = _current.get()
+        return fit is not None and cls.matches(fit, category)
 
 
-_filters = _Filters()
+class _Ignored(Warning, metaclass=_InThisContext):
+    """All warnings, where they are ignored."""
+
+    @staticmethod
+    def matches(fit, category):
+        return fit.is_ignored
+
+
+class _Shown(Warning, metaclass=_InThisContext):
+    """Those that would be errors, where a fit is paid for."""
+
+    @staticmethod
+    def matches(fit, category):
+        return fit.is_paid and _may_be_error(category)
+
+
+def _may_be_error(category):
+    for action, message, own, module, line in warnings.filters:
+        if not isinstance(own, _InThisContext) and issubclass(category, own):
+            if action == "error":
+                return True
+            if message is None and module is None and not line:
+                return False
+    return False
+
+
+@contextmanager
+def _first_filter(action, category):
+    """Put a filter before all others, and take it back."""
+    filters: Any = warnings.filters
+    own = (action, None, category, None, 0)
+    filters.insert(0, own)
+    try:
+        yield
+    finally:
+        if own in filters:
+            filters.remove(own)
 
 
 class _Fit:
     """What is under way: whether it is paid for, and the warnings that are kept until it is complete."""
 
-    def __init__(self, owner, is_ignored=False):
+    def __init__(self, owner, is_ignored):
         self.owner = owner
         self.is_ignored = is_ignored
         self.is_prepaid = is_prepaid(owner)
@@ -105,9 +97,10 @@ class _Fit:
             self.pay()
 
     def pay(self):
-        if not (self.is_paid or self.is_ignored):
+        if not self.is_paid:
             self.is_paid = True
-            self.stack.enter_context(_filters.changed("show"))
+            if not self.is_ignored and any(action == "error" for action, *_ in warnings.filters):
+                self.stack.enter_context(_first_filter("default", _Shown))
 
 
 _current: ContextVar[_Fit | None] = ContextVar("fit", default=None)
@@ -116,12 +109,10 @@ _current: ContextVar[_Fit | None] = ContextVar("fit", default=None)
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn the caller of this package: at once, or when the fit that is paid for is complete."""
     fit = _current.get()
-    if fit is not None and fit.is_ignored:
-        return
     if fit is not None and fit.is_paid:
         fit.kept[text, category] = None
-    else:
-        _filters.warn(text, category)
+    elif fit is None or not fit.is_ignored:
+        warnings.warn(text, category, stacklevel=callers_level())
 
 
 def defer_warnings() -> None:
@@ -142,10 +133,11 @@ def warnings_last(owner: Any):
         If a warning is an error: one for all of them.
     """
     outer = _current.get()
-    if outer is not None and (outer.owner is owner or outer.is_ignored):
+    if outer is not None and outer.owner is owner:
         yield outer
         return
-    fit = _Fit(owner)
+    is_ignored = outer is not None and outer.is_ignored
+    fit = _Fit(owner, is_ignored)
     token = _current.set(fit)
     try:
         with silently(), fit.stack:
@@ -158,7 +150,7 @@ def warnings_last(owner: Any):
         _current.reset(token)
     if fit.is_prepaid:
         setattr(owner, _KEPT, tuple(fit.kept))
-    elif outer is not None and outer.is_paid:
+    elif outer is not None and (outer.is_paid or is_ignored):
         outer.kept |= fit.kept
     else:
         _show(fit)
@@ -182,10 +174,10 @@ def take_warnings(owner: Any) -> tuple[tuple[str, type[Warning]], ...]:
 
 @contextmanager
 def ignored_warnings():
-    """Ignore all warnings of the body."""
-    token = _current.set(_Fit(None, is_ignored=True))
+    """Ignore all warnings of the body, but for those that prepaid fits leave on estimators."""
+    token = _current.set(_Fit(object(), is_ignored=True))
     try:
-        with _filters.changed("ignore"):
+        with _first_filter("ignore", _Ignored):
             yield
     finally:
         _current.reset(token)
@@ -195,7 +187,7 @@ def _show(fit):
     errors = []
     for text, category in fit.kept:
         try:
-            _filters.warn(text, category)
+            warnings.warn(text, category, stacklevel=callers_level())
         except Warning as error:
             errors.append(error)
     if errors:

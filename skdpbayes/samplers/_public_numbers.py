@@ -12,6 +12,8 @@ LARGEST_NUMBER = 2**53
 _GRADIENT_BOUNDS = (1e-75, 1e75)
 _DEVIATIONS = (1e-30, 1e15)
 _LARGEST_PRECISION = 1e150
+# Constant column over the norm of rows: fourth powers of it are normal doubles.
+_SHORTEST = 1e-75
 
 
 def check_public(bounds, n_samples, budget, n_draws):
@@ -62,7 +64,7 @@ def check_scales(bounds):
             "which gives all coordinates the same, or choose intercept_prior_scale nearer to "
             "prior_scale * data_norm."
         )
-    if bounds.row_norm is not None and 0 < bounds.constant < bounds.row_norm / most:
+    if bounds.row_norm is not None and 0 < bounds.constant < _SHORTEST * bounds.row_norm:
         raise ValueError(
             f"the constant column, {bounds.constant:g}, is too short beside rows of norm "
             f"{bounds.row_norm:g}: choose intercept_prior_scale nearer to prior_scale * data_norm, leave "
