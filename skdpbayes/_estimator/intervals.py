@@ -6,11 +6,10 @@
 Everything here is post-processing of what was released.
 """
 
-import warnings
-
 import numpy as np
 
-from .._checks import callers_level, check_level
+from .._checks import check_level
+from ..privacy.deferred_warnings import warn
 
 # Number of draws that intervals are computed from, if new ones are free.
 _FEW = 400
@@ -59,11 +58,9 @@ def warn_unless_calibrated(estimator):
         )
         named = calibrated.replace(", ", " or sampler=")
         of_others = f" sampler={named} gives calibrated draws{unless}." if calibrated else ""
-        warnings.warn(
+        warn(
             f"draws of sampler={plan.name!r} under privacy are not a calibrated posterior: the "
-            f"coverage of intervals may be below or above their level.{of_others}",
-            UserWarning,
-            stacklevel=callers_level(),
+            f"coverage of intervals may be below or above their level.{of_others}"
         )
 
 

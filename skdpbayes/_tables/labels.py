@@ -1,13 +1,12 @@
 """Class labels: which labels can occur is public, which of them do occur is private."""
 
-import warnings
 from numbers import Real
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._checks import callers_level
 from .._inputs import unless_harmless, unquoted
+from ..privacy.deferred_warnings import warn
 from .lists import comparable, integer_array, refuse_rounded_labels
 
 _OF_SEVERAL_KINDS = (
@@ -91,13 +90,11 @@ def labels_in(y, classes):
             "e.g. classes=[0, 1]."
         )
     if looks_like_numbers(labels):
-        warnings.warn(
+        warn(
             f"y has {labels.size} different labels, most of them consecutive whole numbers, as counts "
             "have: a classifier learns each one by itself, and knows no order. To predict a count, take "
             "DPBayesianPoissonRegressor; to predict a number, DPBayesianRidge. If these are labels, list "
             "them in classes.",
-            UserWarning,
-            stacklevel=callers_level(),
         )
     return labels
 

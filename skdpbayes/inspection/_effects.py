@@ -8,7 +8,6 @@ for each draw, where ``m`` is the probability of a class, the expected count, or
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike
 from ..preprocessing import FormulaEncoder
 from ..preprocessing._formula_parts import Levels, Missing
+from ..privacy.deferred_warnings import warn
 from ..targets._clipping import clip_rows, scale_rows
 from ._draws import draws_of, linear_model_of
 
@@ -135,10 +135,9 @@ def average_marginal_effects(
             found.append((means[0] - means[1]) / width)
             index.append((name, contrast))
             if not found[-1].any():
-                warnings.warn(
+                warn(
                     f"the effect {contrast!r} of {name!r} is 0 in all draws: the model does not follow this "
-                    "column, or all of these rows are beyond its bounds, or without its levels.",
-                    stacklevel=3,
+                    "column, or all of these rows are beyond its bounds, or without its levels."
                 )
     if not found:
         raise ValueError(f"nothing varies: {wanted} have one level in X_public each.")

@@ -12,7 +12,7 @@ from .._inputs import column_names, plain
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import parsed
-from ..privacy.deferred_warnings import warn
+from ..privacy.deferred_warnings import warn, warns_last
 from ._pipeline import PrivatePipeline
 
 
@@ -75,6 +75,7 @@ class FormulaPipeline(PrivatePipeline):
         )
         self.response = response
 
+    @warns_last
     def fit(
         self,
         X: MatrixLike,

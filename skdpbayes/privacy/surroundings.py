@@ -8,11 +8,11 @@ to another process. This finds what is listed here; that it finds nothing is no 
 """
 
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..exceptions import PrivacyLeakWarning
+from .deferred_warnings import warn
 
 RULE = "rows must not be selected, repeated or weighted by other rows"
 
@@ -245,10 +245,9 @@ def check_surroundings(plan, depth=1):
         if tool.breaks_rule:
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
     for tool in found:
-        warnings.warn(
+        warn(
             f"{what_is_learnt(tool)} Its members' epsilons do not cover it.",
             PrivacyLeakWarning,
-            stacklevel=depth + 2,
         )
 
 

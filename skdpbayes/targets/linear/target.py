@@ -123,11 +123,12 @@ def linear_bounds(
             f"rows of norm {norm:g}, the constant column included, are too long: data_norm and "
             f"intercept_scaling, by default intercept_prior_scale over prior_scale, are at most {NORMS[1]:g}."
         )
-    largest = 1.0 if max_weight is None else max_weight
+    # In single precision a number would be another one for the target.
+    norm, largest = float(norm), 1.0 if max_weight is None else float(max_weight)
     return TargetBounds(
         n_parameters=prior_precision.size,
         gradient_bound=largest * (family.residual_bound * norm),
-        smoothness=largest * float(norm * norm) * family.slope_bound,
+        smoothness=largest * (norm * norm) * family.slope_bound,
         prior_precision=(float(prior_precision.min()), float(prior_precision.max())),
         convex=True,
         row_norm=norm,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from ...._checks import check_number
 from ...._compiled import compilable
 from ..._interface import implements
 from ..._remote import of_remote_rows
@@ -45,18 +46,21 @@ class Normal(NumberFamily):
     clip: float = None  # type: ignore[assignment]  # Replaced by the default.
 
     def __post_init__(self):
-        if not -1e60 <= self.low < self.high <= 1e60:
+        for name in ("low", "high"):
+            check_number(name, getattr(self, name))
+        low, high = float(self.low), float(self.high)
+        if not -1e60 <= low < high <= 1e60:
             raise ValueError(
                 f"the bounds of responses must be two numbers within 1e60 of 0, the lower first, got "
-                f"{self.low:g} and {self.high:g}."
+                f"{low:g} and {high:g}."
             )
-        clip = self.high - self.low if self.clip is None else self.clip
-        deviation = 1.0 if self.deviation is None else self.deviation
+        clip = high - low if self.clip is None else float(self.clip)
+        deviation = 1.0 if self.deviation is None else float(self.deviation)
         for name, value in (("clip", clip), ("deviation", deviation)):
             if not 1e-60 <= value <= 2e60:
                 raise ValueError(f"{name}={value:g} must be between 1e-60 and 1e60.")
-        for name, value in (("low", self.low), ("high", self.high), ("clip", clip)):
-            object.__setattr__(self, name, float(value))
+        for name, value in (("low", low), ("high", high), ("clip", clip)):
+            object.__setattr__(self, name, value)
 
     @property
     def has_unknown_noise(self) -> bool:  # type: ignore[override]  # It depends on a field.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._checks import check_number
 from ...._compiled import compilable
 from ..._interface import implements
 from ..._remote import of_remote_rows
@@ -52,10 +53,11 @@ class Poisson(NumberFamily):
     def __post_init__(self):
         clip = self.max_count if self.clip is None else self.clip
         for name, value in (("max_count", self.max_count), ("clip", clip)):
+            check_number(name, value)
+            value = float(value)
             if not 1e-60 <= value <= 1e60:
                 raise ValueError(f"{name}={value:g} must be between 1e-60 and 1e60.")
-        object.__setattr__(self, "max_count", float(self.max_count))
-        object.__setattr__(self, "clip", float(clip))
+            object.__setattr__(self, name, value)
 
     @property
     def residual_bound(self) -> float:  # type: ignore[override]  # It depends on a field.
