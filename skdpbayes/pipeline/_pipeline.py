@@ -226,7 +226,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             If a step may learn from the rows without noise.
         UserWarning
             What the plan warns of: of steps whose part of the budget is too small for the rows, or if
-            ``data_norm`` of the last step is much larger than the norm of any row that can reach it.
+            ``data_norm`` of the last step is much larger than the norm of any row that can reach it. What
+            fitted steps warn of comes last, after their names.
 
         Raises
         ------

@@ -169,7 +169,7 @@ def warns_last(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def take_warnings(owner: Any) -> tuple[tuple[str, type[Warning]], ...]:
     """Return (text, category) of what a fit that was paid for has left on an estimator, and remove it."""
-    return vars(owner).pop(_KEPT, ())
+    return getattr(owner, "__dict__", {}).pop(_KEPT, ())
 
 
 @contextmanager
