@@ -30,6 +30,7 @@ from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.privacy.deferred_warnings import ignored_warnings, warn, warnings_last
+from skdpbayes.samplers._registry import samplers_by_name
 from skdpbayes.targets import LinearModel, Logistic, Normal, Poisson, Softmax
 
 N = 3000
@@ -92,7 +93,7 @@ def test_bounds_of_a_target_are_those_of_its_model_to_the_last_digit():
 
 def test_odd_and_learnt_bounds_are_fitted():
     rng = np.random.default_rng(1)
-    for _ in range(3):
+    for _ in range(2):
         X, y = rng.normal(size=(4000, 3)), rng.poisson(2.0, 4000)
         low, high = rng.uniform(-60, 0), rng.uniform(0, 60)
         norm = rng.uniform(1, 6)
@@ -326,10 +327,40 @@ def test_a_score_of_a_private_size_is_carried_by_the_error(name):
     assert len(ledger.records()) == seed + 1
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-8, 5e-8, 1e-7, np.float32(0.3), 1e3, 1e300])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_score_is_refused_before_it_is_charged_or_released(epsilon, relation):
+    values = 1e200 * Y
+    scores = {
+        **SCORES,
+        "squares": lambda **how: metrics.dp_mean_squared_error(
+            values, values, target_bounds=(0, 1e200), **how
+        ),
+        "errors": lambda **how: metrics.dp_mean_absolute_error(
+            values, values, target_bounds=(0, 1e200), **how
+        ),
+        "curve": lambda **how: metrics.dp_roc_auc_score(
+            Y, Y, public_size=None if relation == "replace_one" else 40, **how
+        ),
+    }
+    for score in scores.values():
+        with PrivacyLedger(np.inf, 1e-5, relation) as ledger:
+            try:
+                score(epsilon=epsilon, neighboring_relation=relation).interval()
+            except ValueError:
+                assert ledger.records() == []
+            else:
+                assert len(ledger.records()) == 1
+
+
 # What is not refused before a charge is fitted
 
 
-def walk(seed):
+SAMPLERS = ("auto", *samplers_by_name())
+
+
+def walk(seed, samplers=SAMPLERS):
     """Return an estimator with odd public parameters, and what it is fitted to."""
     rng = np.random.default_rng(seed)
 
@@ -337,12 +368,19 @@ def walk(seed):
         return values[rng.integers(len(values))]
 
     def number():
-        return one_of(1.0, 2, np.float32(rng.uniform(0.1, 5)), float(10.0 ** rng.uniform(-9, 9)))
+        far = (float(10.0 ** rng.uniform(-size, size)) for size in (9, 60, 300))
+        return one_of(1.0, 2, np.float32(rng.uniform(0.1, 5)), *far)
 
     n, d = one_of(1, 2, 30, 300), one_of(1, 2, 4)
     table = rng.normal(size=(n, d))
     table = one_of(
-        table, 0.0 * table, 1e-320 * np.sign(table), 1e150 * table, 1.7e308 * np.sign(table)
+        table,
+        0.0 * table,
+        1e-320 * np.sign(table),
+        1e150 * table,
+        1.7e308 * np.sign(table),
+        table * 10.0 ** rng.uniform(-300, 300, table.shape),
+        table.astype(np.float32),
     )
     y = rng.integers(0, 2, n)
     options = {
@@ -356,45 +394,85 @@ def walk(seed):
     of_linear = {
         "data_norm": one_of(None, "auto", number()),
         "prior_scale": one_of(None, None, number()),
+        "intercept_prior_scale": one_of(None, None, number()),
+        "intercept_scaling": one_of(None, None, None, number()),
         "max_sample_weight": one_of(1.0, number()),
         "fit_intercept": one_of(True, False),
         "n_draws": one_of("auto", 1, 3),
     }
+    of_linear["sampler"] = of_any = one_of(*samplers)
+    fit = {}
+    if rng.random() < 0.2:
+        options["max_rows_per_group"], fit["groups"] = one_of(1, 3), rng.integers(0, n, n)
     form = one_of(np.asarray, np.asfortranarray, sp.csr_array, pd.DataFrame)
     make, own, labels = one_of(
         (DPBayesianLogisticRegression, {**of_linear, "classes": [0, 1]}, y),
         (DPBayesianRidge, {**of_linear, "target_bounds": one_of("auto", (-0.1, 0.7))}, y * 0.3),
         (DPBayesianRidge, of_linear, one_of(1e-300, 1e150, 1e307) * (y + 0.5)),
+        (DPBayesianPoissonRegressor, {**of_linear, "max_count": one_of("auto", number())}, 3 * y),
         (DPQuantileScaler, {"bounds": one_of(None, (-number(), number()))}, None),
         (DPImputer, {"strategy": "median"}, None),
         (DPOneHotEncoder, {}, None),
-        (DPGaussianMixturePosterior, {"data_norm": of_linear["data_norm"], "n_draws": 3}, None),
-        (DPBayesianMLPClassifier, {"hidden_layer_sizes": (2,), "classes": [0, 1]}, y),
+        (
+            DPGaussianMixturePosterior,
+            {
+                "n_components": one_of(1, 3, "auto"),
+                "covariance_type": one_of("diag", "tied", "full", "spherical"),
+                "data_norm": of_linear["data_norm"],
+                "mean_prior_scale": one_of(None, None, number()),
+                "covariance_prior": one_of(None, None, number()),
+                "weight_concentration_prior": one_of(1.0, number()),
+                "n_draws": 3,
+            },
+            None,
+        ),
+        (
+            DPBayesianMLPClassifier,
+            {
+                "hidden_layer_sizes": one_of((), (2,)),
+                "classes": [0, 1],
+                "data_norm": of_linear["data_norm"],
+                "clip_norm": one_of(1.0, number()),
+                "prior_scale": one_of(1.0, number()),
+                "sampler": one_of("sghmc", "sghmc" if of_any == "auto" else of_any),
+            },
+            y,
+        ),
     )
-    return make(**options, **own), form(table), labels
+    if labels is None or "max_rows_per_group" not in options:
+        options.pop("max_rows_per_group", None)
+        fit = {}
+    if of_linear.items() <= own.items() and rng.random() < 0.2:
+        fit["sample_weight"] = rng.uniform(0, float(own["max_sample_weight"]), n)
+    return make(**options, **own), form(table), labels, fit
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "seeds",
-    [range(16), pytest.param(range(16, 1500), marks=pytest.mark.nightly)],
+    "seeds, options",
+    [
+        (range(24), {"samplers": ["auto"]}),
+        pytest.param(range(24, 1500), {}, marks=pytest.mark.nightly),
+    ],
     ids=["some", "many"],
 )
-def test_nothing_is_refused_between_the_charge_and_the_last_attribute(seeds, monkeypatch):
+def test_nothing_is_refused_between_the_charge_and_the_last_attribute(seeds, options, monkeypatch):
     charged = []
     monkeypatch.setattr("skdpbayes.privacy.reserve.defer_warnings", lambda: charged.append(True))
+    # Chains of hours are no errors.
+    monkeypatch.setattr("skdpbayes.samplers._resources._LONGEST_SECONDS", 1.0)
     n_fitted = 0
     for seed in seeds:
-        model, table, labels = walk(seed)
+        model, table, labels, fit = walk(seed, **options)
         charged.clear()
         try:
-            model.fit(table, labels)
+            model.fit(table, labels, **fit)
         except (ValueError, TypeError):
             assert not charged, f"seed {seed}: {model}"
             continue
         n_fitted += 1
         (model.transform if hasattr(model, "transform") else model.predict)(table)
-    assert n_fitted > len(seeds) / 4
+    assert n_fitted > len(seeds) / 5
 
 
 # How it is held

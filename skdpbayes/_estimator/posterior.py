@@ -136,7 +136,7 @@ class PrivatePosteriorMixin(VoucherHolder):
         if norm or self._released_sides:
             wanted = {"norm": norm, "sides": self._released_sides}
             # Persons have at least a row each.
-            least = n_samples // int(self.max_rows_per_group or 1)
+            least = max(n_samples // int(self.max_rows_per_group or 1), 1)
             make_plan = partial(plan_with_bounds, make_plan, least, **wanted)
         if self.max_rows_per_group is None:
             return make_plan(budget)

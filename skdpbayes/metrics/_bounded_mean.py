@@ -65,9 +65,9 @@ def mean_of(units, unit, plan, random_state, low=0.0, high=1.0, squares=None):
     level, other = (epsilon, None) if squares is None else _levels(epsilon)
     scale = laplace_scale(unit, level)
     noise = float(scale) / unit
+    other_scale = scale if squares is None else laplace_scale(UNIT, other)
     generator, second = spend(plan, random_state, noise), None
     if squares is not None:
-        other_scale = laplace_scale(UNIT, other)
         # Proposition 40.
         square = with_noise([squares.sum()], other_scale, generator, epsilon=other)[0]
         second = square / UNIT, float(other_scale) / UNIT

@@ -112,9 +112,14 @@ def dp_mean_squared_error(
     """
     y_true, y_pred, groups = columns_and_groups(groups, y_true=y_true, y_pred=y_pred)
     _, shares, largest = _errors(y_true, y_pred, target_bounds, largest_error, neighboring_relation)
+    if math.isinf(largest * largest):
+        raise ValueError(
+            f"squares of errors up to {largest:.4g} overflow: give a smaller largest_error, or divide "
+            "responses, predictions and bounds by a public number."
+        )
     name = "mean squared error"
     own = (epsilon, delta, neighboring_relation, groups, random_state)
-    return bounded_mean(name, shares**2, *own, 0.0, largest**2)
+    return bounded_mean(name, shares**2, *own, 0.0, largest * largest)
 
 
 @score_function(**_ERRORS)

@@ -72,7 +72,7 @@ def plan_score(name, epsilon, delta, neighboring_relation, n_samples, levels=Non
     -------
     plan : ScorePlan
     """
-    budget = Budget(epsilon, 0.0 if delta is None else delta, neighboring_relation)
+    budget = Budget(float(epsilon), 0.0 if delta is None else delta, neighboring_relation)
     budget = budget.checked(persons=True)
     if budget.is_private:
         pure = (

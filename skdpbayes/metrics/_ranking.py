@@ -113,6 +113,7 @@ def dp_roc_auc_score(
     plan = plan_score("ROC AUC", epsilon, delta, relation, largest)
     # Both counts may change, because removing a row lets one from beyond the limit take its place.
     count_sensitivity = 2 if plan.replaces else 4
+    epsilon = plan.budget.epsilon
     scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
     generator = spend(plan, random_state)
     positive, scores = one_row_each(persons, random_state, positive, scores)
