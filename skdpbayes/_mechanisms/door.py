@@ -44,6 +44,9 @@ class Passage(NamedTuple):
         statistic and from what is public.
     of_one_row : bool
         Whether one row of each person is read, so that what is charged for a row is charged for a person.
+    threshold : float or None
+        Of counts, what a noisy one has to reach for its value to be released. ``alone`` then takes a list of
+        (value, count).
     """
 
     kind: str
@@ -51,11 +54,12 @@ class Passage(NamedTuple):
     noise: Any = None
     charged: float | None = None
     is_joint: bool = False
-    alone: Callable[[], Any] | None = None
+    alone: Callable[..., Any] | None = None
     rate: float = 1.0
     is_noisy: bool = False
     rest: Callable[[Any], bool] | None = None
     of_one_row: bool = False
+    threshold: float | None = None
 
 
 _listener: ContextVar[Any] = ContextVar("listener", default=None)

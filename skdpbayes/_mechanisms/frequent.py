@@ -88,7 +88,7 @@ def draw_frequent(counts, noise_scale, threshold, generator):
     # Counts are points of any lattice as fine as the integers, so that rounding moves none.
     spacing = min(1.0, lattice_spacing(noise_scale)) if noise_scale else 0.0
 
-    def release():
+    def release(counts=counts):
         kept = []
         for value, count in counts:
             count = float(count)
@@ -99,4 +99,11 @@ def draw_frequent(counts, noise_scale, threshold, generator):
                 kept.append(value)
         return kept
 
-    return through_door(Passage("counts", dict(counts), noise_scale), release, generator)
+    passage = Passage(
+        "counts",
+        dict(counts),
+        noise_scale,
+        alone=release,
+        threshold=threshold if noise_scale else None,
+    )
+    return through_door(passage, release, generator)

@@ -190,7 +190,7 @@ def _draw(counts, up_to, quantile, log_odds_range, generator, of_one_row=False):
     def logs():
         masses = up_to[ends] - up_to[firsts]
         each = [math.log(weight / mass) for weight, mass in zip(weights, masses, strict=True)]
-        return np.repeat(each, ends - firsts)
+        return np.repeat(each, ends - firsts) + np.log(np.diff(up_to))
 
     passage = Passage("choice", logs, None, log_odds_range, of_one_row=of_one_row)
     return through_door(passage, release, generator)

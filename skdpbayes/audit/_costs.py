@@ -9,7 +9,7 @@ is not covered.
 import math
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from ..privacy.loss_distributions import records_moved
 
@@ -20,7 +20,7 @@ _LEFT = 0.02
 _UNLIKELY = 1e-8
 
 
-def check_costs(cost, movements):
+def check_costs(cost, movements, max_records=1):
     """Return (list of (kind, text) where charges and a cost do not agree, whether all was at the door).
 
     Parameters
@@ -28,6 +28,8 @@ def check_costs(cost, movements):
     cost : PrivacyCost or None
     movements : list of (Passage, float)
         Releases, and how far a record moved each.
+    max_records : int, default=1
+        How many records of a person there may be.
     """
     if cost is None:
         return [("not covered", "nothing is said of the cost, to compare charges with")], True
@@ -37,7 +39,7 @@ def check_costs(cost, movements):
         text = "the number of runs that a selection costs; the releases of each were compared"
         return [("not covered", text)], None not in [one.charged for one, _ in movements]
     found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
-    found += _batches(cost, movements)
+    found += _batches(cost, movements) + _thresholds(cost, movements, max_records)
     for name, text in (
         ("counted", "steps on batches, which are charged for"),
         ("rho", "a part that is known as zCDP only"),
@@ -127,6 +129,24 @@ def check_rate(shares, rate):
     if binom.sf(n_seen - 1, shares.size, rate) < _UNLIKELY:
         return f"the record was in {n_seen} of {shares.size} batches, of rate {rate:.3g}"
     return None
+
+
+def _thresholds(cost, movements, max_records):
+    """Compare with what they cost how likely values of a single record, or person, reach thresholds."""
+    counts = [passage for passage, _ in movements if passage.kind == "counts" and passage.noise]
+    if any(one.threshold is None for one in counts):
+        return [("not covered", "a threshold of counts, or their noise")]
+    moves = records_moved(cost.neighboring_relation) if max_records == 1 else 2 * max_records
+    kept = [norm.sf((one.threshold - max_records) / one.noise) for one in counts]
+    # Propositions 51 and 53.
+    likely = math.fsum(f / (1.0 - f) if f < 1.0 else math.inf for f in kept) * moves
+    if likely > cost.failure * _ROUNDING:
+        text = (
+            f"values of one {'record' if max_records == 1 else 'person'} are kept with probability "
+            f"{likely:.3g}, and {cost.failure:.3g} of delta is charged for that"
+        )
+        return [("cost", text)]
+    return []
 
 
 def _choices(cost, movements):

@@ -7,13 +7,17 @@
 """
 
 import math
+import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import softmax
+from scipy.stats import binom, chi2, norm
 
 # Numbers with noise that are drawn again, at least, to see how large it is.
-_DRAWS = {"gaussian": 300, "laplace": 600, "batch": 300}
+_DRAWS = {"gaussian": 300, "laplace": 600, "batch": 300, "choice": 300, "counts": 300}
+# Sets of neighbouring candidates whose frequencies are compared with their probabilities.
+_BINS = 16
 # Noise as it should be is taken for wrong with this probability.
 _UNLIKELY = 1e-8
 # Mean squares of Laplace noise are as far off with about that probability.
@@ -52,12 +56,16 @@ class Recorder:
         passage = _kept(passage)
         released, again = release(), None
         self.leaks += _leak(passage, released, len(self.noted))
-        if passage.kind in _DRAWS and not (passage.is_noisy and passage.alone is None):
+        if _may_be_drawn_again(passage):
             self.n_looked_at += 1
             state = generator.bit_generator.state
             if passage.is_noisy:
                 again = _drawn_again(passage, release)
                 self._check_noise_of_steps(passage, again)
+            elif passage.kind == "choice":
+                self._check_choice(passage, released, release)
+            elif passage.kind == "counts":
+                self._check_counts(passage, release)
             else:
                 self._check_noise(passage, released, release)
             generator.bit_generator.state = state
@@ -74,7 +82,10 @@ class Recorder:
         )
         counted = np.isfinite(deviations)
         n_times = _n_times(passage, int(counted.sum()))
-        draws = [released, *(release() for _ in range(n_times - 2))]
+        draws = [released, *(release() for _ in range(max(2, n_times - 2)))]
+        if passage.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
+            self.noises.append((len(self.noted), "the same each time that it is drawn"))
+            return
         shifted = [((one - passage.statistic) / deviations)[counted] for one in draws]
         noise = np.concatenate(shifted)
         size = noise.size
@@ -89,6 +100,40 @@ class Recorder:
             is_wrong, ratio = abs(square - 1.0) > _FAR_OFF, math.sqrt(square)
         if is_wrong:
             self._note(ratio)
+
+    def _check_choice(self, passage, released, release):
+        """Compare how often candidates are drawn with their weights."""
+        probabilities, place = _law_of_choice(passage.statistic)
+        middles = np.cumsum(probabilities) - 0.5 * probabilities
+        bins = np.minimum((middles * _BINS).astype(int), _BINS - 1)
+        drawn = [
+            bins[place(one)] for one in (released, *(release() for _ in range(_DRAWS["choice"])))
+        ]
+        counts = np.bincount(drawn, minlength=_BINS)
+        expected = np.bincount(bins, probabilities, minlength=_BINS)
+        if _is_unlikely(counts, len(drawn), expected):
+            text = "another law than its weights are: candidates are drawn too often or too rarely"
+            self.noises.append((len(self.noted), text))
+
+    def _check_counts(self, passage, release):
+        """Compare how often values are kept with their counts, of the table and at the threshold."""
+        n_times, threshold, scale = _DRAWS["counts"], passage.threshold, passage.noise
+        at = [1, *(max(0, round(threshold + shift * scale)) for shift in (-1.0, 0.0, 1.0))]
+        probes = [((n, place), n) for place in range(n_times) for n in dict.fromkeys(at)]
+        kept = [n for n, _ in passage.alone(probes)]
+        n_draws = 1 + n_times // (1 + len(passage.statistic))
+        again = [one for _ in range(n_draws) for one in release()]
+        real = list(passage.statistic.items())
+        for times, counted, values in (
+            (n_times, kept, [(n, n) for n in dict.fromkeys(at)]),
+            (n_draws, again, real),
+        ):
+            often = [sum(one == value for one in counted) for value, _ in values]
+            ends = np.array([threshold - count for _, count in values])
+            if _is_unlikely(often, times, norm.sf(ends / scale)):
+                text = "another than is said: values are kept too often or too rarely for the threshold"
+                self.noises.append((len(self.noted), text))
+                return
 
     def _check_noise_of_steps(self, passage, again):
         """Compare a step's noise: without records, and with those of the table, on which it may depend."""
@@ -106,6 +151,36 @@ class Recorder:
 
     def _note(self, ratio):
         self.noises.append((len(self.noted), f"{ratio:.3g} times as large as it is said to be"))
+
+
+class Enough(BaseException):
+    """Ends a fit of which enough has been seen."""
+
+
+class KeyReader:
+    """Notes the states of generators in a fit without a seed, and ends it after some releases.
+
+    Attributes
+    ----------
+    states : list of bytes
+        Before each release.
+    """
+
+    def __init__(self, n_releases=16):
+        self.states, self.n_releases = [], n_releases
+
+    def pass_by(self, what):
+        """Do nothing: the first run has noted it."""
+
+    def __call__(self, passage, release, generator):
+        if len(self.states) == self.n_releases:
+            raise Enough
+        before = pickle.dumps(generator.bit_generator.state)
+        released = release()
+        # What draws nothing, such as a release without privacy, may be followed by the same state.
+        if pickle.dumps(generator.bit_generator.state) != before:
+            self.states.append(before)
+        return released
 
 
 class Follower:
@@ -166,6 +241,27 @@ def _drawn_again(passage, release):
     """Return the numbers with noise of a step that is taken several times."""
     size = passage.statistic.size
     return np.stack([release()[:size] for _ in range(_n_times(passage, size))])
+
+
+def _may_be_drawn_again(passage):
+    if passage.kind == "counts":
+        return passage.alone is not None and passage.threshold is not None
+    return passage.kind in _DRAWS and not (passage.is_noisy and passage.alone is None)
+
+
+def _law_of_choice(statistic):
+    """Return probabilities, and a function from what is released to the index of its probability."""
+    if statistic.dtype == object:  # A step function over more candidates than are ever listed.
+        steps = statistic.item()
+        return steps.probabilities(), steps.run_of
+    return softmax(statistic), int
+
+
+def _is_unlikely(counts, n_times, probabilities):
+    """Tell whether any count is too far from what is expected, exactly."""
+    below = binom.cdf(counts, n_times, probabilities)
+    above = binom.sf(np.asarray(counts) - 1, n_times, probabilities)
+    return bool((np.minimum(below, above) < _UNLIKELY).any())
 
 
 def _leak(passage, released, number):

@@ -9,10 +9,12 @@ chains run step by step only for whoever listens, a fit without listeners has to
 Re:cord-play, 2026.)
 """
 
+import functools
 import math
+import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +27,10 @@ from .._tables.persons import rows_in_order
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
 from ..privacy.persons import steps_to_person
-from ._compare import differences
+from ._compare import compared
 from ._costs import check_cost_of_persons, check_costs, check_rate
 from ._fit import _adds, claimed_cost, parameters_named
-from ._listeners import Follower, Recorder, moved
+from ._listeners import Enough, Follower, KeyReader, Recorder, moved
 from ._neighbours import frame_of, with_record
 
 # Of what is charged, for sums in doubles.
@@ -68,7 +70,7 @@ class ReplayResult:
         The most that the record moved a release, relative to its charge: the nearer to 1, the harder the pair
         of tables has tried. It may have moved other releases far less, in which less is seen.
     n_looked_at : int
-        For how many releases the size of the noise was looked at, too. Of a compiled chain that is 64 steps
+        For how many releases the noise, or the choice, was drawn again. Of a compiled chain that is 64 steps
         at most, half of them evenly spaced and half chosen by ``seed``.
     """
 
@@ -81,8 +83,9 @@ class ReplayResult:
     def passed(self) -> bool:
         """Whether nothing was found, and nothing is named that could not be looked at.
 
-        That is said of this pair of tables and this seed. The size of noise is looked at in ``n_looked_at``
-        releases; its law and whether it is the same twice are not looked at.
+        That is said of this pair of tables and this seed. In ``n_looked_at`` releases the noise is drawn
+        again, and its size, or how often each candidate or category comes out, is compared with what is said.
+        Beyond that, the law of noise is not looked at; neither is what a fit writes to files or sends away.
         """
         return not self.findings
 
@@ -112,7 +115,8 @@ def replay(
 ) -> ReplayResult:
     """Run a fit on two neighbouring tables with the same randomness, and compare all that it does.
 
-    A third fit, to which nobody listens, has to release what the first one has.
+    A third fit, to which nobody listens, has to release what the first one has. Two more fits without a seed
+    must not draw the same random numbers; they end after 16 releases.
 
     A single pair of tables proves nothing; take records that ought to move a fit as far as one can: rows of
     the largest norm with either label, longer ones, rows of zeros, and infinite weights.
@@ -174,9 +178,17 @@ def replay(
     others = with_record(columns, index, record)
     with rows_in_order():  # Of persons: what is compared holds for any order.
         first = _run(estimator, columns, seed, Recorder())
+        # What is kept after the first fit, for instance of costs, is kept before the second one.
+        before = _kept_outside(estimator)
         second = _run(estimator, others, seed, Follower(first.listener.noted))
-        unseen = None if first.error is not None else _run(estimator, columns, seed, None)
-    return _compared(first, second, unseen)
+        changed = _changed(before, _kept_outside(estimator))
+        unseen = unseeded = None
+        if first.error is None:
+            unseen = _run(estimator, columns, seed, None)
+            unseeded = [_run(estimator, columns, None, KeyReader()) for _ in range(2)]
+    result = _compared(first, second, unseen)
+    others = [*_of_keys(unseeded or []), *(Finding("not covered", text) for text in changed)]
+    return replace(result, findings=(*result.findings, *others))
 
 
 class _Run(NamedTuple):
@@ -201,7 +213,10 @@ def _run(estimator, columns, seed, listener):
             else:
                 own = [columns[name] for name in ("X", "y") if name in columns]
                 others = {name: one for name, one in columns.items() if name not in ("X", "y")}
-                released = estimator(*own, **others, random_state=seed)
+                seeds = {} if seed is None else {"random_state": seed}
+                released = estimator(*own, **others, **seeds)
+        except Enough:
+            pass
         except Exception as raised:
             error = raised
     return _Run(listener, released, [(w.category.__name__, str(w.message)) for w in caught], error)
@@ -243,9 +258,13 @@ def _compared(first, second, unseen):
         of_cost, is_all = _of_costs(first.released, persons, movements)
         findings += [Finding(*one) for one in of_cost]
         if is_all and not second.listener.others:
-            names = differences(first.released, second.released)
+            differing, generators, unseen = compared(first.released, second.released)
+            findings += [Finding("output", f"{name} depends on the record") for name in differing]
             findings += [
-                Finding("output", f"{name or 'the result'} depends on the record") for name in names
+                Finding("output", f"{name} holds the generator of the noise") for name in generators
+            ]
+            findings += [
+                Finding("not covered", f"{name}: it was not looked into") for name in unseen
             ]
     return ReplayResult(
         tuple(findings),
@@ -273,11 +292,47 @@ def _of_listening(first, unseen):
         return []
     if unseen.error is not None:
         return [Finding("error", f"{unseen.error!r} when nobody listens")]
-    names = differences(first.released, unseen.released)
-    return [
-        Finding("output", f"{name or 'the result'} is another when nobody listens")
-        for name in names
-    ]
+    differing = compared(first.released, unseen.released).differing
+    return [Finding("output", f"{name} is another when nobody listens") for name in differing]
+
+
+def _of_keys(runs):
+    """Return findings where fits without a seed draw random numbers that were drawn before."""
+    if errors := [run.error for run in runs if run.error is not None]:
+        return [Finding("error", f"{errors[0]!r} without a seed")]
+    states = [state for run in runs for state in run.listener.states]
+    if len(set(states)) == len(states):
+        return []
+    own = [len(set(run.listener.states)) < len(run.listener.states) for run in runs]
+    where = "two releases of one fit" if any(own) else "two fits"
+    return [Finding("noise", f"of {where} without a seed is of the same random numbers")]
+
+
+def _kept_outside(estimator):
+    """Return {name: (identity, size)} of what classes and modules hold, of an estimator and this package."""
+    kinds = [] if isinstance(estimator, type) else type(estimator).__mro__[:-1]
+    modules = {kind.__module__ for kind in kinds} | {
+        name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]
+    }
+    owners = {kind.__qualname__: vars(kind) for kind in kinds}
+    owners |= {name: vars(sys.modules[name]) for name in modules if name in sys.modules}
+    return {
+        f"{owner}.{name}": (id(held), _size_of(held))
+        for owner, space in owners.items()
+        for name, held in list(space.items())
+    }
+
+
+def _size_of(held):
+    if isinstance(held, functools._lru_cache_wrapper):
+        return held.cache_info().currsize
+    return len(held) if isinstance(held, list | dict | set | bytearray) else None
+
+
+def _changed(before, after):
+    names = sorted(name for name in after if after[name] != before.get(name))
+    names = [name for name in names if not name.endswith(("__abstractmethods__", "_abc_impl"))]
+    return [f"{name}: it was changed by a fit, outside of the fitted object" for name in names[:20]]
 
 
 def _of_draws_again(first, second, steps):
@@ -327,7 +382,7 @@ def _of_costs(released, persons, movements):
         found.append(("cost", "one row of each person is read where nothing is planned for that"))
     for of_one_row, cost in claims:
         own = [one for one in movements if one[0].of_one_row == of_one_row]
-        of_these, all_of_these = check_costs(cost, own)
+        of_these, all_of_these = check_costs(cost, own, persons.max_rows)
         found, is_all = found + of_these, is_all and all_of_these
     steps = steps_to_person(persons)
     moved_by = [(one, own * _steps_of(one, steps)) for one, own in movements]

@@ -8,6 +8,7 @@ to another process. This finds what is listed here; that it finds nothing is no 
 """
 
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -65,6 +66,18 @@ def _has_others(ensemble):
 
 def _scores_without_noise(selector):
     return not hasattr(getattr(selector, "scoring", None), "privacy_cost")
+
+
+def _chooses_without_noise(search):
+    """Tell whether any score that a search of scikit-learn chooses by is without noise."""
+    scoring = getattr(search, "scoring", None)
+    scores = scoring.values() if isinstance(scoring, dict) else [scoring]
+    return not all(hasattr(score, "privacy_cost") for score in scores)
+
+
+def _transforms_by_rows(regressor):
+    transformer = getattr(regressor, "transformer", None)
+    return transformer is not None and not hasattr(transformer, "privacy_plan")
 
 
 _NO_WEIGHTS = (
@@ -176,6 +189,49 @@ TOOLS = (
         _FEATURES,
         applies=_scores_without_noise,
     ),
+    Tool(
+        "TransformedTargetRegressor",
+        "sklearn.compose._target",
+        "fits a transformer on the responses",
+        "give functions, func and inverse_func, with public numbers, or target_bounds alone",
+        applies=_transforms_by_rows,
+    ),
+    Tool(
+        "a search of scikit-learn",
+        "sklearn.model_selection._search",
+        "chooses parameters by scores of the rows",
+        "use DPRandomizedSearchCV, or scoring=make_private_scorer(...)",
+        functions=("BaseSearchCV", "GridSearchCV", "RandomizedSearchCV"),
+        applies=_chooses_without_noise,
+    ),
+    Tool(
+        "a halving search of scikit-learn",
+        "sklearn.model_selection._search_successive_halving",
+        "chooses parameters by scores of the rows",
+        "use DPRandomizedSearchCV, or scoring=make_private_scorer(...)",
+        applies=_chooses_without_noise,
+    ),
+    Tool(
+        "RANSACRegressor",
+        "sklearn.linear_model._ransac",
+        "selects the rows to fit on by their residuals",
+        "use the estimator itself, whose responses have bounds",
+        breaks_rule=True,
+    ),
+    Tool(
+        "IterativeImputer",
+        "sklearn.impute._iterative",
+        "fits on values that it has filled in from other rows",
+        "use DPImputer",
+        breaks_rule=True,
+    ),
+    Tool(
+        "OutputCodeClassifier",
+        "sklearn.multiclass",
+        "reads which labels there are, and fits on codes of these",
+        "use the estimator itself with classes=[...], which takes several",
+        functions=("OutputCodeClassifier",),
+    ),
     Tool("MAPIE", "mapie", "computes quantiles of scores of the rows", _CALIBRATED),
     Tool("venn-abers", "venn_abers", "fits a calibrator on the rows' labels", _CALIBRATED),
     Tool(
@@ -240,15 +296,29 @@ def check_surroundings(plan, depth=1):
     budget = getattr(plan, "budget", None)
     if plan.cost.is_nothing or not (budget is None or budget.is_private):
         return
-    found = dict.fromkeys(_tools_around(sys._getframe(depth)))
+    # Of each tool the outermost call.
+    found = dict(_tools_around(sys._getframe(depth)))
     for tool in found:
         if tool.breaks_rule:
             raise ValueError(f"{what_breaks_the_rule(tool)} Nothing was read.")
-    for tool in found:
+    for tool, call in found.items():
+        if _was_told(*call):
+            continue
         warn(
             f"{what_is_learnt(tool)} Its members' epsilons do not cover it.",
             PrivacyLeakWarning,
         )
+
+
+# The call of a tool of which users have been told: a search fits its estimator many times.
+_told: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _was_told(owner, call):
+    if owner is None or _told.get(owner) == call:
+        return owner is not None
+    _told[owner] = call
+    return False
 
 
 def _tools_around(frame):
@@ -257,8 +327,9 @@ def _tools_around(frame):
         for tool in TOOLS if module.partition(".")[0] in _PACKAGES else ():
             if _is_in(tool, module, frame.f_code.co_qualname):
                 local = frame.f_locals
-                if _applies(tool, local.get("self", local.get("ensemble"))):
-                    yield tool
+                owner = local.get("self", local.get("ensemble"))
+                if _applies(tool, owner):
+                    yield tool, (owner, id(frame))
         frame = frame.f_back
 
 
