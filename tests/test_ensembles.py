@@ -1,6 +1,7 @@
 """Ensembles and searches of other packages: what they do behind a guarantee's back is said or refused."""
 
 import importlib
+import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -17,19 +19,27 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401
 from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import IterativeImputer
+from sklearn.linear_model import LogisticRegression, RANSACRegressor
 from sklearn.model_selection import (
     FixedThresholdClassifier,
+    GridSearchCV,
+    HalvingGridSearchCV,
+    HalvingRandomSearchCV,
     KFold,
+    RandomizedSearchCV,
     TunedThresholdClassifierCV,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.utils import all_estimators
 
-from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
 from skdpbayes.exceptions import LedgerOutOfReachError, PrivacyLeakWarning, SeedWarning
 from skdpbayes.metrics import dp_accuracy_score, make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
@@ -338,3 +348,79 @@ def test_the_code_of_a_listed_tool_is_where_the_list_says(tool):
     """If scikit-learn moves or renames it, this fails before anything goes unnoticed."""
     names = vars(importlib.import_module(tool.module))
     assert all(not name or name in names for name in tool.functions)
+
+
+def test_a_transformer_of_responses_is_named_and_functions_are_not():
+    regressor = DPBayesianRidge((-5, 5), data_norm=3.0, epsilon=1.0, delta=DELTA, n_draws=5)
+    target = X[:, 0]
+    with pytest.warns(PrivacyLeakWarning, match="TransformedTargetRegressor fits a transformer"):
+        TransformedTargetRegressor(regressor, transformer=StandardScaler()).fit(X, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        TransformedTargetRegressor(regressor, func=np.tanh, inverse_func=np.arctanh).fit(X, target)
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
+def test_a_search_by_scores_without_noise_is_named_once(search):
+    how = {"n_iter": 2} if search is RandomizedSearchCV else {}
+    choice, folds = {"epsilon": [0.5, 1.0]}, KFold(2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search(model(n_draws=5), choice, cv=folds, **how).fit(X, y)
+    texts = [str(one.message) for one in caught if one.category is PrivacyLeakWarning]
+    assert len(texts) == 1 and "make_private_scorer" in texts[0]
+    scorer = make_private_scorer("accuracy", epsilon=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        search(model(n_draws=5), choice, cv=folds, scoring=scorer, **how).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["RANSACRegressor", "IterativeImputer"])
+def test_fits_on_rows_chosen_or_filled_in_by_others_are_refused(name):
+    regressor = DPBayesianRidge((-5, 5), data_norm=3.0, epsilon=1.0, delta=DELTA, n_draws=5)
+    table = np.where(X > 2.0, np.nan, X) if name == "IterativeImputer" else X
+    tool = {"RANSACRegressor": RANSACRegressor, "IterativeImputer": IterativeImputer}[name]
+    ledger = PrivacyLedger(np.inf, DELTA, allow_seeds=True)
+    with ledger, pytest.raises(ValueError, match=name):
+        tool(regressor, **({"min_samples": 50} if tool is RANSACRegressor else {})).fit(
+            table, X[:, 0]
+        )
+    assert ledger.records() == []
+
+
+# Tools of scikit-learn that take an estimator and neither learn nor choose from rows themselves, and why.
+HARMLESS = {
+    "ClassifierChain": "fits on the same rows, with labels as columns",
+    "ColumnTransformer": "hands columns on",
+    "FeatureUnion": "hands rows on",
+    "FixedThresholdClassifier": "its threshold is public",
+    "FrozenEstimator": "fits nothing",
+    "MultiOutputClassifier": "fits on the same rows",
+    "MultiOutputRegressor": "fits on the same rows",
+    "OneVsRestClassifier": "reads labels, as the documentation's table says",
+    "Pipeline": "hands rows on",
+    "RFE": "chooses by what private fits have published",
+    "RegressorChain": "fits on the same rows, with responses as columns",
+    "SelectFromModel": "chooses by what a private fit has published",
+}
+TAKES = {"estimator", "estimators", "steps", "transformers", "transformer_list", "regressor"}
+
+
+def test_every_tool_of_scikit_learn_that_takes_an_estimator_is_listed_or_harmless():
+    """One that a later version brings is noticed here."""
+    taking = {
+        name: kind
+        for name, kind in all_estimators()
+        if TAKES & set(inspect.signature(kind).parameters)
+    }
+    taking["IterativeImputer"] = IterativeImputer
+    taking["HalvingGridSearchCV"] = HalvingGridSearchCV
+    taking["HalvingRandomSearchCV"] = HalvingRandomSearchCV
+    modules = {tool.module: tool.functions for tool in TOOLS}
+    listed = {
+        name
+        for name, kind in taking.items()
+        if kind.__module__ in modules and name.startswith(modules[kind.__module__])
+    }
+    listed |= {"OneVsOneClassifier"}  # Its module has two tools.
+    assert set(taking) - listed == set(HARMLESS)

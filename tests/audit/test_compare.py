@@ -1,6 +1,9 @@
 """What two fits hold is taken apart, whatever it is in."""
 
 from collections import deque
+from functools import partial
+from threading import Lock
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -10,8 +13,9 @@ from sklearn.neighbors import KDTree
 from sklearn.tree import DecisionTreeRegressor
 
 from skdpbayes.audit import replay
-from skdpbayes.audit._compare import differences
+from skdpbayes.audit._compare import compared, differences
 from skdpbayes.preprocessing import DPQuantileScaler
+from skdpbayes.random import private_generator
 
 X = np.arange(12.0).reshape(6, 2)
 OTHER = X.copy()
@@ -46,6 +50,17 @@ HELD = {
     "a number": lambda X: X[0, 0],
     "a date": lambda X: np.datetime64(int(X[0, 0]), "D"),
     "a range": lambda X: range(int(X[0, 0])),
+    "a function": lambda X: lambda: X,
+    "a default": lambda X: lambda rows=X: rows,
+    "a bound method": lambda X: Slotted(X).__init__,
+    "a bound builtin": lambda X: X.tolist().append,
+    "a dict's view": lambda X: dict.fromkeys(X[:, 0].tolist()).items(),
+    "a proxy": lambda X: MappingProxyType({"rows": X}),
+    "a memoryview": lambda X: memoryview(X),
+    "a part of an array": lambda X: X.copy()[:0],
+    "a generator": lambda X: (row for row in X),
+    "a partial": lambda X: partial(np.sum, X),
+    "a class": lambda X: type("Kept", (), {"rows": X}),
 }
 
 
@@ -54,6 +69,23 @@ def test_records_are_seen_whatever_they_are_in(name):
     hold = HELD[name]
     assert differences(Holder(hold(X)), Holder(hold(OTHER)))
     assert not differences(Holder(hold(X)), Holder(hold(X.copy())))
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda one: one, lambda one: one.bit_generator, lambda one: [one]]
+)
+def test_a_kept_generator_of_noise_is_named_though_both_have_it(hold):
+    same = hold(private_generator())
+    assert compared(Holder(same), Holder(same)).generators
+    assert not compared(*[Holder(np.random.default_rng(0)) for _ in range(2)]).generators
+
+
+def test_what_cannot_be_looked_into_is_named(tmp_path):
+    (tmp_path / "rows").write_text("1")
+    with (tmp_path / "rows").open() as one, (tmp_path / "rows").open() as other:
+        result = compared(Holder(one), Holder(other))
+    assert result.unseen == [".what_ (_io.TextIOWrapper)"] and not result.differing
+    assert compared(Holder(Lock()), Holder(Lock())) == ([], [], [])
 
 
 def nested(depth, value):
