@@ -40,7 +40,12 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import all_estimators
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
-from skdpbayes.exceptions import LedgerOutOfReachError, PrivacyLeakWarning, SeedWarning
+from skdpbayes.exceptions import (
+    LedgerOutOfReachError,
+    PrivacyLeakWarning,
+    PrivacyWarning,
+    SeedWarning,
+)
 from skdpbayes.metrics import dp_accuracy_score, make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
@@ -424,3 +429,21 @@ def test_every_tool_of_scikit_learn_that_takes_an_estimator_is_listed_or_harmles
     }
     listed |= {"OneVsOneClassifier"}  # Its module has two tools.
     assert set(taking) - listed == set(HARMLESS)
+
+
+class FitsTwice(DPQuantileScaler):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        return super().fit(X, y)
+
+
+def test_a_step_that_fits_twice_is_in_what_the_pipeline_has_spent():
+    pipeline = make_private_pipeline(FitsTwice(), step(n_draws=5), epsilon=2.0, delta=DELTA)
+    with (
+        PrivacyLedger(np.inf, DELTA) as ledger,
+        pytest.warns(PrivacyWarning, match="1 private fit"),
+    ):
+        pipeline.fit(X, y)
+    assert (
+        pipeline.spent_epsilon_ == pytest.approx(ledger.spent_epsilon) and ledger.spent_epsilon > 2
+    )

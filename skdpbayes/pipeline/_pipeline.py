@@ -20,10 +20,10 @@ from .._checks import check_sizes, table_shape
 from .._tables.collections import header_of, is_collection
 from .._tables.order import rows_compared
 from .._typing import MatrixLike
-from ..exceptions import PrivacyLeakWarning
+from ..exceptions import PrivacyLeakWarning, PrivacyWarning
 from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.release import keep_spent
-from ..privacy.reserve import reserve
+from ..privacy.reserve import charges_beside, reserve
 from ..privacy.vouchers import vouchers
 from ..random import announce_seed, has_seeds
 from ._account import about_of_private, account_of_private
@@ -259,8 +259,10 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             # All rows, also those that would not be chosen.
             rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
             X, y, params, firsts = chosen()
-            self._fit_within(plan, X, y, params, firsts)
+            beside = self._fit_within(plan, X, y, params, firsts)
         keep_spent(self, plan)
+        if beside:
+            self._add_to_spent(beside)
         tell_names(self)
         tell_of_steps(self, plan)
         return self
@@ -340,7 +342,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             announce_seed()
         reservations = reserve(plan, self)
         try:
-            with vouchers(self._paid_steps(plan, firsts)):
+            with charges_beside() as beside, vouchers(self._paid_steps(plan, firsts)):
                 if is_collection(X):
                     fit_steps(self, X, y, params)
                 else:
@@ -353,6 +355,18 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             )
             raise
         reservations.close("completed")
+        return beside
+
+    def _add_to_spent(self, costs):
+        """Add what a step was charged that fits more often than the plan says, as ledgers do."""
+        self.privacy_cost_ = sum(costs, self.privacy_cost_)
+        self.spent_epsilon_ = self.privacy_cost_.epsilon(self.spent_delta_)
+        warn(
+            f"A step made {len(costs)} private fits that the pipeline's plan does not contain. They were "
+            f"charged, too: spent_epsilon_ = {self.spent_epsilon_:.4g} instead of {self.plan_.epsilon:.4g}. "
+            "Put private estimators directly into the pipeline, and let each fit once.",
+            PrivacyWarning,
+        )
 
     def _report_leaks(self, is_sparse):
         found = leaks(self, is_sparse)

@@ -6,6 +6,8 @@ A plan that costs more than its budget is refused. What a larger plan has paid f
 rest is charged to all ledgers or to none.
 """
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 
 from ..exceptions import LedgerOutOfReachError
@@ -16,6 +18,23 @@ from .ledger_memory import Charge, Reservations
 from .ledger_processes import announced_by_ancestors, out_of_reach
 from .surroundings import check_surroundings
 from .vouchers import refuse_in_rehearsal, take_voucher
+
+# What fits inside a larger one were charged beside its plan.
+_beside: ContextVar[list | None] = ContextVar("beside", default=None)
+
+
+@contextmanager
+def charges_beside():
+    """Yield a list that gets the costs of fits in this thread that no voucher paid for."""
+    costs: list = []
+    around = _beside.get()
+    token = _beside.set(costs)
+    try:
+        yield costs
+    finally:
+        _beside.reset(token)
+        if around is not None:
+            around.extend(costs)
 
 
 def reserve(plan, estimator=None):
@@ -59,6 +78,8 @@ def reserve(plan, estimator=None):
     except BaseException:  # Another process may have charged one of several files in the meantime.
         reservations.close("failed")
         raise
+    if (costs := _beside.get()) is not None:
+        costs.append(plan.cost)
     return reservations
 
 
