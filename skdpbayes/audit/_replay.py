@@ -314,7 +314,7 @@ def _kept_outside(estimator):
     modules = {kind.__module__ for kind in kinds} | {
         name for name in sys.modules if name.partition(".")[0] == __name__.partition(".")[0]
     }
-    owners = {kind.__qualname__: vars(kind) for kind in kinds}
+    owners: dict[str, Any] = {kind.__qualname__: vars(kind) for kind in kinds}
     owners |= {name: vars(sys.modules[name]) for name in modules if name in sys.modules}
     return {
         f"{owner}.{name}": (id(held), _size_of(held))

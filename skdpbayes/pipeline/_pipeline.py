@@ -359,8 +359,11 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
 
     def _add_to_spent(self, costs):
         """Add what a step was charged that fits more often than the plan says, as ledgers do."""
-        self.privacy_cost_ = sum(costs, self.privacy_cost_)
-        self.spent_epsilon_ = self.privacy_cost_.epsilon(self.spent_delta_)
+        spent = self.plan_.cost
+        for cost in costs:
+            spent = spent + cost
+        self.privacy_cost_ = spent
+        self.spent_epsilon_ = spent.epsilon(self.plan_.delta)
         warn(
             f"A step made {len(costs)} private fits that the pipeline's plan does not contain. They were "
             f"charged, too: spent_epsilon_ = {self.spent_epsilon_:.4g} instead of {self.plan_.epsilon:.4g}. "

@@ -71,9 +71,7 @@ def test_records_are_seen_whatever_they_are_in(name):
     assert not differences(Holder(hold(X)), Holder(hold(X.copy())))
 
 
-@pytest.mark.parametrize(
-    "hold", [lambda one: one, lambda one: one.bit_generator, lambda one: [one]]
-)
+@pytest.mark.parametrize("hold", [lambda one: one, lambda one: one.bit_generator])
 def test_a_kept_generator_of_noise_is_named_though_both_have_it(hold):
     same = hold(private_generator())
     assert compared(Holder(same), Holder(same)).generators
