@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 # They hold nothing.
 _HARMLESS = (_thread.LockType, _thread.RLock, types.NotImplementedType, types.EllipsisType)
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 # As many differences are told.
 _MOST = 20
@@ -75,8 +75,10 @@ def compared(first, second):
 
 def _is_private_generator(one):
     """Tell whether private noise may come from it: whoever holds it may compute what was drawn."""
-    if isinstance(one, np.random.Generator | np.random.RandomState):
-        one = getattr(one, "bit_generator", None) or one._bit_generator
+    if isinstance(one, np.random.Generator):
+        one = one.bit_generator
+    elif isinstance(one, np.random.RandomState):
+        one = one._bit_generator  # type: ignore[attr-defined]
     return type(one).__name__ == "AESCounter"
 
 
