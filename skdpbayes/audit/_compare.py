@@ -10,14 +10,14 @@ import types
 import weakref
 from functools import partial
 from numbers import Number
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 # They hold nothing.
 _HARMLESS = (_thread.LockType, _thread.RLock, types.NotImplementedType, types.EllipsisType)
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 # As many differences are told.
 _MOST = 20
