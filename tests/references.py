@@ -100,3 +100,18 @@ def configured(estimator, **options):
     return estimator.set_params(
         **{names[name]: clone(value, safe=False) for name, value in options.items()}
     )
+
+
+class ColumnTable:
+    """A table of one column, for what reads tables by counts."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def count(self, function, *args):
+        return function(self.values, *args)
+
+
+def itself(values):
+    """Return the column of a `ColumnTable`."""
+    return values

@@ -101,10 +101,33 @@ def test_responses_beyond_the_bounds_count_as_the_bounds():
 def test_learnt_bounds_hold_responses_whatever_their_level(rng, shift):
     X = rng.uniform(-1, 1, size=(5000, 2))
     y = shift + 0.05 * X[:, 0] + 0.01 * rng.normal(size=5000)
-    with pytest.warns(ConvergenceWarning, match="as close as numbers of four digits"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
         model = DPBayesianRidge(epsilon=np.inf, n_draws=50, random_state=0).fit(X, y)
     low, high = model.target_bounds_
+    assert low < y.min() and y.max() < high < low + 5.0 * np.ptp(y)
+    with pytest.warns(ConvergenceWarning, match="as close as numbers of four digits"):
+        model = DPBayesianRidge(epsilon=1.0, n_draws=50, random_state=0).fit(X, y)
+    low, high = model.target_bounds_
     assert low < y.min() and y.max() < high
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-30, 1e-9, 1e18, 1e30, 1e300])
+def test_learnt_bounds_and_norms_have_any_unit_that_a_fit_may_have(rng, unit):
+    X = rng.uniform(-1, 1, size=(5000, 2))
+    y = 4.0 * X[:, 0] + rng.normal(size=5000)
+    model = DPBayesianRidge(epsilon=3.0, data_norm="auto", n_draws=50, random_state=0)
+    if 1e-30 <= unit <= 1e30:
+        model.fit(unit * X, unit * y)
+        low, high = model.target_bounds_
+        assert low < unit * y.min() and unit * y.max() < high < low + 5.0 * unit * np.ptp(y)
+        assert unit < model.data_norm_ < 1.5 * unit
+    else:
+        with pytest.warns(
+            ConvergenceWarning, match="beside the other parameters. Multiply responses"
+        ):
+            model.fit(unit * X, unit * y)
+        assert model.spent_epsilon_ > 2.9 and np.isfinite(model.coef_).all()
 
 
 @pytest.mark.daily(1)
@@ -125,7 +148,7 @@ def test_learnt_bounds_that_are_far_too_wide_are_told(times, is_told):
     X = rng.uniform(-1, 1, size=(2000, 2))
     y = 20.0 + 4.0 * X[:, 0] + rng.normal(size=2000)
     size = {"neighboring_relation": "add_or_remove_one", "public_size": 2000 * times}
-    model = DPBayesianRidge(delta=1e-5, random_state=0, **size)
+    model = DPBayesianRidge(delta=1e-5, random_state=1, **size)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y)

@@ -35,10 +35,9 @@ EPSILONS = np.linspace(0.0, K * LEVEL, 13)
 def law(rows, quantile, level=LEVEL):
     """Probabilities of three candidates, as the mechanism weighs them."""
     counts = np.bincount([v for v in rows if v is not None], minlength=3)
-    firsts, far = distances(counts, quantile)
-    lengths = np.diff(np.append(firsts, 3))
-    weights = np.array(run_weights(far, lengths, level), dtype=float)
-    return np.repeat(weights / lengths / weights.sum(), lengths)
+    # There is nothing between candidates.
+    weights = np.array(run_weights(distances(counts, quantile)[1::2], [1] * 3, level), dtype=float)
+    return weights / weights.sum()
 
 
 def one_of_each(table):
@@ -148,13 +147,13 @@ def pipeline(**options):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_scaler_counts_one_row_of_each_person_and_plans_for_persons(monkeypatch):
-    seen, count = [], quantile_scaler.count_column
+    seen, read = [], quantile_scaler.values_of_column
 
-    def counted(rows, *args):
+    def counted(rows, column):
         seen.append(np.sort(rows.X[:, 0]))
-        return count(rows, *args)
+        return read(rows, column)
 
-    monkeypatch.setattr(quantile_scaler, "count_column", counted)
+    monkeypatch.setattr(quantile_scaler, "values_of_column", counted)
     frame = AGES.assign(age=WHO.astype(float))
     pipe = pipeline(max_rows_per_group=2).fit(frame, Y, groups=WHO)
     np.testing.assert_array_equal(seen[-1], np.arange(400))

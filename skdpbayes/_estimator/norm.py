@@ -10,11 +10,10 @@ and Ramaswamy (2021).
 import math
 from contextlib import contextmanager
 
-import numpy as np
 from scipy.special import ndtri
 from sklearn.exceptions import ConvergenceWarning
 
-from .._mechanisms.quantiles import count_candidates, draw_quantiles, draws_cost
+from .._mechanisms.quantiles import draw_quantiles, draws_cost
 from ..privacy.cost import PrivacyCost
 from ..privacy.deferred_warnings import warn
 from ..privacy.reserve import reserve
@@ -23,7 +22,7 @@ from ..privacy.vouchers import vouchers
 from ..random import separate_generator
 from ..samplers._plan import NormRelease
 from ..samplers._resources import check_plan
-from ..targets._clipping import NORMS, checked_norm, row_norms
+from ..targets._clipping import checked_norm, row_norms
 
 # Share of the squared mu.
 BOUNDS_SHARE = 0.02
@@ -35,6 +34,23 @@ _SHARPEST = 128.0
 # What to pass instead of bounds that are released.
 _PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
 _ROOM = 1.0 + 1e-8
+# Powers of what was drawn, until a plan can be made.
+_SHARES = tuple(1.0 - step / 16.0 for step in range(17))
+_OTHER_NORM = (
+    "data_norm='auto' has drawn {:.4g}, and {:.4g} is taken: most rows are zero, there are too few rows to "
+    "learn a norm, or the unit of columns is too small or too large beside the other parameters. Multiply "
+    "columns by a public number, or give data_norm."
+)
+_OTHER_BOUNDS = (
+    "quantiles of responses as large as {:.4g} were drawn, for which nothing can be planned, and bounds nearer "
+    "to 1 are taken: there are too few rows to learn bounds, or the unit of responses is too small or too large "
+    "beside the other parameters. Multiply responses by a public number, or give bounds of them."
+)
+_NO_BOUNDS = (
+    "no fit can be made at the bounds that were drawn. It was made at the public ones that it was planned for, "
+    "and says next to nothing: multiply columns and responses by public numbers that bring them to a usual "
+    "size, or give bounds as numbers. Fitting again spends budget again."
+)
 
 
 def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
@@ -109,7 +125,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
 
     Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
     ``_with_responses`` maps a model, quantiles of responses, and how many deviations the upper one is above
-    the mean of a normal law, to another model.
+    the mean of a normal law, to another model and a warning or None.
     """
     if plan.norm is None:
         yield model, plan
@@ -118,13 +134,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
     generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:
-        norm, responses = None, ()
-        if plan.norm.quantile is not None:
-            norm = _draw_norm(plan.norm, table, estimator, generator)
-        if plan.norm.of_responses:
-            counts, level = table.count(_response_counts), plan.norm.log_odds_range
-            # Proposition 62.
-            responses = draw_quantiles(counts, plan.norm.of_responses, level, generator)
+        norm, responses = _draw(plan, table, generator)
         with vouchers([(estimator, plan.cost)]):
             yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
     except BaseException:
@@ -133,47 +143,63 @@ def released_bounds(estimator, plan, table, model, at_norm):
     reservations.close("completed")
 
 
-def _draw_norm(release, table, estimator, generator):
-    level = release.log_odds_range
-    # Proposition 62.
-    (norm,) = draw_quantiles(table.count(_counts), (release.quantile,), level, generator)
-    norm *= estimator._norm_room
-    # The drawn decimal may be 0 or negative if most rows are zero.
-    return float(np.clip(norm, *NORMS)) if norm > 0 else float(table.n_features) ** 0.5
+def _draw(plan, table, generator):
+    """Return the norm and the quantiles of responses that are drawn; None and () if none are."""
+    norm, responses, how = None, (), (plan.norm.log_odds_range, generator, plan.n_samples)
+    if plan.norm.quantile is not None:
+        # Proposition 62.
+        norm = draw_quantiles(table, _norms, (plan.norm.quantile,), *how)[0].value
+    if plan.norm.of_responses:
+        # Proposition 62.
+        responses = draw_quantiles(table, _responses, plan.norm.of_responses, *how)
+    return norm, responses
 
 
-def _counts(rows):
-    return count_candidates(row_norms(rows.X))
+def _norms(rows):
+    return row_norms(rows.X)
 
 
-def _response_counts(rows):
-    return count_candidates(rows.labels)
+def _responses(rows):
+    return rows.labels
 
 
 def _at_bounds(estimator, plan, model, at_norm, norm, responses):
-    """Return the model and the plan at what was drawn, or those before it where none can be made there.
+    """Return a model with the norm and the bounds that were drawn, and a plan for it.
 
-    What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
-    made for, whatever is drawn.
+    What was drawn is released, and the plan's cost is spent. What no plan can be made for is brought nearer
+    to 1, step by step. In the end there are the public bounds that the plan was made for.
     """
-    own = model
-    try:
-        if norm is not None:
-            own = at_norm(checked_norm(norm, "data_norm"))
-        if len(responses):
-            own = estimator._with_responses(own, responses, ndtri(plan.norm.of_responses[-1]))
-        path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
-        check_plan(path)
+    for share in _SHARES:
+        try:
+            own, texts = _with_bounds(estimator, plan, model, at_norm, norm, responses, share)
+            path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
+            check_plan(path)
+        except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
+            continue
         fit = plan.norm.cost_of_fit
         if fit.is_nothing or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
+            for text in texts:
+                warn(text, ConvergenceWarning)
             return own, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
-    except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
-        pass
-    drawn = ", ".join(f"{value:.4g}" for value in (*([] if norm is None else [norm]), *responses))
-    warn(
-        f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
-        "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
-        "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
-        ConvergenceWarning,
-    )
+    warn(_NO_BOUNDS, ConvergenceWarning)
     return model, plan
+
+
+def _with_bounds(estimator, plan, model, at_norm, norm, responses, share):
+    """Return a model with a power of what was drawn, and warnings."""
+    own, texts = model, []
+    if norm is not None:
+        # The drawn decimal may be 0 or negative if most rows are zero.
+        taken = norm**share * estimator._norm_room if norm > 0 else model.n_features**0.5
+        own = at_norm(checked_norm(taken, "data_norm"))
+        if share < 1 or norm <= 0:
+            texts.append(_OTHER_NORM.format(norm, taken))
+    if responses:
+        largest = max(abs(quantile.value) for quantile in responses)
+        unit = largest ** (share - 1.0) if largest > 0 else 1.0
+        scaled = [quantile.times(unit) for quantile in responses]
+        own, text = estimator._with_responses(own, scaled, ndtri(plan.norm.of_responses[-1]))
+        texts += [text] if text else []
+        if share < 1:
+            texts.append(_OTHER_BOUNDS.format(largest))
+    return own, texts

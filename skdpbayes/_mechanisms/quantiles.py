@@ -8,33 +8,107 @@ values at all, count three times as much as those on the near side. Between neig
 of two distances changes by at most 2, so that a draw is a choice with log-odds range ``2 a``, as in
 `skdpbayes.privacy.AcceptBits` (Dong, Durfee and Rogers, 2020).
 
-Candidates need no bounds: they are 0 and all decimals of up to four digits from 1e-6 to 1e12, of either sign,
-short ones with more weight. Each value counts for the nearest candidate. Weights are integers times powers of
-``e``, as doubles, and the draw from them is exact: rounding moves log-odds by less than ``_SLACK``.
+Candidates need no bounds: they are 0 and all decimals of up to 17 digits that doubles tell apart, short ones
+and those near 1 with more weight (`skdpbayes._mechanisms.decimals`). A long decimal that many values are
+takes many rows to find among these. So decimals of up to four digits are candidates once more, for which
+values are rounded to four digits. These do not see what values differ by beyond four digits, and count as
+farther away by a public number of ranks, which is larger the more rows there are.
+
+``d`` is constant between neighbouring values, so that a draw chooses between intervals of candidates, and
+then within one. Weights are integers times powers of ``e``, as doubles, and the draw from them is exact:
+rounding moves log-odds by less than ``_SLACK``. Values so far from a quantile that all candidates there weigh
+the same are not read.
 """
 
+import bisect
+import itertools
 import math
+from collections import Counter
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from ..privacy.cost import AcceptBits, PrivacyCost
 from ..privacy.root_finding import smallest_within
+from .decimals import Grid, exact_decimals, short_decimals
 from .door import Passage, through_door
 from .integers import choose_weighted
 
 # Quantiles are multiples of this, so that ranks are exact in doubles.
 _GRAIN = 2.0**-12
 _SLACK = 2.0**-40
-# Distances beyond ``_FARTHEST / a`` count as equal to it, so that weights stay above 2^-93.
-_FARTHEST = 64.0
-_SCALE = 2.0**146
+# Distances beyond ``_FARTHEST / a`` count as equal to it, so that weights stay above 2^-116.
+_FARTHEST = 80.0
+_SCALE = 2.0**170
 # Weight of ranks on the far side of a quantile; those on the near side have weight 2 minus this.
 FAR_SIDE = 1.5
-_DECADES = range(-6, 12)
+# Number of candidates between public bounds.
 _LINEAR = 1001
 # The log-odds range without privacy.
 _SHARPEST = 128.0
+# Log-odds of a quantile against candidates beyond all values that find it among numbers of four digits.
+_ENOUGH = 18.0
+# Share of what there is beyond this that candidates lose for which values are rounded.
+_SHARE_OF_REST = 0.75
+# Keys of doubles are read in four digits of 16 bits.
+_BITS, _PLACES = 16, 4
+_SIGN = np.uint64(1 << 63)
+
+
+class DrawnQuantile(NamedTuple):
+    """A quantile that was drawn.
+
+    Attributes
+    ----------
+    value : float
+    spacing : float
+        Distance to the next candidates of its kind: of numbers of four digits if values were rounded to
+        these, of evenly spaced ones between bounds, or 0.
+    """
+
+    value: float
+    spacing: float
+
+    def times(self, unit):
+        """Return the quantile in another unit."""
+        return DrawnQuantile(self.value * unit, self.spacing * unit)
+
+
+class StepWeights:
+    """Weights of a choice between candidates that lie on a line, of which neighbours weigh the same.
+
+    Parameters
+    ----------
+    starts : list of int
+        Where each run of candidates begins.
+    weights : list of int
+        Of each run.
+    lengths : list of int
+        Of each run; a run's weight over its length is that of a candidate over its own.
+    """
+
+    def __init__(self, starts, weights, lengths):
+        self.starts, self.weights, self.lengths = starts, weights, lengths
+
+    def probabilities(self):
+        """Return the probability of each run."""
+        total = sum(self.weights)
+        return np.array([weight / total for weight in self.weights])
+
+    def run_of(self, place):
+        """Return the index of the run that holds a place."""
+        return bisect.bisect_right(self.starts, place) - 1
+
+    def log_weight_at(self, place):
+        """Return the logarithm of the weight of candidates at a place, over their lengths."""
+        run = self.run_of(place)
+        return math.log(self.weights[run] // self.lengths[run])
+
+    def __sub__(self, other):
+        """Return differences of logarithms of weights, of all candidates."""
+        places = sorted({*self.starts, *other.starts})
+        return np.array([self.log_weight_at(one) - other.log_weight_at(one) for one in places])
 
 
 @lru_cache(maxsize=256)
@@ -76,88 +150,251 @@ def draws_cost(log_odds_range, count, relation):
     return PrivacyCost(relation, bits=(AcceptBits(log_odds_range, count),))
 
 
-@lru_cache(maxsize=32)
-def decimals():
-    """Return all candidates and their weights, as integers."""
-    digits = np.arange(1000, 10000)
-    short = 1 + sum(10**k * (digits % 10**k == 0) for k in (1, 2, 3))
-    # Parsed from text, so that each is the double nearest to its decimal.
-    sizes = np.array([float(f"{m}e{e - 3}") for e in _DECADES for m in digits])
-    weights = np.concatenate([short * (2**20 // (1 + abs(e)) ** 2) for e in _DECADES])
-    zero = int(short.sum()) << 20
-    return np.concatenate([-sizes[::-1], [0.0], sizes]), np.concatenate(
-        [weights[::-1], [zero], weights]
-    )
+class Ranked(NamedTuple):
+    """Values of a column around a quantile. **They are not private.**
 
-
-def candidates(low=None, high=None):
-    """Return candidates in ascending order and their weights; evenly spaced ones between public bounds."""
-    if low is None:
-        return decimals()
-    return np.linspace(low, high, _LINEAR), np.ones(_LINEAR, dtype=np.int64)
-
-
-def distances(counts, quantile):
-    """Return runs of candidates that are equally far from a quantile, and their distances in ranks.
-
-    Parameters
+    Attributes
     ----------
-    counts : ndarray of shape (n_candidates,)
-        Number of values at each candidate.
-    quantile : float
-        In (0, 1), rounded to a multiple of 2^-12.
+    values : ndarray of shape (n,), float64
+        Different ones, ascending.
+    counts : ndarray of shape (n,), int
+        How often each occurs.
+    n_below : int
+        Number of values below these.
+    total : int
+        Number of all values.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+    n_below: int
+    total: int
+
+
+def values_of_column(rows, column):
+    """Return a column of some `Rows`."""
+    return rows.X[:, column]
+
+
+def _keys(rows, values_of):
+    """Return integers in the order of the values that are not missing."""
+    values = np.asarray(values_of(rows), dtype=np.float64)
+    most = np.finfo(np.float64).max
+    values = np.clip(values[~np.isnan(values)], -most, most) + 0.0  # There is one zero.
+    bits = values.view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _of_keys(keys):
+    keys = np.asarray(keys, dtype=np.uint64)
+    return np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
+
+
+def count_digits(rows, values_of, place, heads):
+    """Return how many keys that begin with each of some digits go on with each digit.
 
     Returns
     -------
-    firsts : ndarray of shape (n_runs,)
-        Index of the first candidate of each run.
-    distances : ndarray of shape (n_runs,)
-        ``d`` of each run.
+    counts : ndarray of shape (len(heads), 2^16)
     """
-    held = np.flatnonzero(counts)
-    up_to = np.cumsum(counts[held])
-    total = int(up_to[-1]) if held.size else 0
-    rank = round(quantile / _GRAIN) * _GRAIN * total
-    before = np.concatenate([[0], up_to])
-    firsts = np.concatenate([[0], np.column_stack([held, held + 1]).ravel()])
-    below = np.concatenate([[0], np.column_stack([before[:-1], up_to]).ravel()])
-    through = np.concatenate([[0], np.column_stack([up_to, up_to]).ravel()])
+    keys = _keys(rows, values_of)
+    shift = np.uint64(64 - _BITS * (place + 1))
+    digits = ((keys >> shift) & np.uint64((1 << _BITS) - 1)).astype(np.intp)
+    if place == 0:
+        return np.bincount(digits, minlength=1 << _BITS)[None, :]
+    begun = keys >> (shift + np.uint64(_BITS))
+    own = (digits[begun == np.uint64(head)] for head in heads)
+    return np.stack([np.bincount(one, minlength=1 << _BITS) for one in own])
+
+
+def count_keys(rows, values_of, ranges):
+    """Return how often keys occur that are within some ranges, as a ``Counter``."""
+    keys = _keys(rows, values_of)
+    kept = np.zeros(keys.size, dtype=bool)
+    for low, high in ranges:
+        kept |= (keys >= np.uint64(low)) & (keys <= np.uint64(high))
+    keys, counts = np.unique(keys[kept], return_counts=True)
+    return Counter(dict(zip(keys.tolist(), counts.tolist(), strict=True)))
+
+
+def rank_values(table, values_of, reaches):
+    """Return the `Ranked` values that are within some ranks of each of several quantiles.
+
+    The keys of the first and the last one are found digit by digit, in as many passes for any values.
+
+    Parameters
+    ----------
+    table : Table
+    values_of : callable
+        Maps `Rows` to an array of shape (n_rows,).
+    reaches : sequence of (float, float, float)
+        A quantile, and how many ranks below and above it matter.
+
+    Returns
+    -------
+    ranked : list of Ranked
+    """
+    counts = table.count(count_digits, values_of, 0, (0,))
+    total = int(counts.sum())
+    if total == 0:
+        return [Ranked(np.empty(0), np.empty(0, dtype=int), 0, 0) for _ in reaches]
+    ranks = []
+    for quantile, below, above in reaches:
+        rank, last = _rank(quantile, total), total - 1
+        ranks.append(int(min(max(math.floor(rank - min(below, total)) - 2, 0), last)))
+        ranks.append(int(max(min(math.ceil(rank + min(above, total)) + 2, last), 0)))
+    heads, lefts = [0] * len(ranks), list(ranks)
+    for place in range(_PLACES):
+        known = tuple(dict.fromkeys(heads))
+        if place:
+            counts = table.count(count_digits, values_of, place, known)
+        up_to = np.cumsum(counts, axis=1)
+        for i, (head, left) in enumerate(zip(heads, lefts, strict=True)):
+            own = up_to[known.index(head)]
+            digit = int(np.searchsorted(own, left, side="right"))
+            lefts[i] = left - int(own[digit - 1]) if digit else left
+            heads[i] = (head << _BITS) | digit
+    ranges = list(zip(heads[::2], heads[1::2], strict=True))
+    found = sorted(table.count(count_keys, values_of, ranges).items())
+    keys = [key for key, _ in found]
+    ranked = []
+    for i, (low, high) in enumerate(ranges):
+        own = found[bisect.bisect_left(keys, low) : bisect.bisect_right(keys, high)]
+        values = _of_keys([key for key, _ in own])
+        n_below = ranks[2 * i] - lefts[2 * i]
+        ranked.append(Ranked(values, np.array([count for _, count in own]), n_below, total))
+    return ranked
+
+
+def _rank(quantile, total):
+    return round(quantile / _GRAIN) * _GRAIN * total
+
+
+def _sides(quantile):
+    """Return what ranks below and above a quantile weigh."""
     above = 1.0 if quantile == 0.5 else 2.0 - FAR_SIDE if quantile < 0.5 else FAR_SIDE
-    far = np.maximum(np.maximum(above * (below - rank), (2.0 - above) * (rank - through)), 0.0)
-    # Occupied candidates that are adjacent, or at the ends, leave runs of length 0.
-    kept = np.diff(np.append(firsts, counts.size)) > 0
-    return firsts[kept], far[kept]
+    return 2.0 - above, above
 
 
-def run_weights(far, masses, log_odds_range):
-    """Return the weights of the runs, as exact integers."""
-    rate = max(log_odds_range - _SLACK, 0.0) / 2.0
-    exponentials = np.exp(-np.minimum(rate * far, _FARTHEST)) * _SCALE
-    return [int(m) * int(e) for m, e in zip(masses, exponentials, strict=True)]
+def distances(counts, quantile, n_below=0, total=None):
+    """Return distances from a quantile, in ranks, of candidates between and at values.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n,)
+        How often each of some different values occurs, in ascending order.
+    quantile : float
+        In (0, 1), rounded to a multiple of 2^-12.
+    n_below : int, default=0
+        Number of values below these.
+    total : int, default=None
+        Number of all values; None is the sum.
+
+    Returns
+    -------
+    distances : ndarray of shape (2 n + 1,)
+        ``d`` below the first value, at it, between it and the second, and so on.
+    """
+    up_to = n_below + np.concatenate([[0], np.cumsum(counts)])
+    rank = _rank(quantile, int(up_to[-1]) if total is None else total)
+    # As many are below a value as below the gap before it, and up to it as below the gap behind.
+    lower = np.repeat(up_to, 2)[:-1]
+    upper = np.concatenate([up_to[:1], np.repeat(up_to[1:], 2)])
+    below, above = _sides(quantile)
+    return np.maximum(np.maximum(above * (lower - rank), below * (rank - upper)), 0.0)
 
 
-def count_candidates(values, bounds=(None, None)):
-    """Return the number of a column's values at each candidate, without NaN. **It is not private.**"""
-    grid, _ = candidates(*bounds)
-    values = values[~np.isnan(values)].astype(np.float64)
-    # Halved before adding, because the sum of two large numbers would overflow.
-    places = np.searchsorted(grid[:-1] / 2 + grid[1:] / 2, values)
-    return np.bincount(places, minlength=grid.size)
+def run_weights(far, masses, log_odds_range, farther=0.0):
+    """Return the weights of the runs, as exact integers.
+
+    Parameters
+    ----------
+    far : ndarray of shape (n_runs,)
+        Distances.
+    masses : sequence of int
+        Lengths.
+    log_odds_range : float
+    farther : float, default=0.0
+        What is added to ``a`` times the distances.
+    """
+    exponents = np.minimum(_rate(log_odds_range) * far + farther, _FARTHEST)
+    each = [int(one) for one in (np.exp(-exponents) * _SCALE).tolist()]
+    return [mass * one for mass, one in zip(masses, each, strict=True)]
+
+
+def _rate(log_odds_range):
+    return max(log_odds_range - _SLACK, 0.0) / 2.0
+
+
+def reach_of(quantile, log_odds_range):
+    """Return a quantile, and how many ranks below and above it values matter, for `rank_values`."""
+    rate = _rate(log_odds_range)
+    return quantile, *(_FARTHEST / side / rate if rate else math.inf for side in _sides(quantile))
+
+
+def lines_of(quantile, log_odds_range, size, bounds=(None, None)):
+    """Return candidates, and what is added to ``a`` times the distances of each kind, for `step_weights`."""
+    low, high = bounds
+    if low is not None:
+        return [(Grid(low, high, _LINEAR), 0.0)]
+    below, above = _sides(quantile)
+    beyond = _rate(log_odds_range) * size * min(below * quantile, above * (1.0 - quantile))
+    farther = _SHARE_OF_REST * max(beyond - _ENOUGH, 0.0)
+    return [(exact_decimals(), 0.0), (short_decimals(), farther)]
+
+
+def step_weights(ranked, quantile, log_odds_range, lines):
+    """Return the `StepWeights` of candidates on several lines, one behind the other.
+
+    Parameters
+    ----------
+    ranked : Ranked
+    quantile, log_odds_range : float
+    lines : sequence of (Decimals or Grid, float)
+        Candidates, and what is added to ``a`` times their distances.
+    """
+    starts, weights, lengths, behind = [], [], [], 0
+    for line, farther in lines:
+        lows, highs = line.intervals(ranked.values)
+        first = np.flatnonzero(np.append(True, lows[1:] != lows[:-1])[: lows.size])
+        counts = np.add.reduceat(ranked.counts, first) if first.size else ranked.counts
+        lows, highs = lows[first].tolist(), highs[first].tolist()
+        far = distances(counts, quantile, ranked.n_below, ranked.total)
+        edges = [0, *itertools.chain.from_iterable(zip(lows, highs, strict=True)), line.total]
+        masses = [high - low for low, high in itertools.pairwise(edges)]
+        # Between values that are next to each other there is nothing.
+        kept = [i for i, mass in enumerate(masses) if mass > 0]
+        own = [masses[i] for i in kept]
+        starts += [behind + edges[i] for i in kept]
+        weights += run_weights(far[kept], own, log_odds_range, farther)
+        lengths += own
+        behind += line.total
+    return StepWeights(starts, weights, lengths)
 
 
 def draw_quantiles(
-    counts, quantiles, log_odds_range, generator, bounds=(None, None), of_one_row=False
+    table,
+    values_of,
+    quantiles,
+    log_odds_range,
+    generator,
+    size,
+    bounds=(None, None),
+    of_one_row=False,
 ):
     """Draw quantiles of a column privately, one after the other.
 
     Parameters
     ----------
-    counts : ndarray of shape (n_candidates,)
-        Number of values at each candidate.
+    table : Table
+    values_of : callable
+        Maps `Rows` to an array of shape (n_rows,); NaN does not count.
     quantiles : sequence of float
     log_odds_range : float
         Log-odds range of each draw.
     generator : numpy.random.Generator
+    size : int
+        Public number of rows.
     bounds : (float, float), default=(None, None)
         Public bounds, if there are any.
     of_one_row : bool, default=False
@@ -165,32 +402,28 @@ def draw_quantiles(
 
     Returns
     -------
-    drawn : list of float
+    drawn : list of DrawnQuantile
     """
-    grid, weights = candidates(*bounds)
-    up_to = np.concatenate([[0], np.cumsum(weights)])
-    return [
-        float(grid[_draw(counts, up_to, quantile, log_odds_range, generator, of_one_row)])
-        for quantile in quantiles
-    ]
+    reaches, drawn = [reach_of(quantile, log_odds_range) for quantile in quantiles], []
+    for quantile, ranked in zip(quantiles, rank_values(table, values_of, reaches), strict=True):
+        lines = lines_of(quantile, log_odds_range, size, bounds)
+        weights = step_weights(ranked, quantile, log_odds_range, lines)
+        place = _draw(weights, log_odds_range, generator, of_one_row)
+        for line, _ in lines:
+            if place < line.total:
+                value = line.value_at(place)
+                drawn.append(DrawnQuantile(value, line.spacing(value)))
+                break
+            place -= line.total
+    return drawn
 
 
-def _draw(counts, up_to, quantile, log_odds_range, generator, of_one_row=False):
-    """Return the index of the drawn candidate."""
-    firsts, far = distances(counts, quantile)
-    ends = np.append(firsts[1:], counts.size)
-    weights = run_weights(far, up_to[ends] - up_to[firsts], log_odds_range)
+def _draw(weights, log_odds_range, generator, of_one_row=False):
+    """Return the place that is drawn."""
 
     def release():
-        run, left = choose_weighted(weights, generator)  # Proposition 50.
-        low, high = int(up_to[firsts[run]]), int(up_to[ends[run]])
-        within = low + left * (high - low) // weights[run]
-        return int(np.searchsorted(up_to, within, side="right")) - 1
+        run, left = choose_weighted(weights.weights, generator)  # Proposition 50.
+        return weights.starts[run] + left * weights.lengths[run] // weights.weights[run]
 
-    def logs():
-        masses = up_to[ends] - up_to[firsts]
-        each = [math.log(weight / mass) for weight, mass in zip(weights, masses, strict=True)]
-        return np.repeat(each, ends - firsts) + np.log(np.diff(up_to))
-
-    passage = Passage("choice", logs, None, log_odds_range, of_one_row=of_one_row)
+    passage = Passage("choice", lambda: weights, None, log_odds_range, of_one_row=of_one_row)
     return through_door(passage, release, generator)

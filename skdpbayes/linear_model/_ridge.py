@@ -29,7 +29,8 @@ from ._formula import FromFormulaMixin
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
 # quantiles of a normal law tell.
 _DEVIATIONS = 4.0
-# Either bound is as many neighbouring candidates from the middle, at least, and candidates as close around 0.
+# Either bound is as many numbers of four digits from the middle, at least, where quantiles were rounded to
+# these or are equal; and these numbers are as close around 0.
 _CELLS, _LEAST = 4.0, 1e-6
 # Learnt bounds are told of if the farther is as many times as far from the middle as responses spread, apart
 # from residuals that are clipped.
@@ -37,7 +38,7 @@ _FAR = 100.0
 
 
 def _spacing(quantile):
-    """Return the distance of a drawn quantile to its neighbours: it has four digits."""
+    """Return the distance between numbers of four digits."""
     return 10.0 ** (math.floor(math.log10(abs(quantile))) - 3) if quantile else _LEAST
 
 
@@ -217,18 +218,18 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
         return Normal(low, high)
 
     def _with_responses(self, model, quantiles, deviations):
-        low, high = sorted(quantiles)
-        middle, half = 0.5 * (low + high), 0.5 * (high - low) * _DEVIATIONS / deviations
-        least = _CELLS * max(map(_spacing, quantiles))
-        if half < least:
-            warn(
+        low, high = sorted(one.value for one in quantiles)
+        middle, half = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) * _DEVIATIONS / deviations
+        is_rounded, text = any(one.spacing for one in quantiles), None
+        if (is_rounded or half == 0) and half < (least := _CELLS * max(map(_spacing, (low, high)))):
+            text = (
                 f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "
                 "numbers of four digits can be: bounds are far wider than the responses, or nearly all of "
-                "these are the same. Subtract a public number from them, or set target_bounds.",
-                ConvergenceWarning,
+                "these are the same. Subtract a public number from them, or set target_bounds."
             )
             half = least
-        return replace(model, family=self._within(middle - half, middle + half))
+        half = max(half, 8.0 * float(np.spacing(abs(middle))))  # Bounds differ, as doubles.
+        return replace(model, family=self._within(middle - half, middle + half)), text
 
     def _noise(self) -> Any:
         return self.noise_samples_

@@ -3,6 +3,7 @@
 x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`skdpbayes._mechanisms.quantiles`)
 """
 
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +13,12 @@ from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from .._inputs import doubles, unless_harmless, unquoted
-from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
+from .._mechanisms.quantiles import (
+    draw_quantiles,
+    draws_cost,
+    log_odds_range,
+    values_of_column,
+)
 from .._tables.blockwise import OutputByBlocks
 from .._tables.read import read_table
 from .._tables.validation import validate_table
@@ -20,7 +26,6 @@ from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
 from ..privacy.facts import About, Fact, as_json, of_columns
 from ..privacy.vouchers import rows_paid_for
-from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
@@ -195,10 +200,10 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
             if self.strategy == "median":
                 level = plan.details["log_odds_range"]
                 for column in range(n_features):
-                    counts = table.count(count_column, column, (None, None))
-                    how = (0.5,), level, generator, (None, None), table.one_of_each
+                    values = partial(values_of_column, column=column)
+                    how = (0.5,), level, generator, plan.n_samples, (None, None), table.one_of_each
                     # Propositions 50 and 54.
-                    statistics[column] = draw_quantiles(counts, *how)[0]
+                    statistics[column] = draw_quantiles(table, values, *how)[0].value
             self.statistics_ = statistics
         return self
 

@@ -6,15 +6,23 @@ and then `BoundedScaler`: the bounds are those of a uniform distribution with th
 `_quantiles`.
 """
 
+import warnings
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import is_number
-from .._mechanisms.quantiles import draw_quantiles, draws_cost, log_odds_range
+from .._checks import callers_level, is_number
+from .._mechanisms.quantiles import (
+    draw_quantiles,
+    draws_cost,
+    log_odds_range,
+    values_of_column,
+)
 from .._tables.blockwise import OutputByBlocks, by_blocks
 from .._tables.collections import example_of
 from .._tables.read import read_table
@@ -23,7 +31,6 @@ from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
 from ..privacy.facts import About, of_columns
 from ..privacy.vouchers import rows_paid_for
-from ._counts import count_column
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
 
@@ -33,6 +40,10 @@ _SAFE = 12.0
 _UNSAFE = 8.0
 # Half-width of a constant column relative to its value, if above 1.
 _NARROWEST = 1e-3
+# Narrower columns would be scaled by more than the largest double.
+_LEAST_WIDTH = 1e-307
+# Columns that a warning names.
+_MOST_NAMED = 5
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
 
@@ -238,13 +249,33 @@ class DPQuantileScaler(
             quantiles, level = plan.details["quantiles"], plan.details["log_odds_range"]
             drawn = []
             for column, limits in enumerate(bounds):
-                counts = table.count(count_column, column, limits)
-                how = quantiles, level, generator, limits, table.one_of_each
+                values = partial(values_of_column, column=column)
+                how = quantiles, level, generator, plan.n_samples, limits, table.one_of_each
                 # Propositions 50 and 54.
-                drawn.append(sorted(draw_quantiles(counts, *how)))
-        self.lower_, self.upper_ = _widened(np.array(drawn).T, quantiles)
+                drawn.append(sorted(draw_quantiles(table, values, *how)))
+        is_bounded = np.array([low is not None for low, _ in bounds])
+        lower, upper = np.array(drawn).transpose(1, 2, 0)
+        self.lower_, self.upper_, is_flat = _widened(lower, upper, quantiles, is_bounded)
         self.data_norm_ = float(np.sqrt(table.n_features))
+        if is_flat.any():
+            self._warn_of_flat(np.flatnonzero(is_flat))
         return self
+
+    def _warn_of_flat(self, columns):
+        """Warn of columns whose quantiles were drawn too close to each other to be bounds."""
+        names = getattr(self, "feature_names_in_", None)
+        told = [str(one) if names is None else repr(names[one]) for one in columns[:_MOST_NAMED]]
+        more = f" and {columns.size - len(told)} others" if columns.size > len(told) else ""
+        values = [f"{0.5 * self.lower_[one] + 0.5 * self.upper_[one]:.6g}" for one in columns]
+        warnings.warn(
+            f"both quantiles that were drawn are the same, or nearly, in column {', '.join(told)}{more} "
+            f"({', '.join(values[:_MOST_NAMED])}): most values are equal, or differ by less than these rows "
+            "and this epsilon can tell. Bounds are set a little around them, and values beyond are clipped. "
+            "That is right for indicators (0 and 1). Otherwise subtract a public number from the column "
+            "beforehand, or give bounds=(low, high).",
+            ConvergenceWarning,
+            stacklevel=callers_level(),
+        )
 
     def _validate(self, X, reset):
         return validate_table(self, X, reset=reset, **_KINDS)
@@ -285,14 +316,31 @@ class DPQuantileScaler(
         return scaler.fit(X).inverse_transform(X)
 
 
-def _widened(drawn, quantiles):
-    """Return the bounds of uniform distributions with these quantiles."""
-    lower, upper = drawn
-    narrowest = np.maximum(1.0, _NARROWEST * np.abs(lower))
-    flat = upper <= lower
+def _widened(lower, upper, quantiles, is_bounded):
+    """Return bounds of uniform distributions with these quantiles, and whether these are too close for it.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (2, n_features)
+        Quantiles, and the distances of each to the next candidates.
+    quantiles : (float, float)
+    is_bounded : ndarray of shape (n_features,)
+        Whether candidates were evenly spaced.
+
+    Returns
+    -------
+    lower, upper : ndarray of shape (n_features,)
+    is_flat : ndarray of shape (n_features,)
+    """
+    (lower, spacing), (upper, other) = lower, upper
+    spacing = np.maximum(spacing, other)
+    # Halves, because the difference of two doubles may be none.
+    half = upper / 2.0 - lower / 2.0
+    is_flat = half <= np.where(is_bounded, 0.0, np.maximum(spacing / 2.0, _LEAST_WIDTH))
     low, high = quantiles
-    width = (upper - lower) / (high - low)
-    return (
-        np.where(flat, lower - narrowest, lower - low * width),
-        np.where(flat, lower + narrowest, upper + (1.0 - high) * width),
-    )
+    each_side = np.where(is_bounded, spacing, np.maximum(1.0, _NARROWEST * np.abs(lower)))
+    width = half / (high - low)
+    low, high = np.where(is_flat, each_side / 2.0, ([low], [1.0 - high]) * width)
+    most = np.finfo(np.float64).max / 2.0
+    lower = 2.0 * np.maximum(lower / 2.0 - low, -most)
+    return lower, 2.0 * np.minimum(upper / 2.0 + high, most), is_flat

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from references import configured
+from references import ColumnTable, configured, itself
 from sklearn.compose import make_column_transformer
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import OneHotEncoder
@@ -90,16 +90,15 @@ def test_what_follows_depends_on_the_norm_alone(table):
 
 
 def test_the_draw_is_that_of_a_private_quantile(table):
-    from skdpbayes._mechanisms.quantiles import count_candidates, draw_quantiles
+    from skdpbayes._mechanisms.quantiles import draw_quantiles
 
     X, y = table
     X = X * np.random.default_rng(1).uniform(0.5, 2.0, size=(N, 1))
     plan = logistic(1.0).privacy_plan(N, D)
     norms = np.linalg.norm(X, axis=1)
     level, quantile = plan.norm.log_odds_range, plan.norm.quantile
-    (expected,) = draw_quantiles(
-        count_candidates(norms), (quantile,), level, separate_generator(5, 2)
-    )
+    how = (quantile,), level, separate_generator(5, 2), N
+    ((expected, _),) = draw_quantiles(ColumnTable(norms), itself, *how)
     assert logistic(1.0, random_state=5).fit(X, y).data_norm_ == expected
     assert abs(np.mean(norms <= expected) - quantile) < 0.1
 
