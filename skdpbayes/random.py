@@ -67,6 +67,14 @@ def separate_generator(random_state, number):
     return np.random.Generator(_generator(random_state).bit_generator.jumped(number))
 
 
+def child_generator(generator):
+    """Return a generator with a key that another draws, of which it takes as much whatever is drawn."""
+    from randomgen import AESCounter
+
+    # Public: a key, and none of what is drawn with it.
+    return np.random.Generator(AESCounter(key=int.from_bytes(generator.bytes(16), "little")))
+
+
 def announce_seed():
     """Warn that noise will come from a seed, or raise an error if an active ledger does not allow it."""
     check_seeds_are_allowed()

@@ -42,9 +42,9 @@ _OTHER_NORM = (
     "columns by a public number, or give data_norm."
 )
 _OTHER_BOUNDS = (
-    "quantiles of responses as large as {:.4g} were drawn, for which nothing can be planned, and bounds nearer "
-    "to 1 are taken: there are too few rows to learn bounds, or the unit of responses is too small or too large "
-    "beside the other parameters. Multiply responses by a public number, or give bounds of them."
+    "quantiles of responses as large as {:.4g} were drawn, for which nothing can be planned, and bounds "
+    "nearer to 1 are taken: there are too few rows to learn bounds, or the unit of responses is too small or "
+    "too large beside the other parameters. Multiply responses by a public number, or give bounds of them."
 )
 _NO_BOUNDS = (
     "no fit can be made at the bounds that were drawn. It was made at the public ones that it was planned for, "

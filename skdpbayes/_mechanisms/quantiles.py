@@ -14,26 +14,28 @@ takes many rows to find among these. So decimals of up to four digits are candid
 values are rounded to four digits. These do not see what values differ by beyond four digits, and count as
 farther away by a public number of ranks, which is larger the more rows there are.
 
-``d`` is constant between neighbouring values, so that a draw chooses between intervals of candidates, and
-then within one. Weights are integers times powers of ``e``, as doubles, and the draw from them is exact:
-rounding moves log-odds by less than ``_SLACK``. Values so far from a quantile that all candidates there weigh
-the same are not read.
+``d`` is constant between neighbouring values. A draw chooses a block of candidates by the largest weight in
+it, then one in it, and keeps it with the probability that its weight has of that largest one, or begins anew.
+Weights are integers times powers of ``e``, as doubles, and the draw from them is exact: rounding moves
+log-odds by less than ``_SLACK``. Values so far from a quantile that all candidates there weigh the same are
+not read.
 """
 
 import bisect
 import itertools
 import math
 from collections import Counter
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..privacy.cost import AcceptBits, PrivacyCost
 from ..privacy.root_finding import smallest_within
+from ..random import child_generator
 from .decimals import Grid, exact_decimals, short_decimals
 from .door import Passage, through_door
-from .integers import choose_weighted
+from .integers import choose_weighted, integer_below
 
 # Quantiles are multiples of this, so that ranks are exact in doubles.
 _GRAIN = 2.0**-12
@@ -51,6 +53,8 @@ _SHARPEST = 128.0
 _ENOUGH = 18.0
 # Share of what there is beyond this that candidates lose for which values are rounded.
 _SHARE_OF_REST = 0.75
+# So many different values are a block each.
+_FEW = 128
 # Keys of doubles are read in four digits of 16 bits.
 _BITS, _PLACES = 16, 4
 _SIGN = np.uint64(1 << 63)
@@ -317,9 +321,13 @@ def run_weights(far, masses, log_odds_range, farther=0.0):
     farther : float, default=0.0
         What is added to ``a`` times the distances.
     """
-    exponents = np.minimum(_rate(log_odds_range) * far + farther, _FARTHEST)
-    each = [int(one) for one in (np.exp(-exponents) * _SCALE).tolist()]
+    each = _exponentials(far, log_odds_range, farther)
     return [mass * one for mass, one in zip(masses, each, strict=True)]
+
+
+def _exponentials(far, log_odds_range, farther):
+    exponents = np.minimum(_rate(log_odds_range) * far + farther, _FARTHEST)
+    return [int(one) for one in (np.exp(-exponents) * _SCALE).tolist()]
 
 
 def _rate(log_odds_range):
@@ -407,8 +415,8 @@ def draw_quantiles(
     reaches, drawn = [reach_of(quantile, log_odds_range) for quantile in quantiles], []
     for quantile, ranked in zip(quantiles, rank_values(table, values_of, reaches), strict=True):
         lines = lines_of(quantile, log_odds_range, size, bounds)
-        weights = step_weights(ranked, quantile, log_odds_range, lines)
-        place = _draw(weights, log_odds_range, generator, of_one_row)
+        how = lines, generator, of_one_row
+        place = draw_place(ranked, quantile, log_odds_range, *how)  # Proposition 50.
         for line, _ in lines:
             if place < line.total:
                 value = line.value_at(place)
@@ -418,12 +426,99 @@ def draw_quantiles(
     return drawn
 
 
-def _draw(weights, log_odds_range, generator, of_one_row=False):
-    """Return the place that is drawn."""
+def draw_place(ranked, quantile, log_odds_range, lines, generator, of_one_row=False):
+    """Return the place that is drawn, on the lines one behind the other.
+
+    Parameters
+    ----------
+    ranked, quantile, log_odds_range, lines
+        As for `step_weights`, which tells the law of it.
+    generator : numpy.random.Generator
+    of_one_row : bool, default=False
+        As for `draw_quantiles`.
+    """
 
     def release():
-        run, left = choose_weighted(weights.weights, generator)  # Proposition 50.
-        return weights.starts[run] + left * weights.lengths[run] // weights.weights[run]
+        # How many numbers it takes depends on the values, and what comes after it shall not.
+        own = child_generator(generator)  # Proposition 50.
+        blocks = list(_blocks(ranked, quantile, log_odds_range, lines))
+        weights = [block.length * block.most for block in blocks]
+        while True:
+            run, left = choose_weighted(weights, own)  # Proposition 50.
+            block, place = blocks[run], left // blocks[run].most
+            weight = block.weight_at(block.start + place)
+            if integer_below(block.most, own) < weight:  # Proposition 50.
+                return block.behind + block.start + place
 
-    passage = Passage("choice", lambda: weights, None, log_odds_range, of_one_row=of_one_row)
+    def weights():
+        return step_weights(ranked, quantile, log_odds_range, lines)
+
+    passage = Passage("choice", weights, None, log_odds_range, of_one_row=of_one_row)
     return through_door(passage, release, generator)
+
+
+class _Block(NamedTuple):
+    """Candidates next to each other, of which none weighs more than ``most``, over its length."""
+
+    behind: int
+    start: int
+    length: int
+    most: int
+    weight_at: Any
+
+
+def _blocks(ranked, quantile, log_odds_range, lines):
+    """Yield blocks that cover some lines: as many for any number of values, if these are more than a few."""
+    up_to = ranked.n_below + np.concatenate([[0], np.cumsum(ranked.counts)])
+    rank, (below, above) = _rank(quantile, ranked.total), _sides(quantile)
+    chosen, alone = _edges(ranked.counts, log_odds_range)
+
+    def exponentials(lower, upper, farther):
+        far = np.maximum(above * (up_to[lower] - rank), below * (rank - up_to[upper]))
+        return _exponentials(np.maximum(far, 0.0), log_odds_range, farther)
+
+    def weight_at(place, line, farther):
+        places = np.array([place], dtype=object)
+        lower = _n_until(ranked.values, line, 1, places)
+        return exponentials(lower, _n_until(ranked.values, line, 0, places), farther)[0]
+
+    behind = 0
+    for line, farther in lines:
+        starts = line.intervals(ranked.values[chosen])[0].tolist()
+        ends = line.intervals(ranked.values[alone])[1].tolist()
+        edges = np.array(sorted({0, *starts, *ends, line.total}), dtype=object)
+        # Values below the first candidate of a block, and up to the last one.
+        lower = _n_until(ranked.values, line, 1, edges[:-1])
+        upper = _n_until(ranked.values, line, 0, edges[1:] - 1)
+        each = partial(weight_at, line=line, farther=farther)
+        most = exponentials(lower, upper, farther)
+        for start, length, own in zip(edges.tolist(), np.diff(edges).tolist(), most, strict=False):
+            yield _Block(behind, start, length, own, each)
+        behind += line.total
+
+
+def _edges(counts, log_odds_range):
+    """Return which values blocks begin at, and which are a block of their own."""
+    if counts.size <= _FEW:
+        every = np.arange(counts.size)
+        return every, every
+    # Within a block exponents differ by about 1.
+    n_ranks = 1.0 / max(FAR_SIDE * _rate(log_odds_range), 1e-300)
+    block = np.floor((np.cumsum(counts) - counts) / n_ranks)
+    alone = counts > 0.5 * n_ranks
+    begins = np.append(True, block[1:] != block[:-1]) | alone
+    return np.flatnonzero(begins), np.flatnonzero(alone)
+
+
+def _n_until(values, line, side, places):
+    """Return how many values have intervals that begin (side 0) or end (side 1) at each place or before."""
+    low, high = np.zeros(places.size, dtype=np.intp), np.full(places.size, values.size)
+    for _ in range(values.size.bit_length()):
+        open_ones = np.flatnonzero(low < high)
+        if not open_ones.size:
+            break
+        middle = (low[open_ones] + high[open_ones]) // 2
+        is_until = (line.intervals(values[middle])[side] <= places[open_ones]).astype(bool)
+        low[open_ones] = np.where(is_until, middle + 1, low[open_ones])
+        high[open_ones] = np.where(is_until, high[open_ones], middle)
+    return low

@@ -74,6 +74,9 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     Notes
     -----
+    Medians are known to four digits at least, and farther with many rows. From a column whose values differ
+    by less, subtract a public number beforehand.
+
     Before the last step of a private pipeline in which persons may have several rows, one row of each person
     is read for the medians, at random.
 

@@ -99,8 +99,11 @@ class DPQuantileScaler(
     Notes
     -----
     The mechanism is that of Smith, "Privacy-preserving statistical estimation with optimal convergence rates"
-    (STOC 2011). Candidates of all magnitudes make bounds unnecessary. Durfee (NeurIPS 2023) needs no bounds
-    either: that method goes through growing candidates until a noisy count exceeds a threshold.
+    (STOC 2011). Candidates are all decimals that doubles tell apart, so that no unit needs bounds. A column
+    whose values differ little for their size, such as times of one day in seconds since 1970, takes
+    more rows. Until there are enough, both quantiles are one number of four digits, of which a warning tells:
+    subtract a public number, or give bounds. Durfee (NeurIPS 2023) needs no bounds either: that method goes
+    through growing candidates until a noisy count exceeds a threshold.
 
     Before the last step of a private pipeline in which persons may have several rows, one row of each person
     is read, at random, and the bounds are those of a random row of a random person.

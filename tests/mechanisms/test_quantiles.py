@@ -8,11 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from references import ColumnTable, itself
+from scipy.stats import chisquare
 
+from skdpbayes._mechanisms import quantiles
 from skdpbayes._mechanisms.decimals import Decimals, Grid, exact_decimals, short_decimals
 from skdpbayes._mechanisms.quantiles import (
     _SLACK,
-    _draw,
+    draw_place,
     draw_quantiles,
     draws_cost,
     lines_of,
@@ -166,20 +168,40 @@ def test_an_attack_on_one_draw_reaches_most_of_its_curve_and_never_passes_it():
     assert best > 0.9
 
 
-def test_draws_follow_the_law():
-    weights = weights_of((0.0, 1.0, 1.0, 1.3, -3.0, 7e305), 0.25)
-    generator = private_generator(0)
-    runs = [weights.run_of(_draw(weights, LEVEL, generator)) for _ in range(20_000)]
-    shares = np.bincount(runs, minlength=len(weights.starts)) / len(runs)
-    np.testing.assert_allclose(shares, weights.probabilities(), atol=0.015)
-    assert (weights.probabilities() > 0).all()
+@pytest.mark.parametrize(
+    "few, quantile, level", [(0, 0.25, LEVEL), (0, 0.5, 0.1), (128, 0.5, LEVEL)]
+)
+def test_draws_follow_the_law(monkeypatch, few, quantile, level):
+    """Whether each value is a block, or several are."""
+    monkeypatch.setattr(quantiles, "_FEW", few)
+    values = [0.0, 1.0, 1.0, 1.3, -3.0, 7e305, 1.04, 1.25, 1.31, *[2.0] * 9, 5.0, 5.1, 5.2]
+    (ranked,) = rank_values(ColumnTable(values), itself, [(quantile, *ALL)])
+    weights, generator = step_weights(ranked, quantile, level, LINES), private_generator(0)
+    how = ranked, quantile, level, LINES, generator
+    drawn = [draw_place(*how) for _ in range(600)]
+    # Of runs: those of long candidates are rarely drawn.
+    expected = 600 * weights.probabilities()
+    found = np.bincount([weights.run_of(one) for one in drawn], minlength=expected.size)
+    own = expected > 5.0
+    observed = np.append(found[own], found[~own].sum())
+    assert chisquare(observed, np.append(expected[own], expected[~own].sum())).pvalue > 1e-4
+    assert own.sum() > 5
 
 
 def test_within_a_run_candidates_are_drawn_by_their_lengths():
-    weights = weights_of((), 0.5, [(Grid(0.0, 4.0, 5), 0.0)])
-    generator = private_generator(0)
-    drawn = [_draw(weights, LEVEL, generator) for _ in range(5_000)]
-    np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 5_000, 0.2, atol=0.03)
+    (ranked,), generator = rank_values(ColumnTable([]), itself, [(0.5, *ALL)]), private_generator(0)
+    lines = [(Grid(0.0, 4.0, 5), 0.0)]
+    drawn = [draw_place(ranked, 0.5, LEVEL, lines, generator) for _ in range(3000)]
+    assert chisquare(np.bincount(drawn, minlength=5)).pvalue > 1e-4
+
+
+def test_a_draw_takes_as_many_random_numbers_whatever_values_are(rng):
+    after = set()
+    for values in (rng.normal(size=500), np.zeros(3), 1e300 * rng.normal(size=40)):
+        generator = private_generator(0)
+        draw_quantiles(ColumnTable(values), itself, (0.1, 0.9), 0.01, generator, 500)
+        after.add(generator.bytes(8))
+    assert len(after) == 1
 
 
 @pytest.mark.parametrize("line", [exact_decimals(), short_decimals()], ids=["exact", "short"])
