@@ -11,11 +11,14 @@ from sklearn.utils.validation import _num_samples, check_scalar
 
 
 class Interval(ScikitLearnInterval):
-    """scikit-learn's constraint on a number, which refuses booleans: ``True`` is no epsilon of 1."""
+    """scikit-learn's constraint on a number, which refuses booleans: ``True`` is no epsilon of 1.
+
+    Nor are integers numbers of which no double is near, and fractions.
+    """
 
     def is_satisfied_by(self, val: Any) -> bool:
         """Tell whether a value is a number of the interval."""
-        return not isinstance(val, bool) and super().is_satisfied_by(val)
+        return is_number(val) and super().is_satisfied_by(val)
 
 
 class Pair(Options):
@@ -41,6 +44,7 @@ RANDOM_STATE = [
 ]
 
 
+_LARGEST = int(np.finfo(np.float64).max)
 # Modules whose calls a user did not write: contexts are entered through the second.
 _OWN_FRAMES = ("skdpbayes.", "contextlib")
 
@@ -54,8 +58,12 @@ def callers_level():
 
 
 def is_number(value):
-    """Tell whether a value is a real number, and no boolean."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    """Tell whether a value is an integer or floating-point number that a double is near, and no boolean."""
+    if isinstance(value, bool) or not isinstance(value, Real | np.number):
+        return False
+    if isinstance(value, int):
+        return abs(value) <= _LARGEST
+    return isinstance(value, float | np.integer | np.floating)
 
 
 def check_number(name, value):

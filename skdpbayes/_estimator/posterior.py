@@ -43,7 +43,7 @@ POSTERIOR_CONSTRAINTS = {
     "n_draws": [AUTO, Interval(Integral, 1, None, closed="left")],
     "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
     "public_size": [None, Interval(Integral, 1, None, closed="left")],
-    "max_rows_per_group": [None, Interval(Integral, 1, None, closed="left")],
+    "max_rows_per_group": [None, Interval(Integral, 1, 2**31, closed="both")],
     "random_state": RANDOM_STATE,
     "verbose": ["verbose"],
 }

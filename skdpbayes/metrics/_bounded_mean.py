@@ -23,6 +23,9 @@ from ._result import PrivateScore
 
 UNIT = 2**24
 
+# Smallest distance of bounds, and their largest size: of both, squares are normal doubles.
+LEAST, _MOST = 1e-150, 1e150
+
 
 def _levels(epsilon):
     """Split epsilon into a part for the sum and one for the sum of squares, exactly as they are written."""
@@ -33,16 +36,18 @@ def _levels(epsilon):
     return for_sum, most_below(whole - as_written(for_sum))
 
 
-def checked_bounds(bounds):
+def checked_bounds(bounds, name="bounds"):
+    """Return public bounds as doubles, of which differences and their squares are normal ones."""
     if len(bounds) != 2 or not all(is_number(b) and math.isfinite(b) for b in bounds):
-        raise ValueError(f"bounds must be two finite numbers, got {bounds!r}.")
+        raise ValueError(f"{name} must be two finite numbers, got {bounds!r}.")
     low, high = map(float, bounds)
-    if math.isinf(high - low):
-        raise ValueError(
-            "bounds are too far apart, and their difference overflows: use narrower ones."
-        )
     if not low < high:
-        raise ValueError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
+        raise ValueError(f"{name} must be (low, high) with low < high, got {bounds!r}.")
+    if max(-low, high) > _MOST or high - low < LEAST:
+        raise ValueError(
+            f"{name} must be within {_MOST:g} of 0 and at least {LEAST:g} apart, got {bounds!r}: "
+            "choose another unit."
+        )
     return low, high
 
 

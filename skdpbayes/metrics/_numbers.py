@@ -19,7 +19,7 @@ from .._mechanisms.discrete_laplace import laplace_scale, with_noise
 from .._tables.columns import count_column, number_column
 from .._typing import RandomStateLike, Relation
 from ..privacy.written import as_written, most_below
-from ._bounded_mean import UNIT, bounded_mean, checked_bounds
+from ._bounded_mean import LEAST, UNIT, bounded_mean, checked_bounds
 from ._inputs import COLUMN, expected_counts, same_length, score_function
 from ._interval import inverted
 from ._persons import columns_and_groups, means_of, persons_of, relation_of, size_of
@@ -44,8 +44,12 @@ def _columns(y_true, y_pred, relation, read_true=number_column, read_predicted=n
 
 def _errors(y_true, y_pred, bounds, largest, relation):
     """Return (responses less the lower bound, over the distance; absolute errors over the largest, which)."""
-    low, high = checked_bounds(bounds)
+    low, high = checked_bounds(bounds, "target_bounds")
     true, predicted = _columns(y_true, y_pred, relation)
+    if largest is not None and not largest >= LEAST:
+        raise ValueError(
+            f"largest_error={largest:g} must be at least {LEAST:g}: choose another unit."
+        )
     largest = high - low if largest is None else min(float(largest), high - low)
     true, predicted = np.clip(true, low, high), np.clip(predicted, low, high)
     shares = np.minimum(np.abs(true - predicted) / largest, 1.0)

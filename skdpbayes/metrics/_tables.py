@@ -35,6 +35,8 @@ from ._persons import UNIT, columns_and_groups, persons_of, relation_of, size_of
 from ._plan import plan_score, spend, warn_if_drowned
 from ._result import PrivateArray, PrivateCurve
 
+_MOST_BINS = 10**6
+
 
 @score_function(
     y_true=COLUMN,
@@ -136,7 +138,7 @@ def dp_confusion_matrix(
     y_true=COLUMN,
     y_prob=COLUMN,
     pos_label=LABEL,
-    n_bins=[Interval(Integral, 1, None, closed="left")],
+    n_bins=[Interval(Integral, 1, _MOST_BINS, closed="both")],
 )
 def dp_calibration_curve(
     y_true: ArrayLike,

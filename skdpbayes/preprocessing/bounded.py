@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import Interval
+from .._checks import Interval, is_number
 from .._inputs import column_names, plain
 from .._tables.blockwise import OutputByBlocks, by_blocks
 from .._tables.collections import example_of
@@ -28,6 +28,12 @@ from ..targets._clipping import NORMS, clip_rows, scale_rows
 
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]
+# Distance of bounds, and size of what they are mapped to.
+_NARROWEST, _WIDEST = 1e-305, 1e60
+# Where the middle of a column is as many widths from 0, it is subtracted first, or digits are lost.
+_FAR = 1e5
+# Bounds as large, or as close to each other for their size, do not differ in single precision.
+_LARGEST_SINGLE, _CLOSEST_SINGLE = 1e30, 1e-5
 # Shorter rows lose digits in single precision.
 _SHORTEST_SINGLE = 1e-30
 
@@ -180,7 +186,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
             bound = in_order(getattr(self, name), columns, name)
             try:
                 bounds[name] = np.asarray(bound, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(
                     f"{name} must hold numbers: one for all columns, or one for each."
                 ) from None
@@ -193,6 +199,13 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
             place = int(np.argmin(np.atleast_1d(lower < upper)))
             raise ValueError(
                 f"lower must be below upper in every column, and is not in column {place}."
+            )
+        # Halves, because the difference of two doubles may be none.
+        narrow = upper / 2.0 - lower / 2.0 < _NARROWEST / 2.0
+        if narrow.any():
+            raise ValueError(
+                f"lower and upper must be at least {_NARROWEST:g} apart in every column, and are not in "
+                f"column {int(np.argmax(np.atleast_1d(narrow)))}: multiply it by a public number beforehand."
             )
         return lower, upper
 
@@ -207,15 +220,29 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         return About(of_columns("range", ranges, "declared", names))
 
     def _scale_and_min(self, lower, upper):
-        if len(self.feature_range) != 2 or not self.feature_range[0] < self.feature_range[1]:
+        low, high = self._range()
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = (high - low) / 2.0 / (upper / 2.0 - lower / 2.0)
+            moved = low - lower * scale
+        if not np.isfinite(moved * scale).all():
             raise ValueError(
-                f"feature_range must be (low, high) with low < high, got {self.feature_range!r}."
+                f"lower and upper are too close to each other, or too far from 0, to be mapped to "
+                f"feature_range={self.feature_range!r}: multiply columns by a public number beforehand."
             )
-        low, high = self.feature_range
-        scale = (high - low) / (upper - lower)
-        moved = low - lower * scale
         # Bounds that are as symmetric as the range keep zero, whatever rounding says.
         return scale, np.where(np.abs(moved) <= 4.0 * np.finfo(float).eps * abs(low), 0.0, moved)
+
+    def _range(self):
+        pair = self.feature_range
+        if len(pair) != 2 or not all(map(is_number, pair)) or not pair[0] < pair[1]:
+            raise ValueError(f"feature_range must be (low, high) with low < high, got {pair!r}.")
+        low, high = map(float, pair)
+        if max(-low, high) > _WIDEST or high - low < 1.0 / _WIDEST:
+            raise ValueError(
+                f"feature_range must be within {_WIDEST:g} of 0 and at least {1.0 / _WIDEST:g} wide, got "
+                f"{pair!r}."
+            )
+        return low, high
 
     def _keeps_zero(self):
         named = [bound for bound in (self.lower, self.upper) if _is_named(bound)]
@@ -232,7 +259,20 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
                 "these bounds move zero, which would fill a sparse matrix: use lower=-upper with a symmetric "
                 "feature_range, or lower=0 with feature_range=(0, 1), or pass a dense array."
             )
-        return validate_table(self, X, reset=reset, ensure_all_finite="allow-nan")
+        precisions = (np.float64, np.float32)[: 1 if self._needs_doubles() else 2]
+        return validate_table(self, X, reset=reset, dtype=precisions, ensure_all_finite="allow-nan")
+
+    def _needs_doubles(self):
+        """Tell whether bounds do not differ in single precision."""
+        if not hasattr(self, "lower_"):
+            return False
+        largest = np.maximum(np.abs(self.lower_), np.abs(self.upper_))
+        half = self.upper_ / 2.0 - self.lower_ / 2.0
+        return bool(
+            np.any(largest > _LARGEST_SINGLE)
+            or np.any(half < 0.5 / _LARGEST_SINGLE)
+            or np.any(half < 0.5 * _CLOSEST_SINGLE * largest)
+        )
 
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
         """Check the number of columns against the bounds; nothing is learnt from the rows.
@@ -289,9 +329,15 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
             np.clip(X.data, *self.feature_range, out=X.data)  # Rounding may go beyond.
             return X
         X = np.clip(X, lower, upper)
+        if (far := self._is_far()).any():
+            X[:, far] -= lower[far]
         X *= self.scale_.astype(X.dtype)
-        X += self.min_.astype(X.dtype)
+        X += np.where(far, self.feature_range[0], self.min_).astype(X.dtype)
         return np.clip(X, *self.feature_range, out=X)
+
+    def _is_far(self):
+        """Tell which columns are far from 0 for their width."""
+        return np.abs(self.min_) > _FAR * (self.feature_range[1] - self.feature_range[0])
 
     @by_blocks
     def inverse_transform(self, X: MatrixLike) -> MatrixLike:
@@ -310,8 +356,11 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         if sp.issparse(X):
             X.data /= self.scale_[X.indices].astype(X.dtype)
             return X
-        X -= self.min_.astype(X.dtype)
+        far = self._is_far()
+        X -= np.where(far, self.feature_range[0], self.min_).astype(X.dtype)
         X /= self.scale_.astype(X.dtype)
+        if far.any():
+            X[:, far] += self.lower_[far].astype(X.dtype)
         return X
 
 

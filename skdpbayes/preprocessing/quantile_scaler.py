@@ -40,8 +40,10 @@ _SAFE = 12.0
 _UNSAFE = 8.0
 # Half-width of a constant column relative to its value, if above 1.
 _NARROWEST = 1e-3
-# Narrower columns would be scaled by more than the largest double.
-_LEAST_WIDTH = 1e-307
+# Half of narrower columns' width would be scaled by more than the largest double.
+_LEAST_WIDTH = 1e-304
+# Half of public bounds' distance that has room for steps.
+_LEAST_BOUNDS = 1e-300
 # Columns that a warning names.
 _MOST_NAMED = 5
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
@@ -197,7 +199,12 @@ class DPQuantileScaler(
             return [(None, None)] * n_features
         if len(self.bounds) != 2:
             raise ValueError("bounds must be (low, high).")
-        checked = BoundedScaler(*self.bounds).fit(X)
+        try:
+            checked = BoundedScaler(*self.bounds).fit(X)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"bounds=(lower, upper): {error}") from None
+        if (checked.upper_ / 2.0 - checked.lower_ / 2.0 < _LEAST_BOUNDS).any():
+            raise ValueError(f"bounds must be at least {2.0 * _LEAST_BOUNDS:g} apart.")
         return list(zip(checked.lower_, checked.upper_, strict=True))
 
     def _about(self):
@@ -345,5 +352,10 @@ def _widened(lower, upper, quantiles, is_bounded):
     width = half / (high - low)
     low, high = np.where(is_flat, each_side / 2.0, ([low], [1.0 - high]) * width)
     most = np.finfo(np.float64).max / 2.0
-    lower = 2.0 * np.maximum(lower / 2.0 - low, -most)
-    return lower, 2.0 * np.minimum(upper / 2.0 + high, most), is_flat
+    # Bounds differ, as doubles.
+    least = np.maximum(
+        _LEAST_WIDTH, 4.0 * np.spacing(np.maximum(np.abs(lower), np.abs(upper)) / 2.0)
+    )
+    low, high = np.maximum(low, least), np.maximum(high, least)
+    lower, upper = np.maximum(lower / 2.0 - low, -most), np.minimum(upper / 2.0 + high, most)
+    return 2.0 * lower, 2.0 * upper, is_flat

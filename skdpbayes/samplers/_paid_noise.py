@@ -28,7 +28,8 @@ def free_shift(noise_multiplier, n_parameters):
     paid, rounding = 1.0 / noise_multiplier, math.sqrt(n_parameters) * 2.0**-LATTICE_BITS
     if rounding > 0.5 * paid:
         raise ValueError(
-            "the budget is too small for this many steps and parameters: what one record may "
+            "the budget is too small for this many steps and parameters (of networks, by "
+            "hidden_layer_sizes): what one record may "
             "change in a step is lost in rounding. Raise epsilon or, for a chain, lower n_steps."
         )
     return paid - rounding

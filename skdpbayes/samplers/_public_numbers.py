@@ -49,7 +49,9 @@ def check_scales(bounds):
             f"a record of the largest norm has a logit of prior deviation {deviation:.3g}, which must be "
             f"between {least:g} and {most:g} (gradient_bound={bounds.gradient_bound:g} over the "
             "root of the "
-            f"smallest prior precision, {low:g}): choose prior_scale nearer to 1 / data_norm, and leave "
+            f"smallest prior precision, {low:g}): choose prior_scale nearer to 1 / data_norm, a smaller "
+            "intercept_prior_scale or "
+            "max_count, and leave "
             "intercept_scaling=None; for networks, choose prior_scale nearer to 1 / clip_norm."
         )
     if not high <= _LARGEST_PRECISION:

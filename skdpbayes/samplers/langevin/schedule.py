@@ -306,7 +306,7 @@ def steps_for(relative_time, decay):
     """Return the smallest number of steps with ``sum of k^-decay >= relative_time``."""
     relative_time *= 1 - 1e-12
     if decay == 0:
-        return math.ceil(relative_time)
+        return 2 * MAX_STEPS if relative_time > MAX_STEPS else math.ceil(relative_time)
     if power_sum(MAX_STEPS, decay) < relative_time:
         return 2 * MAX_STEPS
     possible = range(1, MAX_STEPS + 1)

@@ -182,7 +182,7 @@ def plan_rounds(sampler, model, n_samples, budget, n_draws, chooses=False):
     size = release_size(model)
     if size > LARGEST_SIZE:
         raise ValueError(
-            f"{model.n_components} components with covariance_type={model.covariance_type!r} of "
+            f"n_components={model.n_components} with covariance_type={model.covariance_type!r} of "
             f"{model.n_features} columns have {size:,} statistics, and sampler={sampler.name!r} is for up to "
             f"{LARGEST_SIZE:,}: take fewer columns or components, or covariance_type='diag'."
         )

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..._typing import MatrixLike
 from .._bounds import TargetBounds
+from .._clipping import NORMS
 from .family import Family
 from .target import (
     linear_bounds,
@@ -23,6 +24,10 @@ from .target import (
     norm_with_constant,
     remote_linear,
 )
+
+# Deviations of which the inverse squares are normal doubles.
+_SCALES = (1e-75, 1e150)
+_LIMITS = {"prior_scale": _SCALES, "intercept_prior_scale": _SCALES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,23 @@ class LinearModel:
     intercept_prior_scale: float | None = None
     constant: float | Literal["short", "equal"] = "short"
     max_weight: float | None = None
+
+    def __post_init__(self):
+        for name, limits in _LIMITS.items():
+            value = getattr(self, name)
+            if value is not None and not limits[0] <= value <= limits[1]:
+                raise ValueError(
+                    f"{name}={value:g} must be between {limits[0]:g} and {limits[1]:g}: multiply the columns "
+                    "by a public number that brings them to a usual size."
+                )
+        least, most = NORMS
+        if not isinstance(self.constant, str) and not (
+            self.constant == 0 or least <= self.constant <= most
+        ):
+            raise ValueError(
+                f"the constant column (intercept_scaling) must be between {least:g} and {most:g}, got "
+                f"{self.constant:g}."
+            )
 
     @property
     def scale(self) -> float:

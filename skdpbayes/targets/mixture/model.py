@@ -13,6 +13,7 @@ COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 STATISTICS_NORM = math.sqrt(3.0)
 # Beyond this, scales have nothing to do with rows of the given norm, and doubles would not do.
 _SMALLEST_RATIO = 1e-30
+_PARAMETERS = {"mean_scale": "mean_prior_scale", "covariance": "covariance_prior"}
 
 
 class MixtureModel(NamedTuple):
@@ -68,7 +69,8 @@ class MixtureModel(NamedTuple):
         ):
             if not _SMALLEST_RATIO < ratio < 1.0 / _SMALLEST_RATIO:
                 raise ValueError(
-                    f"{name}={getattr(self, name)} and data_norm={self.data_norm} are too far apart."
+                    f"{name}={getattr(self, name):g} (of an estimator {_PARAMETERS[name]}) and "
+                    f"data_norm={self.data_norm:g} are too far apart: choose another unit."
                 )
         least = self.n_features - 1 if self.is_triangular else 0
         if not least < self.degrees_of_freedom < math.inf:
