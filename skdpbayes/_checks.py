@@ -44,6 +44,7 @@ RANDOM_STATE = [
 ]
 
 
+_MOST_ROWS, _MOST_COLUMNS = 2**53, 2**24
 _LARGEST = int(np.finfo(np.float64).max)
 # Modules whose calls a user did not write: contexts are entered through the second.
 _OWN_FRAMES = ("skdpbayes.", "contextlib")
@@ -81,6 +82,11 @@ def check_sizes(least=1, **sizes):
                 "data, as in privacy_plan(*X.shape)."
             )
         check_scalar(value, name, Integral, min_val=least)
+        most = _MOST_COLUMNS if name == "n_features" else _MOST_ROWS
+        if value > most:
+            raise ValueError(
+                f"{name} must be at most {most:,}, got {float(min(value, _LARGEST)):g}."
+            )
 
 
 def planned_size(n_samples, neighboring_relation, public_size):

@@ -27,7 +27,7 @@ LINEAR_CONSTRAINTS = {
     "intercept_prior_scale": [None, Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean"],
     "intercept_scaling": [None, Interval(Real, 0, None, closed="neither")],
-    "max_sample_weight": [Interval(Real, 0, None, closed="neither")],
+    "max_sample_weight": [Interval(Real, 1e-9, 1e9, closed="both")],
 }
 
 

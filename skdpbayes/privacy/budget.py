@@ -135,6 +135,9 @@ def check_ceiling(plan):
 
 def default_delta(n_samples: int) -> float:
     """``min(1e-5, 1 / (10 n))``: well below ``1 / n``."""
+    check_number("n_samples", n_samples)
+    if not n_samples >= 1:
+        raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
     return min(1e-5, 1.0 / (10.0 * n_samples))
 
 

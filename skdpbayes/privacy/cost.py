@@ -27,6 +27,9 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
+from .._checks import check_number
 from .composition import compose_losses
 from .cost_in_words import cost_in_words
 from .deltas import SMALLEST_DELTA, rounded_down
@@ -68,6 +71,30 @@ def gaussian_limit(cost):
     limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
     limit += sum(p.count * p.level**2 for p in cost.pure)
     return math.sqrt(limit + cost.mu**2 + 2.0 * cost.rho)
+
+
+# Numbers of a mechanism, apart from counts, are 0 or inf or between these, so that their squares are doubles.
+_LEAST, _MOST = 1e-100, 1e100
+_LARGEST_COUNT = 2**53
+
+
+def _check_part(part):
+    """Raise an error that names what makes a part of a cost none."""
+    numbers = {name: one for name, one in vars(part).items() if not isinstance(one, tuple)}
+    for name, value in numbers.items():
+        check_number(name, value)
+        if isinstance(value, np.generic):  # Single precision would do for no cost.
+            object.__setattr__(part, name, value.item())
+    numbers = {name: vars(part)[name] for name in numbers}
+    if part.invalid():
+        given = ", ".join(f"{name}={value!r}" for name, value in numbers.items())
+        raise ValueError(f"not a mechanism: {type(part).__name__} with {given}.")
+    for name, value in numbers.items():
+        least, most = (1, _LARGEST_COUNT) if name == "count" else (_LEAST, _MOST)
+        least = 0 if "rate" in name else least
+        # A shape of inf is Poisson's law.
+        if value != 0 and name != "shape" and not least <= value <= most:
+            raise ValueError(f"{name}={value:g} must be between {least:g} and {most:g}.")
 
 
 @dataclass(frozen=True)
@@ -127,11 +154,13 @@ class PrivacyCost:
                 "batches draw rows, so their cost for persons is not known: take full passes over the table."
             )
         for name in ("mu", "rho", "failure"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}.")
+            check_number(name, getattr(self, name))
+            value = float(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if not (value >= 0 and (value <= _MOST or math.isinf(value))):
+                raise ValueError(f"{name} must be at least 0, up to {_MOST:g} or inf, got {value}.")
         for part in self._parts:
-            if part.invalid():
-                raise ValueError(f"not a mechanism: {part}.")
+            _check_part(part)
 
     @property
     def _parts(self):
@@ -198,6 +227,8 @@ class PrivacyCost:
         ValueError
             If delta is not in [0, 1).
         """
+        check_number("delta", delta)
+        delta = float(delta)
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
         if self.failure > 0:
@@ -240,6 +271,8 @@ class PrivacyCost:
         ValueError
             If epsilon is negative or not a number.
         """
+        check_number("epsilon", epsilon)
+        epsilon = float(epsilon)
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
         if self.failure > 0:

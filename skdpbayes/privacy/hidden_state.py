@@ -18,12 +18,11 @@ energy above given points, which is their least concave majorant: one pass from 
 """
 
 import math
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_scalar
 
+from .._checks import check_number, check_sizes
 from .._compiled import compiled
 
 
@@ -234,8 +233,14 @@ def hidden_state_mu_constant(
     >>> round(hidden_state_mu_constant(0.9, 0.02, 0.2**0.5, 100), 3)
     0.195
     """
+    for name, value in (
+        ("contraction", contraction),
+        ("sensitivity", sensitivity),
+        ("noise_scale", noise_scale),
+    ):
+        check_number(name, value)
     _checked([contraction], [sensitivity], [noise_scale], math.inf)
-    check_scalar(n_steps, "n_steps", Integral, min_val=1)
+    check_sizes(n_steps=n_steps)
     total, noise = geometric_sums(contraction, n_steps)
     return sensitivity / noise_scale * total / math.sqrt(noise)
 
@@ -284,6 +289,6 @@ def hidden_state_mu_cyclic(
     >>> int(mu.argmax())  # the batch that was used last
     3
     """
-    check_scalar(n_batches, "n_batches", Integral, min_val=1)
+    check_sizes(n_batches=n_batches)
     schedule = _checked(contraction, sensitivity, noise_scale, math.inf)[:3]
     return np.sqrt(_least_cyclic_costs(*schedule, int(n_batches)))

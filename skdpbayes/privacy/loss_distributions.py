@@ -61,6 +61,8 @@ _CURVE_WORK = 300_000
 _LARGEST_RATE = 100.0
 # Intervals of a grid; ten million take a tenth of a gigabyte.
 _LARGEST_GRID = 1e7
+# Of a sum of losses with batches: it says nothing, and needs a grid beyond memory.
+_LARGEST_TOTAL = 1e6
 _MOST_POINTS = 2e6
 _LARGEST_LOSS = 300.0
 
@@ -133,7 +135,9 @@ class PoissonGaussian:
     def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""
         shift = records_moved(relation)
-        spread = math.sqrt(min(self.rate, self.rate**2 * math.exp(self.noise_multiplier**-2)))
+        spread = math.sqrt(
+            min(self.rate, self.rate**2 * math.exp(min(self.noise_multiplier**-2, 700.0)))
+        )
         return self.count, shift * spread / self.noise_multiplier
 
     def composed(self, relation: str, interval: float) -> Any:
@@ -298,7 +302,13 @@ def _interval(parts, relation):
 
 def has_grid(parts, mu, relation):
     """Tell whether the losses of some parts and of a ``mu``-GDP mechanism, of up to ``mu^2``, fit a grid."""
-    return mu**2 <= _LARGEST_GRID * _interval(parts, relation)
+    moves = [
+        part.moves(relation)
+        for part in parts
+        if isinstance(part, SampledGaussian | PoissonGaussian)
+    ]
+    totals = sum(count * spread * spread for count, spread in moves)
+    return totals <= _LARGEST_TOTAL and mu**2 <= _LARGEST_GRID * _interval(parts, relation)
 
 
 def fitting_interval(parts, mu, relation):

@@ -152,7 +152,8 @@ def solve(chain, temperature):
     if free and most == taken and _wanted_steps(chain, temperature) > most:
         raise ValueError(
             f"the plan would need {_wanted_steps(chain, temperature):.2g} steps: fix n_steps, or lower "
-            f"{'step_decay, ' * bool(chain.step_decay)}prior_scale or data_norm."
+            f"{'step_decay, ' * bool(chain.step_decay)}prior_scale, "
+            "intercept_prior_scale or data_norm, and leave intercept_scaling=None."
         )
     return Schedule(temperature, step, steps)
 

@@ -51,8 +51,13 @@ class Normal(NumberFamily):
         low, high = float(self.low), float(self.high)
         if not -1e60 <= low < high <= 1e60:
             raise ValueError(
-                f"the bounds of responses must be two numbers within 1e60 of 0, the lower first, got "
-                f"{low:g} and {high:g}."
+                f"the bounds of responses (target_bounds) must be two numbers within 1e60 of 0, the lower "
+                f"first, got {low:g} and {high:g}."
+            )
+        if high - low < 1e-60:
+            raise ValueError(
+                f"the bounds of responses (target_bounds) must be at least 1e-60 apart, got {low:g} and "
+                f"{high:g}: multiply responses by a public number."
             )
         clip = high - low if self.clip is None else float(self.clip)
         deviation = 1.0 if self.deviation is None else float(self.deviation)
