@@ -85,6 +85,8 @@ def _check_part(part):
         check_number(name, value)
         if isinstance(value, np.generic):  # Single precision would do for no cost.
             object.__setattr__(part, name, value.item())
+        if name == "noise_multiplier" and value > _MOST:  # Less noise costs no less.
+            object.__setattr__(part, name, _MOST)
     numbers = {name: vars(part)[name] for name in numbers}
     if part.invalid():
         given = ", ".join(f"{name}={value!r}" for name, value in numbers.items())
