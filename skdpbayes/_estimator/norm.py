@@ -47,9 +47,9 @@ _OTHER_BOUNDS = (
     "too large beside the other parameters. Multiply responses by a public number, or give bounds of them."
 )
 _NO_BOUNDS = (
-    "no fit can be made at the bounds that were drawn. It was made at the public ones that it was planned for, "
-    "and says next to nothing: multiply columns and responses by public numbers that bring them to a usual "
-    "size, or give bounds as numbers. Fitting again spends budget again."
+    "no fit can be made at the bounds that were drawn. It was made at the public ones that it was planned "
+    "for, and says next to nothing: multiply columns and responses by public numbers that bring them to a "
+    "usual size, or give bounds as numbers. Fitting again spends budget again."
 )
 
 
