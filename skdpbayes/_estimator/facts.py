@@ -3,7 +3,7 @@
 import math
 from numbers import Real
 
-from ..privacy.facts import Fact, as_json, given
+from ..privacy.facts import LONGEST_ROW, Fact, as_json, given
 
 
 def facts_of(estimator):
@@ -33,7 +33,9 @@ def _norm(estimator):
     value, source = given(estimator.data_norm, used, used)
     if source == "learnt" and not _learns_norm(estimator):
         source = "default"
-    yield Fact("longest row", as_json(value), source)
+    if estimator.data_norm is None and value != default:
+        source = "steps"  # Only a pipeline gives another.
+    yield Fact(LONGEST_ROW, as_json(value), source)
     if getattr(estimator, "calibration", 0) > 0:
         yield Fact(
             "typical length of rows", as_json(getattr(estimator, "row_norm_", None)), "learnt"

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..privacy.budget import Budget
 from ..privacy.cost import composed
-from ..privacy.facts import About, Fact, as_json
+from ..privacy.facts import LONGEST_ROW, About, Fact, as_json
 from ..privacy.loss_distributions import between_rows
 from ..privacy.persons import chain_of_rows, cost_for_persons
 from ..privacy.report import (
@@ -176,10 +176,17 @@ def costs_of_steps(plan: Any) -> dict[str, Any]:
 
 
 def _noted(steps, plan):
-    """Return steps with a note where one row of each person is read."""
-    return [
-        step._replace(note=_OF_ONE_ROW) if step.name in plan.of_one_row else step for step in steps
-    ]
+    """Steps with a note where one row of each person is read, and with the norm that the plan gives."""
+    noted = []
+    for step in steps:
+        if step.name in plan.of_one_row:
+            step = step._replace(note=_OF_ONE_ROW)
+        if plan.data_norm is not None and step.name == list(plan.steps)[-1]:
+            norm = Fact(LONGEST_ROW, as_json(plan.data_norm), "steps")
+            facts = tuple(norm if fact.what == LONGEST_ROW else fact for fact in step.about.facts)
+            step = step._replace(about=step.about._replace(facts=facts))
+        noted.append(step)
+    return noted
 
 
 def _release(step, delta):

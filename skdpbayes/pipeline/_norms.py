@@ -12,6 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from .._checks import is_number
 from ..preprocessing import (
     BoundedScaler,
     DPImputer,
@@ -20,6 +21,7 @@ from ..preprocessing import (
     FormulaEncoder,
     RowNormClipper,
 )
+from ..targets._clipping import NORMS
 from ._columns import branches, spending_steps
 
 # Warn of a data_norm that is larger than necessary by this factor.
@@ -69,22 +71,39 @@ def longest_row(step, n_columns, header=None, norm=math.inf):
     return math.inf
 
 
-def norm_warnings(final, width, norm):
-    """Return a tuple with a warning if the last step allows much longer rows than there can be."""
-    if not hasattr(final, "data_norm") or not 0 < norm < math.inf:
+def longest_last_row(pipeline, final, n_columns, header=None):
+    """Public bound on the norm of rows that reach the last step, None if there is none.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+    final : estimator
+        Its last private step; it may be the end of a pipeline that is the last step.
+    n_columns : int or None
+        Number of columns of the table.
+    header : table without rows, default=None
+        The names and types of its columns.
+
+    Returns
+    -------
+    norm : float or None
+    """
+    before, last = [], pipeline
+    while isinstance(last, Pipeline) and last is not final:
+        before += last.steps[:-1]
+        last = last.steps[-1][1]
+    if last is not final or not before:
+        return None
+    norm = longest_row(Pipeline(before), n_columns, header)
+    return norm if NORMS[0] <= norm <= NORMS[1] else None
+
+
+def norm_warnings(final, norm):
+    """Return a tuple with a warning if a last step's own ``data_norm`` is far above the longest row."""
+    allowed = getattr(final, "data_norm", None)
+    if norm is None or not is_number(allowed) or allowed <= _TOO_LONG * norm:
         return ()
-    allowed = final.data_norm
-    if allowed is None:
-        allowed = math.inf if width is None else math.sqrt(width)
-    if isinstance(allowed, str) or allowed <= _TOO_LONG * norm:
-        return ()
-    given = final.data_norm is not None
-    is_now = (
-        f"is {final.data_norm:g}"
-        if given
-        else "is by default the square root of the number of columns"
-    )
     return (
-        f"no row that reaches the last step is longer than {norm:.4g}, but data_norm {is_now}, and the noise "
-        f"is proportional to it: set data_norm={norm:.4g}.",
+        f"no row that reaches the last step is longer than {norm:.4g}, but data_norm is {allowed:g}, and the "
+        f"noise is proportional to it: leave data_norm out, and the pipeline sets it to {norm:.4g}.",
     )

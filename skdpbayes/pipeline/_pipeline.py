@@ -57,7 +57,8 @@ def _predicts(pipeline):
 class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
-    During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
+    Where public steps bound the length of rows, as scalers and encoders do, a last step whose ``data_norm`` is
+    None gets this bound for the fit; its own wins. During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
     inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and
     the last one gets the rest. What a step would refuse is refused before anything is charged, as far as it
     is known without a release.
@@ -325,6 +326,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             if plan.persons is not None:
                 of_rows = plan.budget.neighboring_relation, plan.n_samples, plan.persons.max_rows
                 settings |= settings_for_persons(step, *of_rows)
+            if plan.data_norm is not None and step is given[-1][0]:
+                settings["data_norm"] = plan.data_norm
             own.append((step, {name: getattr(step, name) for name in settings}))
             step.set_params(**settings)
         try:

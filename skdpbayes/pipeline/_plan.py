@@ -23,7 +23,7 @@ from ._account import account_of_plan, costs_of_steps, described
 from ._columns import refuse_hidden, spending_steps
 from ._last_step import cost_of_step, remainder
 from ._leaks import is_free, leaks
-from ._norms import longest_row, norm_warnings
+from ._norms import longest_last_row, norm_warnings
 from ._steps_of_persons import cheaper_steps, larger_budget, settings_for_persons, smaller_cost
 from ._told import step_warnings
 
@@ -54,6 +54,9 @@ class PipelinePlan(PlannedRelease):
         The persons that ``cost`` protects, if not rows.
     failure_is_of_persons : bool, default=False
         Whether the failure of the cost of rows is that of persons with several rows.
+    data_norm : float or None, default=None
+        The length of the longest row that can reach the last step, which a fit gives to it as ``data_norm``;
+        None if the last step has its own, or if no step before it bounds rows.
     of_one_row : tuple of str, default=()
         Spending steps that read one row of each person, and cost a person what they cost a row.
     described : tuple of Step, default=()
@@ -70,6 +73,7 @@ class PipelinePlan(PlannedRelease):
     warnings: tuple[str, ...] = ()
     persons: Persons | None = None
     failure_is_of_persons: bool = False
+    data_norm: float | None = None
     of_one_row: tuple[str, ...] = ()
     described: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     leaks: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -119,6 +123,9 @@ class PipelinePlan(PlannedRelease):
             costs = costs_of_steps(self)
             ends = {name: (cost.epsilon(self.delta), self.delta) for name, cost in costs.items()}
         steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in ends.items()]
+        if self.data_norm is not None:
+            last = list(self.steps)[-1]
+            steps.append(("longest row", f"{self.data_norm:.4g}, by the steps before: data_norm of {last}"))
         return super()._lines() + steps
 
     def _width(self, names):
@@ -155,7 +162,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
         )
     _check_limits(pipeline, found)
     _check_own_budgets(found)
-    _, final, width = found[-1]
+    last, final, width = found[-1]
     limit = pipeline.max_rows_per_group
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     relation = final.neighboring_relation
@@ -164,7 +171,12 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
         n_persons, n_samples = n_samples, n_samples * int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
-    told = _norm_warnings(pipeline, final, width, n_columns, header)
+    norm = longest_last_row(pipeline, final, n_columns, header)
+    told = norm_warnings(final, norm)
+    if not hasattr(final, "data_norm") or final.data_norm is not None:
+        norm = None  # The user's own wins.
+    if norm is not None:
+        found[-1] = last, clone(final).set_params(data_norm=norm), width
     if limit is not None:
         of_rows = chain_of_rows(relation, limit)[0]
         found = [
@@ -183,6 +195,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
         warnings=plan.warnings + step_warnings(found, plan.steps, n_samples, n_persons),
         described=described(pipeline, n_samples),
         leaks=tuple(leaks(pipeline)),
+        data_norm=norm,
     )
 
 
@@ -257,14 +270,6 @@ def _split(shares, found, n_samples, told, cheaper, budget):
         of_one_row=tuple(path for path in steps if path in cheaper),
         failure_is_of_persons=all(getattr(step, "rows_per_person", 1) > 1 for step in failing),
     )
-
-
-def _norm_warnings(pipeline, final, width, n_columns, header):
-    if pipeline.steps[-1][1] is not final:
-        return ()
-    before = Pipeline(pipeline.steps[:-1])
-    norm = longest_row(before, n_columns, header) if before.steps else math.inf
-    return norm_warnings(final, width, norm)
 
 
 def _has_columns(path, step, columns):

@@ -10,7 +10,10 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 # Who said so. "labels" is what was taken from the table without noise, and is assumed to be public.
-SOURCES = ("declared", "learnt", "default", "labels")
+# "steps" is what follows from public parameters of a pipeline's earlier steps.
+SOURCES = ("declared", "learnt", "default", "steps", "labels")
+# What the norm to which rows are clipped is called.
+LONGEST_ROW = "longest row"
 
 
 class Fact(NamedTuple):
@@ -22,8 +25,9 @@ class Fact(NamedTuple):
         What it is, such as "range".
     value : number, str, list or None
         None if it is not known yet, or not to be told.
-    source : {"declared", "learnt", "default", "labels"}
-        Who said so: whoever ran it, the rows with noise that is paid for, the package, or the table itself.
+    source : {"declared", "learnt", "default", "steps", "labels"}
+        Who said so: whoever ran it, the rows with noise that is paid for, the package, the steps before in a
+        pipeline, or the table itself.
     column : str or None, default=None
         The column that it belongs to, None for all or none in particular.
     """

@@ -18,6 +18,7 @@ _SOURCES = {
     "declared": "declared as public",
     "learnt": "learnt with noise, paid for",
     "default": "default of the program",
+    "steps": "public, from the steps before",
     "labels": "read off the table without noise",
 }
 
