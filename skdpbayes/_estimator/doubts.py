@@ -57,12 +57,17 @@ _REACHED, _SHORT = 0.8, 3.0
 # The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
 # 2% of fits exceed it.
 _FEW_TRIALS = math.log(50.0)
+# Deviations by which the mean of errors differs from their centre, at least, and the least such difference
+# over their root mean square. Of 34 fits to symmetric errors none exceeded 1.1 deviations.
+_ASYMMETRIC, _SKEWED = 2.0, 0.02
+# How many columns are named in a warning.
+_NAMED = 6
 # Shares of the largest possible second moment: that along one direction, and all of it.
 _DOMINATED, _FULL = 0.94, 0.9
 
 
-def doubts(draws, model, plan, released):
-    """Return warnings about a fit of a linear model, each with its cause: a tuple of str.
+def model_checks(draws, model, plan, released, names):
+    """Warnings about a fit of a linear model, each with its cause: a tuple of str.
 
     Parameters
     ----------
@@ -71,7 +76,15 @@ def doubts(draws, model, plan, released):
     plan : Plan
     released : mapping
         What the sampler released besides the draws.
+    names : sequence of str
+        What columns are called.
     """
+    hidden_variances = hidden_columns(released, names)
+    return hidden_variances + _causes(draws, model, plan, released, bool(hidden_variances))
+
+
+def _causes(draws, model, plan, released, has_hidden_columns):
+    """The likeliest cause of wrong intervals, or several, but of columns that hardly vary."""
     of_rows = unscaled(released) or clipped(released, model, plan)
     if of_rows:
         return of_rows  # What rows lose makes coefficients larger, too.
@@ -82,9 +95,11 @@ def doubts(draws, model, plan, released):
         return rare(draws, model)
     if of_bounds := at_the_ends(released, draws[:, 0], model):
         return of_bounds
+    if of_errors := skewed_errors(released):
+        return of_errors
     if contradicted(released):
         return (_CONTRADICTED,)
-    if released.get("hidden_directions", 0.0) > _HIDDEN:
+    if released.get("hidden_directions", 0.0) > _HIDDEN and not has_hidden_columns:
         return (_HIDDEN_DIRECTIONS,)
     hidden = hidden_class(released, draws, plan.n_samples)
     groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
@@ -103,6 +118,35 @@ def doubts(draws, model, plan, released):
     if is_known[0] and not told:
         told = let_loose(groups[0][3], model.scale, model.family.logit_scale / model.norm)
     return hidden + told
+
+
+def hidden_columns(released, names):
+    """A tuple with a warning if noise hides how much columns vary, else an empty one."""
+    hidden = released.get("hidden_columns", ())
+    if not len(hidden):
+        return ()
+    named = ", ".join(str(names[j]) for j in hidden[:_NAMED])
+    if len(hidden) > _NAMED:
+        named += f" and {len(hidden) - _NAMED} more"
+    return (
+        f"noise hides how much {named} vary: far less than within -1 and 1, or than data_norm allows. "
+        "Intervals of their coefficients are too short, and often miss. Scale them by public bounds that fit "
+        "(BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again spends budget "
+        "again.",
+    )
+
+
+def skewed_errors(released):
+    """A tuple with a warning if the mean of errors is not their centre, else an empty one."""
+    mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
+    if abs(mean) < max(_ASYMMETRIC * deviation, _SKEWED * size):
+        return ()
+    return (
+        f"errors are skewed: their mean is {abs(mean):.2g} {'above' if mean > 0 else 'below'} the centre that "
+        "is estimated. Coefficients tell how the centre of responses changes; how their mean changes may be "
+        "another number, which intervals then miss. Where the mean is wanted, as of costs, fit the logarithm "
+        "of positive responses, or whether there is any apart from how much.",
+    )
 
 
 def contradicted(released):

@@ -17,7 +17,7 @@ from ..privacy.deferred_warnings import warn, warns_last
 from ..targets.linear.model import LinearModel
 from .coefficients import CoefficientsMixin
 from .diagnostics import shortness
-from .doubts import doubts
+from .doubts import model_checks
 from .norm import released_bounds
 from .posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
 
@@ -133,7 +133,9 @@ class PrivateLinearMixin(CoefficientsMixin, PrivatePosteriorMixin):
                 draws = self._draw(
                     table.target(model.target_of, model.remote), plan, model.in_blocks
                 )
-        for text in shortness(draws, self.plan_) + doubts(draws, model, self.plan_, self.released_):
+        told = shortness(draws, self.plan_)
+        told += model_checks(draws, model, self.plan_, self.released_, self._column_names())
+        for text in told:
             warn(text, ConvergenceWarning)
         self.data_norm_ = model.norm
         self.posterior_samples_ = draws = draws + self._origin()

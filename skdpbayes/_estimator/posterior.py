@@ -56,6 +56,8 @@ class PrivatePosteriorMixin(VoucherHolder):
     _releases_norm, _norm_room = True, 1.0
     # What a private pipeline calls the columns that reach this step, if they come without names.
     _told_names: np.ndarray | None = None
+    # Set during a pipeline's fit: a function that returns them, as far as they are known.
+    _names_in_pipeline: Any = None
 
     data_norm_: float
     feature_names_in_: np.ndarray
@@ -149,6 +151,8 @@ class PrivatePosteriorMixin(VoucherHolder):
     def _column_names(self):
         """Return the names of the columns: of the table, of the steps before, or x0, x1, and so on."""
         names = getattr(self, "feature_names_in_", self._told_names)
+        if names is None and self._names_in_pipeline is not None:
+            names = self._names_in_pipeline()
         if names is None:
             names = [f"x{j}" for j in range(self.n_features_in_)]
         return np.asarray(names, dtype=str)

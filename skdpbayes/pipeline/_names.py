@@ -6,12 +6,38 @@ A step knows the names that it saw, and is told them otherwise. Of steps that do
 ufunc names them after its argument, such as log1p(income), and those of other branches keep their names.
 """
 
+from contextlib import contextmanager
+from functools import partial
+
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ._leaks import is_known_ufunc
+
+
+@contextmanager
+def names_within(pipeline):
+    """Let the last step ask, while it is fitted, what its columns are called."""
+    last = pipeline
+    while isinstance(last, Pipeline):
+        last = last.steps[-1][1]
+    if not hasattr(last, "_names_in_pipeline"):
+        yield
+        return
+    last._names_in_pipeline = partial(_names_or_none, pipeline)
+    try:
+        yield
+    finally:
+        del last._names_in_pipeline
+
+
+def _names_or_none(pipeline):
+    try:
+        return last_step(pipeline)[1]
+    except Exception:  # As in `tell_names`.
+        return None
 
 
 def tell_names(pipeline):

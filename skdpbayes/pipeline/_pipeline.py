@@ -36,7 +36,7 @@ from ._leaks import (
     refuse_selections_by_rows,
     refuse_tools,
 )
-from ._names import tell_names
+from ._names import names_within, tell_names
 from ._persons import rows_of_persons
 from ._plan import PipelinePlan, plan_pipeline, seed_of
 from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
@@ -345,7 +345,8 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             announce_seed()
         reservations = reserve(plan, self)
         try:
-            with charges_beside() as beside, vouchers(self._paid_steps(plan, firsts)):
+            paid = vouchers(self._paid_steps(plan, firsts))
+            with charges_beside() as beside, paid, names_within(self):
                 if is_collection(X):
                     fit_steps(self, X, y, params)
                 else:

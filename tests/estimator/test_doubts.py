@@ -4,12 +4,21 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
-from skdpbayes._estimator.doubts import _SURPRISES, doubts, let_loose, surprise
+from skdpbayes._estimator.doubts import (
+    _SURPRISES,
+    hidden_columns,
+    let_loose,
+    model_checks,
+    skewed_errors,
+    surprise,
+)
+from skdpbayes.samplers.noise_aware.design import hidden_columns as hidden_columns_of
 from skdpbayes.samplers.noise_aware.design import share_of_norm
 
 CAUSES = {
@@ -231,7 +240,7 @@ def test_doubts_follow_from_what_is_released_and_spend_nothing():
     labels = (rng.random(3000) < expit(5.0 * rows[:, 0] - 5.0 * rows[:, 1])).astype(int)
     clf = DPBayesianLogisticRegression(1.0, prior_scale=0.5, random_state=0)
     assert told(clf, rows, labels) == ["narrow"]
-    again = doubts(clf.posterior_samples_, clf._model(4, 2), clf.plan_, clf.released_)
+    again = model_checks(clf.posterior_samples_, clf._model(4, 2), clf.plan_, clf.released_, "abcd")
     assert len(again) == 1 and "prior_scale=0.5" in again[0]
     plain = DPBayesianLogisticRegression(1.0, random_state=0).privacy_plan(3000, 4)
     assert clf.spent_epsilon_ == plain.epsilon
@@ -245,7 +254,7 @@ def test_directions_that_noise_hides_are_told_of_numbers():
 
     def of(hidden):
         released = {**found.released_, "hidden_directions": hidden}
-        return doubts(found.posterior_samples_, found._model(3), found.plan_, released)
+        return model_checks(found.posterior_samples_, found._model(3), found.plan_, released, "abc")
 
     assert found.released_["hidden_directions"] < 1.0 and of(2.9) == ()
     assert len(of(3.1)) == 1 and "data_norm" in of(3.1)[0]
@@ -294,3 +303,68 @@ def test_rows_of_binary_columns_may_have_one_norm(rng, exact):
         )
         assert whole == 0.0
         assert cut > (0.9 if exact else 0.7)
+
+
+# Columns that hardly vary, and errors that are skewed
+
+
+def hidden(rows, noise=100.0, rng=None):
+    """Indices of columns that a made-up release hides; the noise is that of a sum over 10,000 rows."""
+    constant, norm = 1.0, rows.shape[1] ** 0.5
+    moment = moment_of(rows, constant, noise, rng)
+    return hidden_columns_of(moment, noise, constant, norm, len(rows)).tolist()
+
+
+def test_a_column_that_hardly_varies_is_found_and_no_indicator(rng):
+    n = 10_000
+    kind = rng.uniform(-1.0, 1.0, size=(n, 3))
+    assert hidden(kind, rng=rng) == []
+    for offset in (0.0, 0.5, -0.9):
+        narrow = offset + 0.01 * rng.normal(size=n)
+        assert hidden(np.column_stack([kind, narrow]), rng=rng) == [3]
+    levels = rng.choice(8, n, p=[0.4, 0.2, 0.13, 0.1, 0.08, 0.05, 0.035, 0.005])
+    indicators = (levels[:, None] == range(8)).astype(float)
+    assert hidden(np.column_stack([kind, indicators]), rng=rng) == []
+
+
+def test_nothing_is_said_of_a_column_where_noise_hides_kind_ones_too(rng):
+    rows = rng.uniform(-1.0, 1.0, size=(10_000, 3)) * [1.0, 1.0, 0.01]
+    assert hidden(rows, 1000.0, rng) == []
+
+
+def test_hidden_columns_are_named_and_a_few_stand_for_many():
+    (text,) = hidden_columns({"hidden_columns": np.array([1, 2])}, ["age", "income", "debt"])
+    assert "income, debt" in text and "age" not in text
+    (text,) = hidden_columns({"hidden_columns": np.arange(9)}, "abcdefghi")
+    assert "f and 3 more" in text
+    assert hidden_columns({}, "ab") == () == hidden_columns({"hidden_columns": np.array([])}, "ab")
+
+
+@pytest.mark.parametrize("estimator", ["classes", "numbers"])
+def test_a_fit_names_the_column_whose_bounds_are_too_wide(estimator):
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.uniform(-1.0, 1.0, size=(10_000, 3)), columns=["a", "b", "income"])
+    table["income"] = 0.01 * table["income"] - 0.8
+    if estimator == "classes":
+        model = DPBayesianLogisticRegression(1.0, classes=[0, 1], random_state=0)
+        y = (rng.random(len(table)) < expit(table["a"])).astype(int)
+    else:
+        model = DPBayesianRidge((-4.0, 4.0), random_state=0)
+        y = table["a"] + rng.normal(size=len(table))
+    with pytest.warns(ConvergenceWarning, match="how much income var.*DPQuantileScaler"):
+        model.fit(table, y)
+
+
+def test_skewed_errors_are_told_and_heavy_tails_are_not():
+    assert skewed_errors({"asymmetry": (0.5, 0.1, 2.0)}) and skewed_errors({}) == ()
+    assert skewed_errors({"asymmetry": (-0.5, 0.1, 2.0)})[0].count("below") == 1
+    for of_noise in ((0.5, 0.3, 2.0), (0.03, 0.001, 2.0)):
+        assert skewed_errors({"asymmetry": of_noise}) == ()
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1.0, 1.0, size=(10_000, 2))
+    for errors, is_skewed in (
+        (rng.standard_t(3, len(X)), False),
+        (rng.gamma(1.0, 1.5, len(X)) * (1.5 + X[:, 0]), True),
+    ):
+        model = DPBayesianRidge((-30.0, 30.0), epsilon=3.0, random_state=0).fit(X, X[:, 1] + errors)
+        assert bool(skewed_errors(model.released_)) == is_skewed

@@ -22,7 +22,14 @@ import numpy as np
 from ...privacy.cost import PrivacyCost
 from .._paid_noise import free_shift
 from .._plan import Plan
-from ..noise_aware.plan import BURN_IN, LEAPS, N_CHAINS, N_DRAWS
+from ..noise_aware.plan import (
+    BURN_IN,
+    LEAPS,
+    N_CHAINS,
+    N_DRAWS,
+    hidden_columns_line,
+    hidden_columns_warning,
+)
 from .schedule import ERRORS, tails_clip
 from .sensitivity import FREE, look_precision
 
@@ -108,8 +115,8 @@ class ClippedResidualsPlan(Plan):
         """Warnings that the user should read before the fit, a tuple of str."""
         found = super().warnings
         if self.is_drowned:
-            found += (self._drowned(),)
-        return found
+            return (*found, self._drowned())
+        return found + hidden_columns_warning(self)
 
     def summary(self):
         """Return the lines of the printed plan, a dict of {name: text}."""
@@ -136,7 +143,11 @@ class ClippedResidualsPlan(Plan):
             f"about {self.widening:.2g} times as wide as without privacy, if errors have a deviation of a "
             "twentieth of the bound of responses"
         )
-        return lines
+        lines["slopes"] = (
+            "those of a centre of errors: where errors are skewed, as of costs or many zeros, not those of the "
+            "mean"
+        )
+        return lines | hidden_columns_line(self)
 
 
 def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws):

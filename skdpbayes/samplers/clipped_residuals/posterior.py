@@ -11,6 +11,7 @@ import numpy as np
 
 from ..._linalg import inv
 from ..noise_aware.draws import Settled, draw, seed_of
+from .clipped_normal import clipped_normal
 from .surrogate import Surrogate
 from .tails import Tails
 
@@ -61,6 +62,25 @@ class Posterior(Settled):
             delta, deviations = self.tails.given(self.surrogate, u, deviations, random)
             theta[:, -1] += delta / self.constant
         return theta, deviations
+
+    def asymmetry(self):
+        """Mean of residuals at a wide clip beyond that of normal errors, its deviation, and the errors' size.
+
+        Of symmetric errors the first is 0 up to the second, however heavy their tails. It is None where
+        nothing was released at a wide clip.
+        """
+        if self.tails is None:
+            return None
+        tails, given = self.tails, self.surrogate
+        mode = given.start
+        _, a, sigma = given.residuals(mode[None, :-1], mode[-1:], tails.point[None])
+        law = clipped_normal(a[:, 0], sigma[:, 0], tails.clip)
+        mean = given.mean if self.stretch is None else given.mean @ self.stretch
+        covariance = np.linalg.inv(given.information(mode))[:-1, :-1]
+        square = max(tails.square, float(law.square[0]))
+        variance = tails.mean_noise**2 + tails.weight * square / given.n_samples
+        variance += float(mean @ covariance @ mean)
+        return tails.mean - float(law.mean[0]), float(np.sqrt(variance)), float(np.sqrt(square))
 
     def surprises(self):
         """Return 1: without a known deviation of errors, what is released says nothing against a prior."""

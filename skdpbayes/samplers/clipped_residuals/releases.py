@@ -68,6 +68,8 @@ def run_clipped_residuals(plan, target, generator, verbose):
         "contradiction_of": len(posterior.surrogate.looks) * plan.n_parameters,
         "hidden_directions": released.curvature.hidden,
     }
+    if (asymmetry := posterior.asymmetry()) is not None:
+        other["asymmetry"] = asymmetry
     return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
 
 

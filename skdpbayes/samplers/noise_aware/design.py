@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..._linalg import eigh, eigvalsh
 from .columns import estimate_columns, mixture_weights
@@ -38,6 +39,16 @@ _LEAST_EIGENVALUE = 1e-4
 _LEAST_VARIANCE, _LEAST_OF_SQUARE = 0.1, 1e-9
 # Deviations of noise that a binary column may be off, and by which its sum differs from 0.
 _FAR, _CLEAR = 2.5, 8.0
+# Variance of a column that uses its bounds, over the square of half their width.
+USUAL_VARIANCE = 1.0 / 9.0
+# Deviations of noise below which a released variance says no more than "less than".
+INVISIBLE = 1.5
+# How often a table without such columns may be said to have one.
+_FALSE_ALARMS = 0.01
+# Deviations of noise from 0 of the mean of a column that is taken for a rare indicator.
+_INDICATED = 1.0
+# Seen indicators to a hidden column, from which on that is taken for a rare one among them.
+_INDICATORS_TO_HIDDEN = 4.0
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,49 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
         return 0.0
     noise = 2.0 * noise_scale * math.sqrt(squares.size)
     return min(max((float(squares.sum()) - noise) / (n_samples * data_norm**2), 0.0), 1.0)
+
+
+def half_width(data_norm, n_features):
+    """Half the width of columns' bounds, as far as a norm tells: 1, as scalers make them, where it may be."""
+    if 1.0 <= data_norm <= math.sqrt(n_features):
+        return 1.0
+    return data_norm / math.sqrt(n_features)
+
+
+def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
+    """Indices of columns that vary far less than their bounds allow, by how much noise hides.
+
+    Their variance is within 1.5 deviations of its noise from 0, and below that of a column that uses its
+    bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
+    events have the same moments: columns whose mean is that of one are left out, and so are a few columns of
+    a table of many indicators.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm
+        As for `estimate_design`.
+    n_records : float
+
+    Returns
+    -------
+    indices : ndarray of int
+    """
+    length = len(moment) - 1
+    noise = noise_scale / n_records
+    of_means = noise / (math.sqrt(2.0) * constant)
+    means, squares = moment[-1, :-1] / (n_records * constant), np.diag(moment)[:-1] / n_records
+    variances = squares - means**2 + of_means**2
+    deviations = np.hypot(noise, 2.0 * means * of_means)
+    usual = USUAL_VARIANCE * half_width(data_norm, length) ** 2
+    quantile = float(ndtri(1.0 - _FALSE_ALARMS / length))
+    is_hidden = (variances < INVISIBLE * deviations) & (variances + quantile * deviations < usual)
+    may_indicate = np.abs(squares - means) < _FAR * math.hypot(noise, of_means)
+    may_indicate &= means > -_FAR * of_means
+    is_hidden &= ~(may_indicate & (means > _INDICATED * of_means))
+    n_indicators = np.sum(may_indicate & (means > _CLEAR * of_means))
+    if n_indicators >= _INDICATORS_TO_HIDDEN * np.sum(is_hidden & may_indicate):
+        is_hidden &= ~may_indicate
+    return np.flatnonzero(is_hidden)
 
 
 def _at_most(moment, noise_scale, constant, public_size, is_exact):

@@ -23,6 +23,8 @@ import numpy as np
 from ...privacy.cost import PrivacyCost
 from .._paid_noise import free_shift
 from .._plan import Plan
+from ..fisher.plan import moment_noise
+from .design import INVISIBLE, half_width
 from .sensitivity import free_curvature, joint_multiplier
 
 MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
@@ -37,6 +39,8 @@ N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
 CLIPPING = 1.3
+# Standard deviation of a column that is spread evenly over its bounds, over half their width.
+EVEN_DEVIATION = 3.0**-0.5
 # For the expected width: the share of a squared curvature that is not known if noise drowns its release.
 _UNKNOWN = 0.5
 # What is learnt does not show in predictions if it is less than this share of the prior's precision.
@@ -44,6 +48,57 @@ _LITTLE = 0.1
 _MANY_DRAWS = 50_000
 # With more coefficients, noise drowns correlations of columns, and "auto" takes a chain.
 DEFAULT_SIZE = 200
+
+
+def released_moment(plan):
+    """Norm of rows, their constant, and the deviation of the noise on the diagonal of ``A``.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``moment_multiplier``.
+    """
+    bounds = plan.bounds
+    constant = bounds.constant or bounds.row_norm / 2.0
+    norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
+    grown = bounds._replace(
+        row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
+    )
+    noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
+    return norm, constant, (bounds.max_weight or 1.0) * noise
+
+
+def hidden_deviation(plan):
+    """Standard deviation of columns that noise hides, over half the width of their bounds."""
+    norm, _, noise = released_moment(plan)
+    n_features = plan.bounds.block_length - (plan.bounds.constant > 0)
+    return math.sqrt(INVISIBLE * noise / plan.n_samples) / half_width(norm, n_features)
+
+
+def hidden_columns_line(plan):
+    """Line of a printed plan on columns that hardly vary, a dict of {name: text}."""
+    if not plan.budget.is_private:
+        return {}
+    hidden = hidden_deviation(plan)
+    text = "noise hides how much any varies within its bounds"
+    if hidden < 1.0:  # The deviation of a column that is at either end.
+        text = (
+            f"noise hides how much they vary if their deviation is below {hidden:.2g} of half the width of "
+            "their bounds; intervals of such columns are too short"
+        )
+    return {"columns": text}
+
+
+def hidden_columns_warning(plan):
+    """A tuple with a warning if noise hides how much any column varies, else an empty one."""
+    if not plan.budget.is_private or hidden_deviation(plan) < EVEN_DEVIATION:
+        return ()
+    return (
+        f"noise hides how much any column varies, in {plan.n_samples:,} rows at epsilon="
+        f"{plan.budget.epsilon:g}: intervals of columns that vary by far less than their bounds allow are "
+        "too short, and often miss. Take more rows, a larger epsilon, fewer columns, or a data_norm that is "
+        "closer to the length of rows.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +183,8 @@ class NoiseAwarePlan(Plan):
         found, (_, learnt, prior) = super().warnings, self._precisions
         if self.budget.is_private and learnt < _LITTLE * prior:
             found += (self._drowned(),)
+        else:
+            found += hidden_columns_warning(self)
         size = self.family.n_blocks * self.bounds.block_length
         if self.budget.is_private and size > DEFAULT_SIZE:
             found += (
@@ -154,7 +211,7 @@ class NoiseAwarePlan(Plan):
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
         )
-        return lines
+        return lines | hidden_columns_line(self)
 
 
 def _precision(multipliers):

@@ -6,7 +6,7 @@ Each is a sum over records with Gaussian noise, on a lattice. What comes between
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from .._machinery.lattice import release_moment, release_vector
 from .._machinery.shards import mapped, total
 from .._paid_noise import free_shift
 from .._protocol import Released
-from ..fisher.plan import moment_noise
 from .coordinates import coordinates_for
 from .design import (
     Design,
     estimate_design,
+    hidden_columns,
     number_of_records,
     share_of_a_direction,
     share_of_norm,
@@ -30,7 +30,7 @@ from .design import (
 )
 from .draws import settle
 from .misfit import learn_misfit
-from .plan import CLIPPING, N_ROWS
+from .plan import CLIPPING, N_ROWS, released_moment
 from .population import make_population
 from .posterior import Posterior, deviations_in_common
 from .rarest import rarest_class
@@ -257,15 +257,15 @@ class ReleasedDesign(NamedTuple):
         Of rows as they are.
     n_records : float
         How many records there are, or what they count.
-    shares : dict of {str: float}
-        Of what second moments can be at most: along a direction, and of the trace.
+    shares : dict of {str: float or ndarray}
+        Of what second moments can be at most: along a direction, and of the trace; and ``hidden_columns``.
     """
 
     moment: np.ndarray
     noise: float
     design: Design
     n_records: float
-    shares: dict[str, float]
+    shares: dict[str, Any]
 
 
 def release_design(plan, target, generator):
@@ -282,12 +282,7 @@ def release_design(plan, target, generator):
     """
     bounds = plan.bounds
     largest, is_weighted = bounds.max_weight or 1.0, bounds.max_weight is not None
-    constant = bounds.constant or bounds.row_norm / 2.0
-    norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
-    grown = bounds._replace(
-        row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
-    )
-    noise = largest * moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
+    norm, constant, noise = released_moment(plan)
     moment = total(_moment, target, constant, is_weighted)
     mu = 1.0 / plan.moment_multiplier
     moment = release_moment(moment, noise, generator, mu=mu)  # Proposition 32.
@@ -302,6 +297,7 @@ def release_design(plan, target, generator):
     }
     if not is_exact:
         n_records = number_of_records(*known, n_records)
+    shares["hidden_columns"] = hidden_columns(*known, norm, n_records)
     design = estimate_design(*known, norm, n_records)
     if bounds.constant:
         design = with_constant(design, constant)

@@ -13,7 +13,7 @@ from ...._linalg import inv
 from ...noise_aware.draws import settle
 from .clips import best_clip
 from .curvature import curvature_given
-from .dispersion import USUAL, dispersion_given, of_look, shortfall
+from .dispersion import USUAL, dispersion_given, histogram_misfit, of_look, shortfall
 from .law import clipped_count
 from .surrogate import CountSurrogate
 from .table import tabulated
@@ -108,6 +108,11 @@ class Beliefs:
         centres = look.centre(population.logits(look.point))
         logits = population.logits(self.start)
         return shortfall(look, centres, logits, self._deviations(), population.largest)
+
+    def histogram_misfit(self):
+        """Deviations of the histogram from the law of counts; see `dispersion.histogram_misfit`."""
+        n = self.population.size * len(self.population.rows)
+        return histogram_misfit(self.histogram, self.some_logits(), n, bool(self.constant))
 
     def some_logits(self):
         """Return logits at the mode of some rows, whose law is that of all."""

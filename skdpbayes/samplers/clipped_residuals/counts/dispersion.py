@@ -126,6 +126,34 @@ def dispersion_given(margins, logits, n_records, shifts):
     return Dispersion(float(np.exp(mean)), float(np.exp(mean) * doubt))
 
 
+def histogram_misfit(margin, logits, n_records, shifts):
+    """Squared deviations of a histogram from the law that fits it best, and of zeros alone, signed.
+
+    Parameters
+    ----------
+    margin : Margin
+        Of the histogram.
+    logits, n_records, shifts
+        As for `dispersion_given`.
+
+    Returns
+    -------
+    square : float
+        About the number of bins, or less, if counts follow the law.
+    zeros : float
+        Zeros beyond those of the law, in deviations.
+    """
+    steps = _SHIFTS if shifts else np.zeros(1)
+    found = []
+    for shift in steps:
+        means = np.exp(np.minimum(logits + shift, 30.0))
+        for dispersion in _DISPERSIONS:
+            first, variance = _expected(margin, means, dispersion, n_records)
+            off = (margin.values - first) / np.sqrt(variance)
+            found.append((float(off @ off), float(off[0])))
+    return min(found)
+
+
 def shortfall(look, centres, logits, doubts, largest):
     """Return by how much squares of residuals fall short of Poisson's law: the share, and its deviation.
 
@@ -147,11 +175,16 @@ def shortfall(look, centres, logits, doubts, largest):
     return float(1.0 - look.square / expected), float(deviation)
 
 
+def _expected(margin, means, dispersion, n_records):
+    """Expectations of what was released, and their variances, noise included."""
+    first, second = margin.expected(means, dispersion)
+    variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
+    return first, variance + (_OF_ROWS * first) ** 2 + _TINY
+
+
 def _energy(margins, logits, dispersion, n_records):
     means, energy = np.exp(np.minimum(logits, 30.0)), 0.0
     for margin in margins:
-        first, second = margin.expected(means, dispersion)
-        variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
-        variance = variance + (_OF_ROWS * first) ** 2 + _TINY
+        first, variance = _expected(margin, means, dispersion, n_records)
         energy += 0.5 * np.sum((margin.values - first) ** 2 / variance + np.log(variance))
     return energy

@@ -95,4 +95,5 @@ class ClippedCountsPlan(ClippedResidualsPlan):
         lines["intervals"] = (
             f"about {self.widening:.2g} times as wide as without privacy, if counts have a mean of 1"
         )
+        lines["slopes"] = "those of Poisson's law, which many zeros or heavy tails may bend"
         return lines
