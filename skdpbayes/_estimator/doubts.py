@@ -60,6 +60,11 @@ _FEW_TRIALS = math.log(50.0)
 # Deviations by which the mean of errors differs from their centre, at least, and the least such difference
 # over their root mean square. Of 34 fits to symmetric errors none exceeded 1.1 deviations.
 _ASYMMETRIC, _SKEWED = 2.0, 0.02
+# Deviations of zeros beyond those of the law: of 6 fits to Poisson counts none had more than 1.3.
+_EXCESS_ZEROS = 3.0
+# Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
+# (one that grows faster), and where the grid of it ends.
+_OVERDISPERSED, _MOST_DISPERSED = 2.0, 8.0
 # How many columns are named in a warning.
 _NAMED = 6
 # Shares of the largest possible second moment: that along one direction, and all of it.
@@ -88,7 +93,7 @@ def _causes(draws, model, plan, released, has_hidden_columns):
     of_rows = unscaled(released) or clipped(released, model, plan)
     if of_rows:
         return of_rows  # What rows lose makes coefficients larger, too.
-    of_counts = reached(released, model) or regular(released)
+    of_counts = reached(released, model) or regular(released) or overdispersed(released)
     if of_counts:
         return of_counts
     if not plan.is_calibrated:
@@ -284,6 +289,24 @@ def regular(released):
         "says, rates come out too high, and intervals miss them. For yes and no take "
         "DPBayesianLogisticRegression, otherwise sampler='auto', which clips residuals at max_count only; "
         "fitting again spends budget again.",
+    )
+
+
+def overdispersed(released):
+    """A tuple with a warning if counts have more zeros or vary more than their law allows, else an empty one."""
+    dispersion = released.get("dispersion", 1.0)
+    if released.get("excess_zeros", 0.0) > _EXCESS_ZEROS:
+        cause = "there are more zeros than the law of counts has"
+    elif dispersion > _OVERDISPERSED:
+        cause = f"counts vary {dispersion:.2g} times as much as Poisson's law says"
+        if dispersion > _MOST_DISPERSED:
+            cause += ", which is the most that the model has, or more"
+    else:
+        return ()
+    return (
+        f"{cause}: intervals of rate ratios are too short, and rates may be off by more than theirs say. Take "
+        "wider intervals than these, count in a unit of fewer events, add columns that tell who can have "
+        "any, or fit whether there is any (DPBayesianLogisticRegression) apart from how many.",
     )
 
 

@@ -13,7 +13,7 @@ from ...._linalg import inv
 from ...noise_aware.draws import settle
 from .clips import best_clip
 from .curvature import curvature_given
-from .dispersion import USUAL, dispersion_given, histogram_misfit, of_look, shortfall
+from .dispersion import USUAL, dispersion_given, excess_zeros, of_look, shortfall
 from .law import clipped_count
 from .surrogate import CountSurrogate
 from .table import tabulated
@@ -109,10 +109,10 @@ class Beliefs:
         logits = population.logits(self.start)
         return shortfall(look, centres, logits, self._deviations(), population.largest)
 
-    def histogram_misfit(self):
-        """Deviations of the histogram from the law of counts; see `dispersion.histogram_misfit`."""
+    def excess_zeros(self):
+        """Zeros beyond those of the law of counts, in deviations; see `dispersion.excess_zeros`."""
         n = self.population.size * len(self.population.rows)
-        return histogram_misfit(self.histogram, self.some_logits(), n, bool(self.constant))
+        return excess_zeros(self.histogram, self.some_logits(), n, bool(self.constant))
 
     def some_logits(self):
         """Return logits at the mode of some rows, whose law is that of all."""

@@ -16,7 +16,10 @@ import numpy as np
 from ....targets.linear.families.dispersed import distribution
 from .law import clipped_count
 
-_DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
+LARGEST_DISPERSION = 9.0
+_DISPERSIONS = np.array(
+    [1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, LARGEST_DISPERSION]
+)
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
 _USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.02
@@ -126,32 +129,29 @@ def dispersion_given(margins, logits, n_records, shifts):
     return Dispersion(float(np.exp(mean)), float(np.exp(mean) * doubt))
 
 
-def histogram_misfit(margin, logits, n_records, shifts):
-    """Squared deviations of a histogram from the law that fits it best, and of zeros alone, signed.
+def excess_zeros(histogram, logits, n_records, shifts):
+    """Zeros beyond those of the law that fits a histogram best, in deviations, noise included.
 
     Parameters
     ----------
-    margin : Margin
-        Of the histogram.
+    histogram : Margin
+        Its first bin is that of zeros.
     logits, n_records, shifts
         As for `dispersion_given`.
 
     Returns
     -------
-    square : float
-        About the number of bins, or less, if counts follow the law.
     zeros : float
-        Zeros beyond those of the law, in deviations.
+        At most about 1 if counts follow the law: rows are known to 3%.
     """
-    steps = _SHIFTS if shifts else np.zeros(1)
-    found = []
-    for shift in steps:
+    fits = []
+    for shift in _SHIFTS if shifts else np.zeros(1):
         means = np.exp(np.minimum(logits + shift, 30.0))
         for dispersion in _DISPERSIONS:
-            first, variance = _expected(margin, means, dispersion, n_records)
-            off = (margin.values - first) / np.sqrt(variance)
-            found.append((float(off @ off), float(off[0])))
-    return min(found)
+            expected, variance = _expected(histogram, means, dispersion, n_records)
+            errors = (histogram.values - expected) / np.sqrt(variance)
+            fits.append((float(errors @ errors), float(errors[0])))
+    return min(fits)[1]
 
 
 def shortfall(look, centres, logits, doubts, largest):

@@ -62,7 +62,7 @@ def run_counts(plan, target, generator, verbose):
         "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
         "shortfall": released.beliefs.shortfall(),
         "few_trials": released.few_trials(),
-        "histogram_misfit": released.beliefs.histogram_misfit(),
+        "excess_zeros": released.beliefs.excess_zeros(),
     }
     if released.typical_exposure is not None:
         other["typical_exposure"] = released.typical_exposure
