@@ -146,11 +146,12 @@ def skewed_errors(released):
     mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
     if abs(mean) < max(_ASYMMETRIC * deviation, _SKEWED * size):
         return ()
+    side = "above" if mean > 0 else "below"
     return (
-        f"errors are skewed: their mean is {abs(mean):.2g} {'above' if mean > 0 else 'below'} the centre that "
-        "is estimated. Coefficients tell how the centre of responses changes; how their mean changes may be "
-        "another number, which intervals then miss. Where the mean is wanted, as of costs, fit the logarithm "
-        "of positive responses, or whether there is any apart from how much.",
+        f"errors are skewed: their mean is {abs(mean):.2g} {side} the centre that is estimated. Coefficients "
+        "tell how the centre of responses changes; their mean may change by another number, which intervals "
+        "then miss. For means, as of costs, fit the logarithm of positive responses, and whether any is "
+        "there apart from how much; fitting again spends budget again.",
     )
 
 
@@ -293,7 +294,7 @@ def regular(released):
 
 
 def overdispersed(released):
-    """A tuple with a warning if counts have more zeros or vary more than their law allows, else an empty one."""
+    """A tuple with a warning if counts have more zeros or vary more than their law says, or none."""
     dispersion = released.get("dispersion", 1.0)
     if released.get("excess_zeros", 0.0) > _EXCESS_ZEROS:
         cause = "there are more zeros than the law of counts has"
@@ -304,9 +305,9 @@ def overdispersed(released):
     else:
         return ()
     return (
-        f"{cause}: intervals of rate ratios are too short, and rates may be off by more than theirs say. Take "
-        "wider intervals than these, count in a unit of fewer events, add columns that tell who can have "
-        "any, or fit whether there is any (DPBayesianLogisticRegression) apart from how many.",
+        f"{cause}: intervals of rate ratios are too short, and rates may be off by more than theirs say. Add "
+        "columns that tell who can have any, fit whether there is any (DPBayesianLogisticRegression), or "
+        "take sampler='auto', whose intervals are wider; fitting again spends budget again.",
     )
 
 

@@ -56,6 +56,8 @@ def warn_unless_calibrated(estimator):
         unless = (
             ", but not of survival, where an exposure ends with the event" if is_exposed else ""
         )
+        if getattr(plan.bounds.family, "whole_numbers", False):
+            unless = f", for counts that vary about as Poisson's law says{unless}"
         named = calibrated.replace(", ", " or sampler=")
         of_others = f" sampler={named} gives calibrated draws{unless}." if calibrated else ""
         warn(

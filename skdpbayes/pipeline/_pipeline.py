@@ -57,8 +57,10 @@ def _predicts(pipeline):
 class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
     """A scikit-learn Pipeline with one budget for all of its private steps.
 
-    Where public steps bound the length of rows, as scalers and encoders do, a last step whose ``data_norm`` is
-    None gets this bound for the fit; its own wins. During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
+    Where public steps bound the length of rows, as scalers and encoders do, a fit gives this bound to a last
+    step whose ``data_norm`` is None; one that is set wins.
+
+    During a fit, every spending step has its part of the budget as ``epsilon`` and ``delta``, including those
     inside a ``ColumnTransformer``, a ``FeatureUnion`` or a ``Pipeline``. Earlier steps get their shares, and
     the last one gets the rest. What a step would refuse is refused before anything is charged, as far as it
     is known without a release.
@@ -226,9 +228,9 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         PrivacyLeakWarning
             If a step may learn from the rows without noise.
         UserWarning
-            What the plan warns of: of steps whose part of the budget is too small for the rows, or if
-            ``data_norm`` of the last step is much larger than the norm of any row that can reach it. What
-            fitted steps warn of comes last, after their names.
+            What the plan warns of: of steps whose part of the budget is too small for the rows, or if a
+            ``data_norm`` that is set is much larger than the norm of any row that can reach the last step.
+            What fitted steps warn of comes last, after their names.
 
         Raises
         ------

@@ -11,7 +11,6 @@ from numbers import Integral
 from typing import Any, Self
 
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from .._checks import is_number, planned_size
 from ..privacy.budget import Budget, default_delta
@@ -125,7 +124,9 @@ class PipelinePlan(PlannedRelease):
         steps = [(n, f"epsilon = {e:.4g}, delta = {d:.3g}") for n, (e, d) in ends.items()]
         if self.data_norm is not None:
             last = list(self.steps)[-1]
-            steps.append(("longest row", f"{self.data_norm:.4g}, by the steps before: data_norm of {last}"))
+            steps.append(
+                ("longest row", f"{self.data_norm:.4g}, by the steps before: data_norm of {last}")
+            )
         return super()._lines() + steps
 
     def _width(self, names):

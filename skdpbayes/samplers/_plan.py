@@ -236,7 +236,7 @@ class Plan(PlannedRelease):
             return {}
         line = "how wide is not known beforehand, as noise tempers the draws of a chain"
         if others := self.sampler.calibrated_names(family):
-            line += f"; sampler={others} says it, for counts that vary about as Poisson's law says, without many zeros"
+            line += f"; sampler={others} says it, of counts that vary about as Poisson's law says"
         return {"intervals": line}
 
     def _title(self):

@@ -144,8 +144,7 @@ class ClippedResidualsPlan(Plan):
             "twentieth of the bound of responses"
         )
         lines["slopes"] = (
-            "those of a centre of errors: where errors are skewed, as of costs or many zeros, not those of the "
-            "mean"
+            "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
         )
         return lines | hidden_columns_line(self)
 
