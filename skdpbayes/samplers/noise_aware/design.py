@@ -28,6 +28,7 @@ from scipy.special import ndtri
 
 from ..._linalg import eigh, eigvalsh
 from .columns import estimate_columns, mixture_weights
+from .plan import INVISIBLE, half_width
 
 # Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
 _OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
@@ -41,8 +42,6 @@ _LEAST_VARIANCE, _LEAST_OF_SQUARE = 0.1, 1e-9
 _FAR, _CLEAR = 2.5, 8.0
 # Variance of a column that uses its bounds, over the square of half their width.
 USUAL_VARIANCE = 1.0 / 9.0
-# Deviations of noise below which a released variance says no more than "less than".
-INVISIBLE = 1.5
 # How often a table without such columns may be said to have one.
 _FALSE_ALARMS = 0.01
 # Deviations of noise from 0 of the mean of a column that is taken for a rare indicator.
@@ -188,13 +187,6 @@ def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=
         return 0.0
     noise = 2.0 * noise_scale * math.sqrt(squares.size)
     return min(max((float(squares.sum()) - noise) / (n_samples * data_norm**2), 0.0), 1.0)
-
-
-def half_width(data_norm, n_features):
-    """Half the width of columns' bounds, as far as a norm tells: 1, as scalers make them, where it may be."""
-    if 1.0 <= data_norm <= math.sqrt(n_features):
-        return 1.0
-    return data_norm / math.sqrt(n_features)
 
 
 def hidden_columns(moment, noise_scale, constant, data_norm, n_records):

@@ -24,7 +24,6 @@ from ...privacy.cost import PrivacyCost
 from .._paid_noise import free_shift
 from .._plan import Plan
 from ..fisher.plan import moment_noise
-from .design import INVISIBLE, half_width
 from .sensitivity import free_curvature, joint_multiplier
 
 MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
@@ -39,6 +38,8 @@ N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
 N_ROWS = 1000
 # C^2 over the mean square of whitened rows.
 CLIPPING = 1.3
+# Deviations of noise below which a released variance says no more than "less than".
+INVISIBLE = 1.5
 # Standard deviation of a column that is spread evenly over its bounds, over half their width.
 EVEN_DEVIATION = 3.0**-0.5
 # For the expected width: the share of a squared curvature that is not known if noise drowns its release.
@@ -66,6 +67,13 @@ def released_moment(plan):
     )
     noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
     return norm, constant, (bounds.max_weight or 1.0) * noise
+
+
+def half_width(data_norm, n_features):
+    """Half the width of columns' bounds, as far as a norm tells: 1, as scalers make them, where it may be."""
+    if 1.0 <= data_norm <= math.sqrt(n_features):
+        return 1.0
+    return data_norm / math.sqrt(n_features)
 
 
 def hidden_deviation(plan):
