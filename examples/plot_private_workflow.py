@@ -66,10 +66,7 @@ def make_model(epsilon):
             (DPOneHotEncoder(random_state=0), CATEGORIES),
             verbose_feature_names_out=False,
         ),
-        # A number or a category adds at most 1 to the squared length of a row.
-        DPBayesianLogisticRegression(
-            classes=[0, 1], data_norm=len(NUMBERS + CATEGORIES) ** 0.5, random_state=0
-        ),
+        DPBayesianLogisticRegression(classes=[0, 1], random_state=0),
         epsilon=epsilon,
         delta=1e-6,
         strict=True,

@@ -125,7 +125,8 @@ class DPBayesianLogisticRegression(
         What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
         over clipped rows extended by a constant (half of ``data_norm`` without an intercept),
         ``share_of_a_direction`` and ``share_of_norm``, how much of its largest trace lies along one direction
-        and in all, from below, with an intercept ``rarest_class``, quantiles of 5%, 50% and 95% of the share
+        and in all, from below, ``hidden_columns``, indices of columns that vary less than noise shows,
+        with an intercept ``rarest_class``, quantiles of 5%, 50% and 95% of the share
         that the rarest class has of rows (of what they count, by their weights and where long ones count
         less), and ``posterior``, from which draws are made. With "sgfs" only
         ``second_moment``, with the constant of an intercept. With "bbb" ``variational_mean`` and
