@@ -90,10 +90,8 @@ def hidden_columns_line(plan):
     hidden = hidden_deviation(plan)
     text = "noise hides how much any varies within its bounds"
     if hidden < 1.0:  # The deviation of a column that is at either end.
-        text = (
-            f"noise hides how much they vary if their deviation is below {hidden:.2g} of half the width of "
-            "their bounds; intervals of such columns are too short"
-        )
+        width = f"{hidden:.2g} of half their bounds' width"
+        text = f"intervals of those with a deviation below {width} are too short"
     return {"columns": text}
 
 
