@@ -58,13 +58,13 @@ _REACHED, _SHORT = 0.8, 3.0
 # 2% of fits exceed it.
 _FEW_TRIALS = math.log(50.0)
 # Deviations by which the mean of errors differs from their centre, at least, and the least such difference
-# over their root mean square. Of 139 fits to symmetric errors none exceeded 2.1 deviations.
-_ASYMMETRIC, _SKEWED = 2.5, 0.02
+# over their root mean square. Of 139 fits to symmetric errors one exceeded 2 deviations.
+_ASYMMETRIC, _SKEWED = 2.0, 0.02
 # Deviations of zeros beyond those of the law: of 25 fits to Poisson counts none had more than 2.3.
 _EXCESS_ZEROS = 4.0
 # Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
 # (one that grows faster), and where the grid of it ends.
-_OVERDISPERSED, _MOST_DISPERSED = 1.8, 8.0
+_OVERDISPERSED, _MOST_DISPERSED = 2.2, 8.0
 # How many columns are named in a warning.
 _NAMED = 6
 # Shares of the largest possible second moment: that along one direction, and all of it.

@@ -1,6 +1,7 @@
 """Wrong priors and cut rows are told by their cause, from releases alone, and hardly ever without cause."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -368,3 +369,58 @@ def test_skewed_errors_are_told_and_heavy_tails_are_not():
     ):
         model = DPBayesianRidge((-30.0, 30.0), epsilon=3.0, random_state=0).fit(X, X[:, 1] + errors)
         assert bool(skewed_errors(model.released_)) == is_skewed
+
+
+def test_a_plan_says_which_columns_noise_hides():
+    """And warns where these are columns that are spread evenly over their bounds."""
+    for model in (DPBayesianLogisticRegression(), DPBayesianRidge((-4.0, 4.0))):
+        plan = model.privacy_plan(20_000, 10)
+        below = float(re.search(r"deviation below (\S+) of half", str(plan))[1])
+        assert 0.1 < below < 0.2 and plan.warnings == ()
+        small = model.set_params(epsilon=0.5).privacy_plan(1_000, 20)
+        assert "any column varies" in " ".join(small.warnings) or "nearly all" in small.warnings[0]
+        free = model.set_params(epsilon=np.inf, sampler="auto").privacy_plan(1_000, 20)
+        assert "columns" not in free.summary()
+    assert "of a centre" in str(DPBayesianRidge((-4.0, 4.0)).privacy_plan(20_000, 10))
+
+
+@pytest.mark.nightly
+def test_hidden_columns_are_told_where_intervals_miss_and_hardly_else():
+    """Designs of numbers and indicators at sizes and budgets other than those that set the thresholds."""
+    rng, false, found = np.random.default_rng(11), [], []
+    for turn in range(120):
+        n, epsilon = int(rng.choice([800, 4_000, 12_000])), float(rng.choice([0.5, 2.0, 5.0]))
+        narrow = 1.0 if turn % 2 else 0.03
+        numbers = np.clip(0.4 * rng.normal(size=(n, rng.integers(1, 6))), -1.0, 1.0)
+        numbers[:, 0] = numbers[:, 0] * narrow + (0.6 if narrow < 1.0 else 0.0)
+        levels = rng.choice(4, n, p=[0.5, 0.3, 0.15, 0.05])[:, None] == range(1, 4)
+        rows = np.column_stack([numbers, levels])
+        y = (rng.random(n) < expit(2.0 * numbers[:, 0] / narrow * 0.3)).astype(int)
+        model = DPBayesianLogisticRegression(epsilon, classes=[0, 1], random_state=turn)
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(rows, y)
+        is_told = 0 in model.released_["hidden_columns"]
+        if narrow == 1.0:
+            false.append(len(model.released_["hidden_columns"]) > 0)
+        elif n * epsilon > 8_000:
+            found.append(is_told)
+    assert np.mean(false) <= 0.05 and np.mean(found) >= 0.8
+
+
+@pytest.mark.nightly
+def test_skew_is_told_of_some_thousand_rows_and_not_of_symmetric_errors():
+    rng, false, found = np.random.default_rng(12), [], []
+    for turn in range(60):
+        n, epsilon = int(rng.choice([6_000, 15_000])), float(rng.choice([1.5, 6.0]))
+        X = rng.uniform(-1.0, 1.0, size=(n, 3))
+        law = turn % 3
+        errors = (
+            rng.logistic(size=n),
+            rng.standard_t(3.5, size=n) * (1.2 + X[:, 1]),
+            rng.weibull(0.8, size=n) * (1.5 + X[:, 0]),
+        )[law]
+        model = DPBayesianRidge((-40.0, 40.0), epsilon=epsilon, random_state=turn)
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(X, X[:, 2] + errors)
+        (found if law == 2 else false).append(bool(skewed_errors(model.released_)))
+    assert np.mean(false) <= 0.05 and np.mean(found) >= 0.9

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianPoissonRegressor
-from skdpbayes._estimator.doubts import _FEW_TRIALS, _REACHED, _SHORT
+from skdpbayes._estimator.doubts import _FEW_TRIALS, _REACHED, _SHORT, overdispersed
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges, share_of_largest
 from skdpbayes.samplers.clipped_residuals.counts.posterior import CountPosterior
@@ -153,3 +153,34 @@ def test_shares_are_from_below(rng):
     share = 1600.0 / bins.sum()
     assert np.mean(np.array(found) > share) < 0.015 and np.mean(found) > share - 0.06
     assert share_of_largest(np.zeros(5), 10.0) == 0.0 and share > _REACHED
+
+
+def test_counts_that_vary_more_than_their_law_are_told():
+    few = {"dispersion": 1.3, "excess_zeros": 2.0}
+    assert overdispersed({}) == overdispersed(few) == ()
+    (text,) = overdispersed({"dispersion": 2.5})
+    assert "2.5 times" in text and "the most" not in text
+    assert "the most" in overdispersed({"dispersion": 9.0})[0]
+    (text,) = overdispersed({"dispersion": 9.0, "excess_zeros": 8.0})
+    assert "more zeros" in text and "clipped_residuals" not in text
+
+
+def test_a_fit_tells_of_zeros_and_of_a_spread_that_grows_and_not_of_poisson():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, size=(6_000, 2))
+    mean = 6.0 * np.exp(0.5 * X[:, 0])
+    laws = {
+        "": rng.poisson(mean),
+        "more zeros": rng.poisson(mean) * (rng.random(len(X)) < 0.7),
+        "times as much": rng.poisson(mean * rng.gamma(1.0, 1.0, len(X))),
+    }
+    for told, y in laws.items():
+        model = DPBayesianPoissonRegressor(
+            max_count=60.0, epsilon=2.0, sampler="clipped_residuals", random_state=0
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y)
+        kinds = [one for one in caught if one.category is ConvergenceWarning]
+        texts = " ".join(str(one.message) for one in kinds)
+        assert told in texts and bool(told) == bool(texts)
