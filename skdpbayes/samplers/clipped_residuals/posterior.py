@@ -76,7 +76,7 @@ class Posterior(Settled):
         _, a, sigma = given.residuals(mode[None, :-1], mode[-1:], tails.point[None])
         law = clipped_normal(a[:, 0], sigma[:, 0], tails.clip)
         mean = given.mean if self.stretch is None else given.mean @ self.stretch
-        covariance = np.linalg.inv(given.information(mode))[:-1, :-1]
+        covariance = inv(given.information(mode))[:-1, :-1]
         square = max(tails.square, float(law.square[0]))
         variance = tails.mean_noise**2 + tails.weight * square / given.n_samples
         variance += float(mean @ covariance @ mean)
