@@ -6,7 +6,6 @@ and then `BoundedScaler`: the bounds are those of a uniform distribution with th
 `_quantiles`.
 """
 
-import warnings
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -16,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import callers_level, is_number
+from .._checks import is_number
 from .._mechanisms.quantiles import (
     draw_quantiles,
     draws_cost,
@@ -28,7 +27,7 @@ from .._tables.collections import example_of
 from .._tables.read import read_table
 from .._tables.validation import validate_table
 from .._typing import MatrixLike, RandomStateLike, Relation
-from ..privacy.deferred_warnings import warns_last
+from ..privacy.deferred_warnings import warn, warns_last
 from ..privacy.facts import About, of_columns
 from ..privacy.vouchers import rows_paid_for
 from ._plan import CONSTRAINTS, PrivateTransformerMixin
@@ -277,14 +276,13 @@ class DPQuantileScaler(
         told = [str(one) if names is None else repr(names[one]) for one in columns[:_MOST_NAMED]]
         more = f" and {columns.size - len(told)} others" if columns.size > len(told) else ""
         values = [f"{0.5 * self.lower_[one] + 0.5 * self.upper_[one]:.6g}" for one in columns]
-        warnings.warn(
+        warn(
             f"both quantiles that were drawn are the same, or nearly, in column {', '.join(told)}{more} "
             f"({', '.join(values[:_MOST_NAMED])}): most values are equal, or differ by less than these rows "
             "and this epsilon can tell. Bounds are set a little around them, and values beyond are clipped. "
             "That is right for indicators (0 and 1). Otherwise subtract a public number from the column "
             "beforehand, or give bounds=(low, high).",
             ConvergenceWarning,
-            stacklevel=callers_level(),
         )
 
     def _validate(self, X, reset):

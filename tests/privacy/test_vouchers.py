@@ -195,7 +195,7 @@ def test_private_fits_that_the_plan_does_not_contain_are_charged():
     pipe = make_private_pipeline(Secretive(), model(), delta=DELTA)
     with PrivacyLedger(np.inf, DELTA) as ledger, pytest.warns(PrivacyLeakWarning):
         pipe.fit(X, Y)
-    assert ledger.spent == pipe.privacy_cost_ + pipe[0].spent_
+    assert ledger.spent == pipe.privacy_cost_ == pipe.plan_.cost + pipe[0].spent_
     with PrivacyLedger(1.5, DELTA), pytest.warns(PrivacyLeakWarning):
         with pytest.raises(BudgetExceededError):
             pipe.fit(X, Y)
