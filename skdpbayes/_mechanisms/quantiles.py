@@ -25,7 +25,7 @@ import bisect
 import itertools
 import math
 from collections import Counter
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -438,13 +438,17 @@ def draw_place(ranked, quantile, log_odds_range, lines, generator, of_one_row=Fa
         As for `draw_quantiles`.
     """
 
+    @cache
+    def weighted_blocks():
+        blocks = list(_blocks(ranked, quantile, log_odds_range, lines))
+        return blocks, [block.length * block.most for block in blocks]
+
     def release():
         # How many numbers it takes depends on the values, and what comes after it shall not.
         own = child_generator(generator)  # Proposition 50.
-        blocks = list(_blocks(ranked, quantile, log_odds_range, lines))
-        weights = [block.length * block.most for block in blocks]
+        blocks, of_blocks = weighted_blocks()
         while True:
-            run, left = choose_weighted(weights, own)  # Proposition 50.
+            run, left = choose_weighted(of_blocks, own)  # Proposition 50.
             block, place = blocks[run], left // blocks[run].most
             weight = block.weight_at(block.start + place)
             if integer_below(block.most, own) < weight:  # Proposition 50.
