@@ -79,6 +79,8 @@ sphinx_gallery_conf = {
 }
 
 # The notebook is run at build time as well, and committed without output.
+# Dollars hold mathematics in the notebook, as in Jupyter.
+myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
