@@ -78,9 +78,9 @@ sphinx_gallery_conf = {
     "parallel": cpu_count(),
 }
 
-# The notebook is run at build time as well, and committed without output.
 # Dollars hold mathematics in the notebook, as in Jupyter.
 myst_enable_extensions = ["dollarmath"]
+# The notebook is run at build time as well, and committed without output.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120

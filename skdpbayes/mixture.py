@@ -145,7 +145,7 @@ class DPGaussianMixturePosterior(  # type: ignore[misc]  # Its draws are mixture
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
+        If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
         If the plan has warnings, e.g. that there are too few rows for so many components.

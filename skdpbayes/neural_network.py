@@ -140,7 +140,7 @@ class DPBayesianMLPClassifier(PrivateClassifierMixin, BaseEstimator):
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
+        If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
         If the plan has warnings.

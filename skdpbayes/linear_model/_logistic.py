@@ -143,7 +143,7 @@ class DPBayesianLogisticRegression(
     Warns
     -----
     PrivacyWarning
-        If ``random_state`` is given (once per process), if delta is above one over the number of rows, or
+        If ``random_state`` is given (at every fit), if delta is above one over the number of rows, or
         if a fit is interrupted, which spends its whole plan.
     ConvergenceWarning
         If the plan has warnings, if draws without privacy have a small effective sample size, if coefficients
