@@ -143,7 +143,15 @@ def plain_words(app, what, name, obj, options, lines):
         lines[i] = re.sub(":ref:`[^`<]*<metadata_routing>`", "scikit-learn user guide", line)
 
 
+def drop_empty_sidebar(app, pagename, templatename, context, doctree):
+    """Take away the navigation within a section from sections of one page."""
+    pages = app.env.toctree_includes
+    if pagename in pages[app.config.root_doc] and pagename not in pages:
+        context["sidebars"] = []
+
+
 def setup(app):
-    """Run before numpydoc takes the docstrings apart."""
+    """Run before numpydoc takes the docstrings apart, and before the theme looks at sidebars."""
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)
     app.connect("autodoc-process-docstring", plain_words)
+    app.connect("html-page-context", drop_empty_sidebar, priority=100)
