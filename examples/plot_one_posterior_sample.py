@@ -115,6 +115,6 @@ plt.show()
 #   default sampler.
 # * A draw is for when a single parameter vector is what you need: to simulate with, or to hand on
 #   as a model.
-# * Every further draw costs: ``n_draws=4`` has twice the temperature, or twice :math:`\\mu`.
-# * Sixty fits of a private table would cost about eight times :math:`\\mu`. ``random_state`` here
+# * Every further draw costs: ``n_draws=4`` has twice the temperature, or twice :math:`\mu`.
+# * Sixty fits of a private table would cost about eight times :math:`\mu`. ``random_state`` here
 #   is for this page.

@@ -11,7 +11,7 @@ several and add more noise. Which one is better?
 # %%
 # What epsilon 1 for rows means for persons
 # -----------------------------------------
-# For the default sampler this can be computed exactly: *k* rows multiply :math:`\\mu`, the distance
+# For the default sampler this can be computed exactly: *k* rows multiply :math:`\mu`, the distance
 # in standard deviations by which a row can shift the release, by *k*.
 
 import matplotlib.pyplot as plt

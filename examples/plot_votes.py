@@ -12,7 +12,7 @@ respondent: if that person had given other answers, anything that we publish wou
 # %%
 # The table
 # ---------
-# One row per person, so protecting rows protects persons. We take five questions whose range of
+# One row per person, so protecting rows protects persons. We take six questions whose range of
 # answers is printed on the questionnaire. That makes the ranges public: nothing has to be learnt
 # from the rows in order to scale them.
 
@@ -54,7 +54,7 @@ table[[*QUESTIONS, "racef"]].head()
 # ---------
 # Scaled answers lie in [-1, 1]. ``DPImputer`` puts the middle, a public constant, where there is no
 # answer. Each of the six questions and the race adds at most 1 to a row's squared length, so no row
-# is longer than :math:`\\sqrt 7`. ``data_norm`` tells the model so.
+# is longer than :math:`\sqrt 7`. ``data_norm`` tells the model so.
 
 lower, upper = zip(*QUESTIONS.values(), strict=True)
 columns = make_column_transformer(
