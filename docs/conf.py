@@ -90,6 +90,8 @@ nb_merge_streams = True
 autosummary_generate = True
 numpydoc_show_class_members = False
 autodoc_typehints = "none"
+# Beside a class, its members are listed by their own names, of which a narrow column shows the beginning.
+toc_object_entries_show_parents = "hide"
 
 # Figures are drawn at build time; modules that they import lie in docs/code.
 plot_working_directory = str(here / "code")
