@@ -7,7 +7,9 @@ import sys
 import warnings
 from pathlib import Path
 
+from docutils import nodes
 from joblib import cpu_count
+from sphinx.util import logging
 
 import skdpbayes
 from skdpbayes.exceptions import PrivacyWarning
@@ -132,6 +134,10 @@ except ImportError:
 """
 
 
+# Two backticks, a role, or mathematics between dollars.
+RAW_MARKUP = re.compile(r"``|:\w+:`|\$[^$\n]*[\^\\][^$\n]*\$")
+
+
 def escape_trailing_underscores(app, what, name, obj, options, lines):
     """Keep shapes such as (n_features_in_,) from being read as references."""
     for i, line in enumerate(lines):
@@ -152,8 +158,22 @@ def drop_empty_sidebar(app, pagename, templatename, context, doctree):
         context["sidebars"] = []
 
 
+def warn_of_raw_markup(app, doctree):
+    """Warn of what readers would see as markup, and of labels that end in the row below theirs."""
+    logger = logging.getLogger(__name__)
+    as_it_is = nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw
+    for text in doctree.findall(nodes.Text):
+        if not isinstance(text.parent, (*as_it_is, nodes.comment)) and RAW_MARKUP.search(text):
+            logger.warning("raw markup: %s", text, location=text.parent)
+    for row in doctree.findall(nodes.row):
+        label = row[0].astext()
+        if label.endswith(","):
+            logger.warning("a label goes on in the next row: %s", label, location=row)
+
+
 def setup(app):
     """Run before numpydoc takes the docstrings apart, and before the theme looks at sidebars."""
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)
     app.connect("autodoc-process-docstring", plain_words)
     app.connect("html-page-context", drop_empty_sidebar, priority=100)
+    app.connect("doctree-read", warn_of_raw_markup)
