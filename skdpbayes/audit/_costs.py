@@ -136,7 +136,11 @@ def _thresholds(cost, movements, max_records):
     counts = [passage for passage, _ in movements if passage.kind == "counts" and passage.noise]
     if any(one.threshold is None for one in counts):
         return [("not covered", "a threshold of counts, or their noise")]
-    moves = records_moved(between_rows(cost.neighboring_relation)) if max_records == 1 else 2 * max_records
+    moves = (
+        records_moved(between_rows(cost.neighboring_relation))
+        if max_records == 1
+        else 2 * max_records
+    )
     kept = [norm.sf((one.threshold - max_records) / one.noise) for one in counts]
     # Propositions 51 and 53.
     likely = math.fsum(f / (1.0 - f) if f < 1.0 else math.inf for f in kept) * moves
