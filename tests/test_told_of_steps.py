@@ -28,8 +28,9 @@ def scaled(**options):
 
 def test_a_plan_has_the_warnings_of_its_steps_by_name():
     plan = scaled().privacy_plan(N, 4)
-    (text,) = plan.warnings
+    text, last = plan.warnings
     assert text.startswith(FAR) and text in str(plan)
+    assert last.startswith("dpbayesianlogisticregression: noise hides how much any column varies")
     epsilon, delta = plan.steps["dpquantilescaler"]
     (own,) = DPQuantileScaler(epsilon=epsilon, delta=delta).privacy_plan(N, 4).warnings
     assert text == f"dpquantilescaler: {own}"
