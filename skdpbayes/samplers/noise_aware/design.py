@@ -48,6 +48,8 @@ _FALSE_ALARMS = 0.01
 _INDICATED = 1.0
 # Seen indicators to a hidden column, from which on that is taken for a rare one among them.
 _INDICATORS_TO_HIDDEN = 4.0
+# Share of rows below which an indicator is not to be expected.
+_RAREST = 0.005
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     Their variance is within 1.5 deviations of its noise from 0, and below that of a column that uses its
     bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
     events have the same moments: columns whose mean is that of one are left out, and so are a few columns of
-    a table of many indicators.
+    a table of many indicators, unless noise hides only those of less than a two-hundredth of rows.
 
     Parameters
     ----------
@@ -220,7 +222,8 @@ def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
     may_indicate &= means > -_FAR * of_means
     is_hidden &= ~(may_indicate & (means > _INDICATED * of_means))
     n_indicators = np.sum(may_indicate & (means > _CLEAR * of_means))
-    if n_indicators >= _INDICATORS_TO_HIDDEN * np.sum(is_hidden & may_indicate):
+    are_few = n_indicators >= _INDICATORS_TO_HIDDEN * np.sum(is_hidden & may_indicate)
+    if are_few and of_means > _RAREST:
         is_hidden &= ~may_indicate
     return np.flatnonzero(is_hidden)
 
