@@ -124,7 +124,7 @@ def test_learnt_bounds_and_norms_have_any_unit_that_a_fit_may_have(rng, unit):
         assert unit < model.data_norm_ < 1.5 * unit
     else:
         with pytest.warns(
-            ConvergenceWarning, match="beside the other parameters. Multiply responses"
+            ConvergenceWarning, match="no fit can be made at the bounds that were drawn"
         ):
             model.fit(unit * X, unit * y)
         assert model.spent_epsilon_ > 2.9 and np.isfinite(model.coef_).all()

@@ -34,23 +34,6 @@ _SHARPEST = 128.0
 # What to pass instead of bounds that are released.
 _PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
 _ROOM = 1.0 + 1e-8
-# Powers of what was drawn, until a plan can be made.
-_SHARES = tuple(1.0 - step / 16.0 for step in range(17))
-_OTHER_NORM = (
-    "data_norm='auto' has drawn {:.4g}, and {:.4g} is taken: most rows are zero, there are too few rows to "
-    "learn a norm, or the unit of columns is too small or too large beside the other parameters. Multiply "
-    "columns by a public number, or give data_norm."
-)
-_OTHER_BOUNDS = (
-    "quantiles of responses as large as {:.4g} were drawn, for which nothing can be planned, and bounds "
-    "nearer to 1 are taken: there are too few rows to learn bounds, or the unit of responses is too small or "
-    "too large beside the other parameters. Multiply responses by a public number, or give bounds of them."
-)
-_NO_BOUNDS = (
-    "no fit can be made at the bounds that were drawn. It was made at the public ones that it was planned "
-    "for, and says next to nothing: multiply columns and responses by public numbers that bring them to a "
-    "usual size, or give bounds as numbers. Fitting again spends budget again."
-)
 
 
 def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
@@ -134,7 +117,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
     generator = separate_generator(estimator.random_state, 2)
     reservations = reserve(plan, estimator)
     try:
-        norm, responses = _draw(plan, table, generator)
+        norm, responses = _draw(plan, table, estimator, generator)
         with vouchers([(estimator, plan.cost)]):
             yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
     except BaseException:
@@ -143,12 +126,14 @@ def released_bounds(estimator, plan, table, model, at_norm):
     reservations.close("completed")
 
 
-def _draw(plan, table, generator):
+def _draw(plan, table, estimator, generator):
     """Return the norm and the quantiles of responses that are drawn; None and () if none are."""
     norm, responses, how = None, (), (plan.norm.log_odds_range, generator, plan.n_samples)
     if plan.norm.quantile is not None:
         # Proposition 62.
         norm = draw_quantiles(table, _norms, (plan.norm.quantile,), *how)[0].value
+        # The drawn decimal may be 0 or negative if most rows are zero.
+        norm = norm * estimator._norm_room if norm > 0 else float(table.n_features) ** 0.5
     if plan.norm.of_responses:
         # Proposition 62.
         responses = draw_quantiles(table, _responses, plan.norm.of_responses, *how)
@@ -164,42 +149,30 @@ def _responses(rows):
 
 
 def _at_bounds(estimator, plan, model, at_norm, norm, responses):
-    """Return a model with the norm and the bounds that were drawn, and a plan for it.
+    """Return the model and the plan at what was drawn, or those before it where none can be made there.
 
-    What was drawn is released, and the plan's cost is spent. What no plan can be made for is brought nearer
-    to 1, step by step. In the end there are the public bounds that the plan was made for.
+    What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
+    made for, whatever is drawn.
     """
-    for share in _SHARES:
-        try:
-            own, texts = _with_bounds(estimator, plan, model, at_norm, norm, responses, share)
-            path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
-            check_plan(path)
-        except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
-            continue
+    own = model
+    try:
+        if norm is not None:
+            own = at_norm(checked_norm(norm, "data_norm"))
+        if len(responses):
+            own = estimator._with_responses(own, responses, ndtri(plan.norm.of_responses[-1]))
+        path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
+        check_plan(path)
         fit = plan.norm.cost_of_fit
         if fit.is_nothing or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
-            for text in texts:
-                warn(text, ConvergenceWarning)
             return own, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
-    warn(_NO_BOUNDS, ConvergenceWarning)
+    except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
+        pass
+    values = [*([] if norm is None else [norm]), *(one.value for one in responses)]
+    drawn = ", ".join(f"{value:.4g}" for value in values)
+    warn(
+        f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
+        "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
+        "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
+        ConvergenceWarning,
+    )
     return model, plan
-
-
-def _with_bounds(estimator, plan, model, at_norm, norm, responses, share):
-    """Return a model with a power of what was drawn, and warnings."""
-    own, texts = model, []
-    if norm is not None:
-        # The drawn decimal may be 0 or negative if most rows are zero.
-        taken = norm**share * estimator._norm_room if norm > 0 else model.n_features**0.5
-        own = at_norm(checked_norm(taken, "data_norm"))
-        if share < 1 or norm <= 0:
-            texts.append(_OTHER_NORM.format(norm, taken))
-    if responses:
-        largest = max(abs(quantile.value) for quantile in responses)
-        unit = largest ** (share - 1.0) if largest > 0 else 1.0
-        scaled = [quantile.times(unit) for quantile in responses]
-        own, text = estimator._with_responses(own, scaled, ndtri(plan.norm.of_responses[-1]))
-        texts += [text] if text else []
-        if share < 1:
-            texts.append(_OTHER_BOUNDS.format(largest))
-    return own, texts

@@ -475,7 +475,7 @@ def _blocks(ranked, quantile, log_odds_range, lines):
     """Yield blocks that cover some lines: as many for any number of values, if these are more than a few."""
     up_to = ranked.n_below + np.concatenate([[0], np.cumsum(ranked.counts)])
     rank, (below, above) = _rank(quantile, ranked.total), _sides(quantile)
-    chosen, alone = _edges(ranked.counts, log_odds_range)
+    chosen = ranked.values[_chosen(ranked.counts, log_odds_range)]
 
     def exponentials(lower, upper, farther):
         far = np.maximum(above * (up_to[lower] - rank), below * (rank - up_to[upper]))
@@ -488,8 +488,8 @@ def _blocks(ranked, quantile, log_odds_range, lines):
 
     behind = 0
     for line, farther in lines:
-        starts = line.intervals(ranked.values[chosen])[0].tolist()
-        ends = line.intervals(ranked.values[alone])[1].tolist()
+        # A candidate to which many values are rounded is that of a chosen one, and a block of its own.
+        starts, ends = (places.tolist() for places in line.intervals(chosen))
         edges = np.array(sorted({0, *starts, *ends, line.total}), dtype=object)
         # Values below the first candidate of a block, and up to the last one.
         lower = _n_until(ranked.values, line, 1, edges[:-1])
@@ -501,17 +501,14 @@ def _blocks(ranked, quantile, log_odds_range, lines):
         behind += line.total
 
 
-def _edges(counts, log_odds_range):
-    """Return which values blocks begin at, and which are a block of their own."""
+def _chosen(counts, log_odds_range):
+    """Return the values at which blocks begin and end, so that exponents differ by about 1 within a block."""
     if counts.size <= _FEW:
-        every = np.arange(counts.size)
-        return every, every
-    # Within a block exponents differ by about 1.
+        return np.arange(counts.size)
     n_ranks = 1.0 / max(FAR_SIDE * _rate(log_odds_range), 1e-300)
     block = np.floor((np.cumsum(counts) - counts) / n_ranks)
-    alone = counts > 0.5 * n_ranks
-    begins = np.append(True, block[1:] != block[:-1]) | alone
-    return np.flatnonzero(begins), np.flatnonzero(alone)
+    begins = np.append(True, block[1:] != block[:-1])
+    return np.flatnonzero(begins | (counts > 0.5 * n_ranks))
 
 
 def _n_until(values, line, side, places):

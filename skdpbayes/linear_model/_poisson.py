@@ -236,7 +236,7 @@ class DPBayesianPoissonRegressor(
 
     def _with_responses(self, model, quantiles, deviations):
         found = quantiles[0].value * (1.0 + _ROOM / deviations)
-        return replace(model, family=Poisson(max(_LEAST, found))), None
+        return replace(model, family=Poisson(max(_LEAST, found)))
 
     @warns_last
     def fit(

@@ -220,16 +220,17 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     def _with_responses(self, model, quantiles, deviations):
         low, high = sorted(one.value for one in quantiles)
         middle, half = 0.5 * low + 0.5 * high, (0.5 * high - 0.5 * low) * _DEVIATIONS / deviations
-        is_rounded, text = any(one.spacing for one in quantiles), None
+        is_rounded = any(one.spacing for one in quantiles)
         if (is_rounded or half == 0) and half < (least := _CELLS * max(map(_spacing, (low, high)))):
-            text = (
+            warn(
                 f"the quantiles of responses that were drawn, {low:.4g} and {high:.4g}, are as close as "
                 "numbers of four digits can be: bounds are far wider than the responses, or nearly all of "
-                "these are the same. Subtract a public number from them, or set target_bounds."
+                "these are the same. Subtract a public number from them, or set target_bounds.",
+                ConvergenceWarning,
             )
             half = least
         half = max(half, 8.0 * float(np.spacing(abs(middle))))  # Bounds differ, as doubles.
-        return replace(model, family=self._within(middle - half, middle + half)), text
+        return replace(model, family=self._within(middle - half, middle + half))
 
     def _noise(self) -> Any:
         return self.noise_samples_

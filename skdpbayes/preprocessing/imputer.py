@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._checks import Interval
 from .._inputs import doubles, unless_harmless, unquoted
 from .._mechanisms.quantiles import (
     draw_quantiles,
@@ -98,7 +97,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
     _parameter_constraints = {
         **CONSTRAINTS,
         "strategy": [StrOptions({"constant", "median"})],
-        "fill_value": [Interval(Real, None, None, closed="neither"), "array-like"],
+        "fill_value": [Real, "array-like"],
         "add_indicator": ["boolean"],
     }
 

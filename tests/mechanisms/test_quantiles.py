@@ -178,14 +178,38 @@ def test_draws_follow_the_law(monkeypatch, few, quantile, level):
     (ranked,) = rank_values(ColumnTable(values), itself, [(quantile, *ALL)])
     weights, generator = step_weights(ranked, quantile, level, LINES), private_generator(0)
     how = ranked, quantile, level, LINES, generator
-    drawn = [draw_place(*how) for _ in range(600)]
+    drawn = [draw_place(*how) for _ in range(300)]
     # Of runs: those of long candidates are rarely drawn.
-    expected = 600 * weights.probabilities()
+    expected = 300 * weights.probabilities()
     found = np.bincount([weights.run_of(one) for one in drawn], minlength=expected.size)
     own = expected > 5.0
     observed = np.append(found[own], found[~own].sum())
     assert chisquare(observed, np.append(expected[own], expected[~own].sum())).pvalue > 1e-4
     assert own.sum() > 5
+
+
+TABLES = {
+    "all apart": lambda rng: rng.normal(size=3000),
+    "within four digits": lambda rng: 1.7e9 + 1e-3 * rng.normal(size=3000),
+    "within some": lambda rng: 100.0 + 0.1 * rng.normal(size=3000),
+    "at a few": lambda rng: rng.choice([0.0, 1 / 3, 7.0], 3000) + (rng.random(3000) < 0.3) * 1e-9,
+    "few": lambda rng: rng.normal(size=30),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("level", [0.01, 0.1, 3.0])
+def test_no_candidate_of_a_block_is_rarely_kept(rng, table, level):
+    """So that a draw ends soon, whatever values are."""
+    column = ColumnTable(table(rng))
+    for quantile in (0.05, 0.5):
+        (ranked,) = rank_values(column, itself, [reach_of(quantile, level)])
+        lines = lines_of(quantile, level, 3000)
+        blocks = list(quantiles._blocks(ranked, quantile, level, lines))
+        assert len(blocks) < 1500
+        for block in blocks[:: max(1, len(blocks) // 60)]:
+            for place in (block.start, block.start + block.length - 1):
+                assert math.exp(-3.0) * block.most <= block.weight_at(place) <= block.most
 
 
 def test_within_a_run_candidates_are_drawn_by_their_lengths():
