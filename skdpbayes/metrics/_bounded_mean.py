@@ -25,6 +25,8 @@ UNIT = 2**24
 
 # Smallest distance of bounds, and their largest size: of both, squares are normal doubles.
 LEAST, _MOST = 1e-150, 1e150
+# Bounds of a mean, of which nothing is squared.
+_MOST_OF_MEAN = 1e300
 
 
 def _levels(epsilon):
@@ -43,10 +45,13 @@ def checked_bounds(bounds, name="bounds"):
     low, high = map(float, bounds)
     if not low < high:
         raise ValueError(f"{name} must be (low, high) with low < high, got {bounds!r}.")
-    if max(-low, high) > _MOST or high - low < LEAST:
+    most, least = (
+        (_MOST, LEAST) if name == "target_bounds" else (_MOST_OF_MEAN, 1.0 / _MOST_OF_MEAN)
+    )
+    if max(-low, high) > most or high - low < least:
         raise ValueError(
-            f"{name} must be within {_MOST:g} of 0 and at least {LEAST:g} apart, got {bounds!r}: "
-            "choose another unit."
+            f"{name} must be within {most:g} of 0 and at least {least:g} apart, got {bounds!r}: choose "
+            "another unit."
         )
     return low, high
 
