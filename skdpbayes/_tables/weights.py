@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
-from .._checks import is_number
 from .._inputs import holds_dates, unless_harmless, unquoted
 
 
@@ -36,7 +35,8 @@ def largest_weight(class_weight, n_classes, max_sample_weight):
             "e.g. class_weight={0: 0.2, 1: 1.0}."
         )
     values = list(class_weight.values()) + [1.0] * (len(class_weight) < n_classes)
-    if not all(is_number(v) and 0 <= v < np.inf for v in values) or not max(values) > 0:
+    are_real = all(isinstance(v, Real) and not isinstance(v, bool) for v in values)
+    if not are_real or not all(0 <= v < np.inf for v in values) or not max(values) > 0:
         raise ValueError(
             f"class_weight must hold non-negative numbers, at least one of them positive, got {class_weight}."
         )
