@@ -131,14 +131,21 @@ def sharper(weights, generator):
     return run, 0
 
 
-def same_noise(counts, levels, log_odds_range, generator, *others):
-    return draw_quantiles(counts, levels, log_odds_range, copy.deepcopy(generator), *others)
+def same_noise(table, values_of, levels, log_odds_range, generator, *others):
+    how = log_odds_range, copy.deepcopy(generator)
+    return draw_quantiles(table, values_of, levels, *how, *others)
 
 
-def exact(counts, levels, log_odds_range, generator, bounds=(None, None), of_one_row=False):
-    grid, _ = quantiles.candidates(*bounds)
-    total = np.cumsum(counts)
-    return [float(grid[np.searchsorted(total, level * total[-1])]) for level in levels]
+def exact(table, values_of, levels, *others):
+    found = quantiles.rank_values(table, values_of, [(level, 0.0, 0.0) for level in levels])
+    places = [
+        np.searchsorted(one.n_below + np.cumsum(one.counts), level * one.total)
+        for one, level in zip(found, levels, strict=True)
+    ]
+    return [
+        quantiles.DrawnQuantile(float(one.values[place]), 0.0)
+        for one, place in zip(found, places, strict=True)
+    ]
 
 
 def fixed_key(seed):

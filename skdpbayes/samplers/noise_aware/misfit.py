@@ -31,6 +31,8 @@ _SIZES = np.geomspace(0.03, 1.5, 9)
 _USUAL, _DOUBT = 0.2, 0.7
 # Where ``h`` is less, the rest of ``M`` is enough.
 _LEAST_DOUBT = 0.05
+# Where ``h`` is more, nothing is known of the row of ``M``, and doubles can still tell ``h`` from that.
+_LARGEST_DOUBT = 1e12
 # Of ``k^2 / length``: by how much ``M`` may change on the way, relative to the change of ``f``.
 _CHANGE = 0.1
 
@@ -116,7 +118,7 @@ def learn_misfit(population, looks, curvatures, at, doubts=None):
         far = np.mean(np.sum(far / squares[:, None], axis=0))
         seen.append((slope, look.value - slope, look.noise**2 / 2.0, far))
     doubts = np.zeros(n) if doubts is None else np.tile(doubts, population.family.n_blocks)
-    doubts = np.where(doubts > _LEAST_DOUBT, doubts, 0.0)
+    doubts = np.where(doubts > _LEAST_DOUBT, np.minimum(doubts, _LARGEST_DOUBT), 0.0)
     found = (_given(seen, size, squares, centre, doubts) for size in _SIZES)
     return max(found, key=lambda each: each[0])[1]
 
@@ -142,10 +144,12 @@ def _given(seen, size, squares, centre, doubts):
     (doubtful,) = np.nonzero(doubts)
     pulls = (shares * factor)[doubtful]
     taken = 1.0 / of_size - 1.0 / (of_size + doubts[doubtful])
-    left = 1.0 - taken * np.sum(pulls * factor[doubtful], axis=1)
+    # By rounding it might be 0, where a row is known to no digit.
+    least = of_size / (of_size + doubts[doubtful])
+    left = np.maximum(1.0 - taken * np.sum(pulls * factor[doubtful], axis=1), least)
     excess, along = taken / left, np.sum(turned[doubtful] * pulls, axis=1)
     mean[doubtful] += (excess * along)[:, None] * pulls
-    log_odds += np.sum(excess * along**2) - np.sum(np.log(left / (1.0 - taken * of_size)))
+    log_odds += np.sum(excess * along**2) - np.sum(np.log(left / np.maximum(1.0 - taken * of_size, least)))
     evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
     known = mean @ factor.T, factor, shares, doubtful, pulls, excess
     return evidence, Misfit(*known, size, squares, centre)
