@@ -7,7 +7,6 @@ ufunc names them after its argument, such as log1p(income), and those of other b
 """
 
 from contextlib import contextmanager
-from functools import partial
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -26,18 +25,27 @@ def names_within(pipeline):
     if not hasattr(last, "_names_in_pipeline"):
         yield
         return
-    last._names_in_pipeline = partial(_names_or_none, pipeline)
+    last._names_in_pipeline = _NamesOfLast(pipeline)
     try:
         yield
     finally:
         del last._names_in_pipeline
 
 
-def _names_or_none(pipeline):
-    try:
-        return last_step(pipeline)[1]
-    except Exception:  # As in `tell_names`.
-        return None
+class _NamesOfLast:
+    """Names of the columns of a pipeline's last step; a copy of the step does not hold the pipeline."""
+
+    def __init__(self, pipeline):
+        self._pipeline = pipeline
+
+    def __call__(self):
+        try:
+            return last_step(self._pipeline)[1]
+        except Exception:  # As in `tell_names`.
+            return None
+
+    def __reduce__(self):
+        return type(None), ()
 
 
 def tell_names(pipeline):
