@@ -119,7 +119,7 @@ def test_numbers_beyond_a_double_are_refused_by_name(name):
         ({"data_norm": 1e-60, "intercept_scaling": 1e60}, "intercept_scaling=None"),
         ({"data_norm": 1e60, "intercept_scaling": 1e-60}, "intercept_scaling=None"),
         ({"data_norm": 1e-60, "prior_scale": 1e80}, "prior_scale nearer to 1 / data_norm"),
-        ({"data_norm": 1e60, "prior_scale": 1e-74}, "prior_scale nearer to 1 / data_norm"),
+        ({"data_norm": 1e20, "prior_scale": 1e-74}, "prior_scale nearer to 1 / data_norm"),
         (
             {"intercept_prior_scale": 1e-30, "intercept_scaling": 1.0},
             "intercept_prior_scale nearer",
