@@ -183,3 +183,20 @@ def test_finite_numbers_are_checked_even_if_scikit_learn_is_told_not_to():
             with pytest.raises(ValueError, match="contains NaN"):
                 ESTIMATORS[make]().fit(table, Y)
     assert ledger.spent_epsilon == 0
+
+
+@pytest.mark.parametrize("kind", [int, bool, float])
+def test_labels_that_are_objects_are_fitted_and_scored_as_numbers(kind):
+    X = np.linspace(-1.0, 1.0, 400)[:, None]
+    y = (X[:, 0] > 0).astype(kind)
+    fits = [
+        DPBayesianLogisticRegression(epsilon=20.0, classes=[0, 1], n_draws=5, random_state=0).fit(
+            X, one
+        )
+        for one in (y, y.astype(object))
+    ]
+    scores = [fit.score(X, one) for fit in fits for one in (y, y.astype(object))]
+    assert len(set(scores)) == 1 and scores[0] > 0.9
+    learnt = DPBayesianLogisticRegression(epsilon=20.0, n_draws=5, random_state=0)
+    if kind is not float:
+        assert learnt.fit(X, y.astype(object)).score(X, y.astype(object)) == scores[0]

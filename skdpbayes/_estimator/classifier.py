@@ -12,6 +12,7 @@ from .._checks import check_sizes
 from .._inputs import plain, unless_harmless, unquoted
 from .._tables.blockwise import by_blocks, in_memory
 from .._tables.labels import label_set
+from .._tables.lists import typed_labels
 from .._tables.order import (
     index_of,
     refuse_columns_in_other_order,
@@ -154,8 +155,8 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
         )
         return unquoted(
             accuracy_score,
-            plain(y, "y"),
-            predicted,
+            typed_labels(plain(y, "y")),
+            typed_labels(predicted),
             sample_weight=sample_weight,
             told=told,
         )

@@ -5,7 +5,7 @@ list and the type of the column, both public. Cells of a column of objects are n
 """
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
@@ -160,6 +160,15 @@ def exact_labels(labels):
     # Of so few digits both types are exact, also beside the other.
     whole = all(isinstance(number, int) for number in numbers)
     return np.array(numbers, dtype=np.int64 if whole else np.float64)
+
+
+def typed_labels(labels):
+    """Labels as an array of numbers, where they are objects that are real numbers."""
+    array = np.asarray(labels)
+    if array.dtype != object or not all(isinstance(label, Real) for label in array.flat):
+        return labels
+    integers = integer_array(array)
+    return exact_labels(array) if integers is None else integers
 
 
 def _are_long(labels):

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from .loss_distributions import _pld, fitting_interval
+from .profiles import PureMechanism
 
 # Bytes of distributions that are kept.
 _ROOM = 2**27
@@ -102,7 +103,8 @@ def compose_losses(parts: Sequence[Any], mu: float, relation: str) -> Any:
     -------
     distribution : dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
     """
-    interval = fitting_interval(parts, mu, relation)
+    largest = sum(part.level * part.count for part in parts if isinstance(part, PureMechanism))
+    interval = fitting_interval(parts, mu, relation, largest)
     total = _of_parts(tuple(parts), relation, interval)
     if mu > 0:
         gaussian = _pld().privacy_loss_distribution.from_gaussian_mechanism(

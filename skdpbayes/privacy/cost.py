@@ -76,6 +76,8 @@ def gaussian_limit(cost):
 # Numbers of a mechanism, apart from counts, are 0 or inf or between these, so that their squares are doubles.
 _LEAST, _MOST = 1e-100, 1e100
 _LARGEST_COUNT = 2**53
+# A grid of losses up to this one, at most, is made.
+_LARGEST_LOSS = 1e6
 
 
 def _check_part(part):
@@ -315,8 +317,12 @@ class PrivacyCost:
 
     @property
     def _has_curve(self):
-        return all(part.has_curve for part in self.bits) and has_grid(
-            self._parts, self.mu, self.neighboring_relation
+        # What pure mechanisms lose at most says enough beyond.
+        is_small = sum(part.level * part.count for part in self.pure) <= _LARGEST_LOSS
+        return (
+            is_small
+            and all(part.has_curve for part in self.bits)
+            and has_grid(self._parts, self.mu, self.neighboring_relation)
         )
 
     def _exact_epsilon(self, delta):

@@ -311,10 +311,10 @@ def has_grid(parts, mu, relation):
     return totals <= _LARGEST_TOTAL and mu**2 <= _LARGEST_GRID * _interval(parts, relation)
 
 
-def fitting_interval(parts, mu, relation):
-    """Return the grid's interval for some parts and a ``mu``-GDP mechanism."""
+def fitting_interval(parts, mu, relation, largest=0.0):
+    """Return the grid's interval for some parts and a ``mu``-GDP mechanism; pure ones lose ``largest``."""
     interval = _interval(parts, relation)
-    # Losses of a Gaussian spread so far; a grid of more points takes minutes, and is no use at this width.
-    while (mu + 20.0) * mu > _MOST_POINTS * interval:
+    # Losses spread so far; a grid of more points takes minutes, and is no use at this width.
+    while max((mu + 20.0) * mu, largest) > _MOST_POINTS * interval:
         interval *= 10.0
     return interval

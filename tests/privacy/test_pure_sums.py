@@ -154,3 +154,13 @@ def test_what_is_left_of_thousands_of_charges_is_found_with_few_compositions(mon
     )
     assert 0 < ledger.remaining_epsilon < 200.0
     assert len(made) <= 2 * len(parts)
+
+
+@pytest.mark.parametrize("level", [1e4, 1e6, 1e9])
+def test_large_pure_losses_take_no_large_grid(level):
+    first, second = (
+        PrivacyCost("replace_one", pure=(PureMechanism(share * level),)) for share in (0.3, 0.7)
+    )
+    cost = first + second
+    assert 0.9 * level < cost.epsilon(1e-6) <= cost.epsilon(0.0) == pytest.approx(level)
+    assert 0.0 <= cost.delta(level / 2) <= 1.0

@@ -149,7 +149,9 @@ def _given(seen, size, squares, centre, doubts):
     left = np.maximum(1.0 - taken * np.sum(pulls * factor[doubtful], axis=1), least)
     excess, along = taken / left, np.sum(turned[doubtful] * pulls, axis=1)
     mean[doubtful] += (excess * along)[:, None] * pulls
-    log_odds += np.sum(excess * along**2) - np.sum(np.log(left / np.maximum(1.0 - taken * of_size, least)))
+    log_odds += np.sum(excess * along**2) - np.sum(
+        np.log(left / np.maximum(1.0 - taken * of_size, least))
+    )
     evidence = 0.5 * log_odds - 0.5 * (np.log(size / _USUAL) / _DOUBT) ** 2
     known = mean @ factor.T, factor, shares, doubtful, pulls, excess
     return evidence, Misfit(*known, size, squares, centre)
