@@ -77,7 +77,7 @@ def gaussian_limit(cost):
 _LEAST, _MOST = 1e-100, 1e100
 _LARGEST_COUNT = 2**53
 # A grid of losses up to this one, at most, is made.
-_LARGEST_LOSS = 1e6
+_LARGEST_PURE_LOSS = 1e6
 
 
 def _check_part(part):
@@ -318,7 +318,7 @@ class PrivacyCost:
     @property
     def _has_curve(self):
         # What pure mechanisms lose at most says enough beyond.
-        is_small = sum(part.level * part.count for part in self.pure) <= _LARGEST_LOSS
+        is_small = sum(part.level * part.count for part in self.pure) <= _LARGEST_PURE_LOSS
         return (
             is_small
             and all(part.has_curve for part in self.bits)

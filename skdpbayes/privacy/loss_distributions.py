@@ -64,6 +64,7 @@ _LARGEST_GRID = 1e7
 # Of a sum of losses with batches: it says nothing, and needs a grid beyond memory.
 _LARGEST_TOTAL = 1e6
 _MOST_POINTS = 2e6
+# Larger losses have exponentials that are no doubles, or whose inverses are none.
 _LARGEST_LOSS = 300.0
 
 

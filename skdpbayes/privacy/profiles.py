@@ -26,7 +26,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from .deltas import rounded_down
-from .loss_distributions import _from_atoms, _from_curve
+from .loss_distributions import _LARGEST_LOSS, _from_atoms, _from_curve
 from .root_finding import boundary
 from .written import as_written, least_above
 
@@ -76,7 +76,7 @@ class PureMechanism:
 
     def composed(self, relation: str, interval: float) -> Any:
         """Return the privacy loss distribution of all of them."""
-        if self.count > 1:
+        if self.count > 1 or self.level > _LARGEST_LOSS:
             return self._of_binomial(interval)
         ends = np.array([-self.level, self.level])
         return _from_curve(ends, np.array([-math.expm1(-self.level), 0.0]), interval)
