@@ -274,4 +274,4 @@ def test_one_voucher_is_good_for_one_release_in_all_workers_together(backend, tm
     with PrivacyLedger(10.0, DELTA, path=tmp_path / "ledger") as ledger:
         pipe.fit(X, Y)
     assert len(ledger.records()) == 3, "the pipeline, and two of three fits that its plan lacks"
-    assert ledger.spent_epsilon > 1.7 * pipe.spent_epsilon_
+    assert ledger.spent_epsilon > 1.7 * pipe.plan_.epsilon
