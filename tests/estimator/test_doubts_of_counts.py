@@ -37,7 +37,8 @@ def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, 
     found = [str(one.message) for one in caught if one.category is ConvergenceWarning]
     assert all("fitting again spends budget again" in text for text in found)
     causes = {"reach max_count": "cut", "counts vary less": "regular"}
-    return model, [causes[next(part for part in causes if part in text)] for text in found]
+    named = [[causes[part] for part in causes if part in text] or ["spread"] for text in found]
+    return model, [cause for one in named for cause in one]
 
 
 def poisson(means, rng):
