@@ -117,8 +117,6 @@ def encode_labels(y, classes):
         raise ValueError(
             "y holds labels that are not in classes: list all labels that can occur, and give rows without "
             "a label any of them and sample_weight=0. Where another tool numbers the labels first, as "
-            "y holds labels that are not in classes: list all labels that can occur, and give rows without "
-            "a label any of them and sample_weight=0. Where another tool numbers the labels first, as "
             "VotingClassifier does, the numbers are the labels: "
             f"classes={_numbers(labels.size)}{_ONE_AGAINST_REST * (labels.size > 2)}."
         )
