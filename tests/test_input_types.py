@@ -12,6 +12,7 @@ import sklearn
 from skdpbayes import (
     DPBayesianLogisticRegression,
     DPBayesianMLPClassifier,
+    DPBayesianRidge,
     DPGaussianMixturePosterior,
 )
 from skdpbayes.metrics import dp_accuracy_score, dp_mean_score
@@ -200,3 +201,12 @@ def test_labels_that_are_objects_are_fitted_and_scored_as_numbers(kind):
     learnt = DPBayesianLogisticRegression(epsilon=20.0, n_draws=5, random_state=0)
     if kind is not float:
         assert learnt.fit(X, y.astype(object)).score(X, y.astype(object)) == scores[0]
+
+
+@pytest.mark.parametrize(
+    "model", [DPBayesianLogisticRegression(classes=[0, 1]), DPBayesianRidge((0, 1))]
+)
+@pytest.mark.parametrize("y", [[[1], [1, 2]], [np.zeros(2), 3]], ids=["lists", "an array"])
+def test_lists_in_the_cells_of_y_are_refused_by_name(model, y):
+    with pytest.raises(ValueError, match="lists in its cells"):
+        model.fit(np.zeros((2, 1)), y)

@@ -107,7 +107,7 @@ def validate_table(
         dtype=list(dtype),
         order="C",
         ensure_all_finite=ensure_all_finite,
-        told=partial(_told, X=X),
+        told=partial(_table_error, X=X),
     )
     return (canonical(found[0]), found[1]) if isinstance(found, tuple) else canonical(found)
 
@@ -150,8 +150,8 @@ def without_cells(error, unknown=_UNKNOWN):
     return unless_harmless(unknown)(error)
 
 
-def _told(error, X):
-    """Return what `validate_table` raises; scikit-learn does not name y if it holds objects."""
+def _table_error(error, X):
+    """Error that `validate_table` raises; scikit-learn does not name y if it holds objects."""
     if str(error).startswith("Input contains NaN"):
         return ValueError(_MISSING_RESPONSE)
     told = without_cells(error)
@@ -208,7 +208,7 @@ def _exact_integers(y):
     """Integers as an array of NumPy's, since scikit-learn would round those of other types to doubles."""
     if y is None or isinstance(y, str | np.ndarray):
         return y
-    array = unquoted(integer_array, y, told=_told)
+    array = unquoted(integer_array, y, told=without_cells)
     # Other types, and integers beside missing ones, are left to scikit-learn.
     return y if array is None else array
 
