@@ -44,7 +44,9 @@ RANDOM_STATE = [
 ]
 
 
-_MOST_ROWS, _MOST_COLUMNS = 2**53, 2**24
+# Largest public sizes: whole numbers are exact doubles, and a plan's matrices have a size at all.
+_MOST_ROWS = 2**53
+_MOST_COLUMNS = 2**24
 _LARGEST = int(np.finfo(np.float64).max)
 # Modules whose calls a user did not write: contexts are entered through the second.
 _OWN_FRAMES = ("skdpbayes.", "contextlib")

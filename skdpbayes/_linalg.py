@@ -16,22 +16,22 @@ _EPS = 2.0**-52
 
 def eigh(matrix):
     """Return ascending eigenvalues and orthonormal eigenvectors of symmetric matrices (..., n, n)."""
-    return _unless_it_fails(np.linalg.eigh, _scaled_eigh, matrix)
+    return _first_finite(np.linalg.eigh, _scaled_eigh, matrix)
 
 
 def eigvalsh(matrix):
     """Return ascending eigenvalues of symmetric matrices (..., n, n)."""
-    return _unless_it_fails(np.linalg.eigvalsh, lambda m: _scaled_eigh(m)[0], matrix)
+    return _first_finite(np.linalg.eigvalsh, lambda m: _scaled_eigh(m)[0], matrix)
 
 
 def cholesky(matrix):
     """Return lower triangular factors of matrices (..., n, n), or of the nearest positive definite ones."""
-    return _unless_it_fails(np.linalg.cholesky, _each(_floored_cholesky), matrix)
+    return _first_finite(np.linalg.cholesky, _each(_floored_cholesky), matrix)
 
 
 def inv(matrix):
     """Return inverses of matrices (..., n, n), or those of the nearest that are not singular."""
-    return _unless_it_fails(np.linalg.inv, _each(_floored_inverse), matrix)
+    return _first_finite(np.linalg.inv, _each(_floored_inverse), matrix)
 
 
 def solve(matrix, right):
@@ -42,12 +42,12 @@ def solve(matrix, right):
         solved = inv(matrix) @ _finite(columns)
         return _finite(solved[..., 0] if right.ndim == 1 else solved)
 
-    return _unless_it_fails(np.linalg.solve, by_inverse, matrix, right)
+    return _first_finite(np.linalg.solve, by_inverse, matrix, right)
 
 
 def lstsq(matrix, right):
     """Return the least-squares solution of least norm for a matrix of shape (m, n)."""
-    return _unless_it_fails(
+    return _first_finite(
         lambda a, b: np.linalg.lstsq(a, b)[0],
         lambda a, b: _finite(pinv(a) @ _finite(b)),
         matrix,
@@ -57,21 +57,21 @@ def lstsq(matrix, right):
 
 def pinv(matrix):
     """Return the pseudo-inverse of a matrix of shape (m, n)."""
-    return _unless_it_fails(np.linalg.pinv, _floored_inverse, matrix)
+    return _first_finite(np.linalg.pinv, _floored_inverse, matrix)
 
 
-def _unless_it_fails(function, otherwise, *arrays):
-    """Return what ``function`` returns if it is finite, and what ``otherwise`` does if not."""
+def _first_finite(function, fallback, *arrays):
+    """Result of ``function`` if it is finite, and of ``fallback`` if it is not, or if LAPACK fails."""
     arrays = tuple(map(np.asarray, arrays))
     with np.errstate(all="ignore"):
         if _all_finite(arrays):  # LAPACK may go on without end where an entry is not.
             try:
                 result = function(*arrays)
             except np.linalg.LinAlgError:
-                return otherwise(*arrays)
+                return fallback(*arrays)
             if _all_finite(result if isinstance(result, tuple) else (result,)):
                 return result
-        return otherwise(*arrays)
+        return fallback(*arrays)
 
 
 def _all_finite(arrays):
@@ -83,14 +83,14 @@ def _finite(array):
 
 
 def _each(function):
-    """Return a function of matrices (..., m, n) from one of a matrix."""
+    """Function of matrices (..., m, n) that applies one of a single matrix to each of them."""
 
-    def of_all(matrices):
+    def stacked(matrices):
         flat = matrices.reshape(-1, *matrices.shape[-2:])
         each = np.array([function(matrix) for matrix in flat])
         return each.reshape(matrices.shape[:-2] + each.shape[1:])
 
-    return of_all
+    return stacked
 
 
 def _scaled(matrix):

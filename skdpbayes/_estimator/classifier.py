@@ -10,14 +10,10 @@ from sklearn.metrics import accuracy_score
 
 from .._checks import check_sizes
 from .._inputs import plain, unless_harmless, unquoted
-from .._tables.blockwise import by_blocks, in_memory
+from .._tables.blockwise import by_blocks, in_memory_and_order
 from .._tables.labels import label_set
 from .._tables.lists import typed_labels
-from .._tables.order import (
-    index_of,
-    refuse_columns_in_other_order,
-    refuse_other_order_around,
-)
+from .._tables.order import refuse_other_order_around
 from .._tables.weights import own_weights
 from .._typing import MatrixLike
 from ..samplers import Plan
@@ -144,10 +140,9 @@ class PrivateClassifierMixin(ClassifierMixin, PrivatePosteriorMixin):
             If the table, the labels or the weights are invalid.
         """
         refuse_other_order_around()
-        rows, predicted, y, sample_weight = in_memory(
-            index_of(X), self.predict(X), y, sample_weight
+        predicted, y, sample_weight = in_memory_and_order(
+            X, self.predict(X), y=y, sample_weight=sample_weight
         )
-        refuse_columns_in_other_order(X=rows, y=y, sample_weight=sample_weight)
         if sample_weight is not None:
             sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
         told = unless_harmless(

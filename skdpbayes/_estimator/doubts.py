@@ -57,14 +57,18 @@ _REACHED, _SHORT = 0.8, 3.0
 # The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
 # 2% of fits exceed it.
 _FEW_TRIALS = math.log(50.0)
-# Deviations by which the mean of errors differs from their centre, at least, and the least such difference
-# over their root mean square. Of 139 fits to symmetric errors one exceeded 2 deviations.
-_ASYMMETRIC, _SKEWED = 2.0, 0.02
+# Deviations from 0 of the difference between the errors' mean and their centre, from which on they are
+# skewed. Of 139 fits to symmetric errors one exceeded 2.
+_ASYMMETRIC = 2.0
+# Least such difference, over the root mean square of errors.
+_SKEWED = 0.02
 # Deviations of zeros beyond those of the law: of 25 fits to Poisson counts none had more than 2.3.
 _EXCESS_ZEROS = 4.0
 # Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
-# (one that grows faster), and where the grid of it ends.
-_OVERDISPERSED, _MOST_DISPERSED = 2.2, 8.0
+# (one that grows faster).
+_OVERDISPERSED = 2.2
+# A mean of dispersions above it is at the end of their grid, 9.
+_MOST_DISPERSED = 8.0
 # How many columns are named in a warning.
 _NAMED = 6
 # Shares of the largest possible second moment: that along one direction, and all of it.

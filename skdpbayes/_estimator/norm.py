@@ -108,7 +108,7 @@ def released_bounds(estimator, plan, table, model, at_norm):
 
     Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
     ``_with_responses`` maps a model, quantiles of responses, and how many deviations the upper one is above
-    the mean of a normal law, to another model and a warning or None.
+    the mean of a normal law, to another model.
     """
     if plan.norm is None:
         yield model, plan

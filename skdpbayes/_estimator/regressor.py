@@ -17,11 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import check_level, check_sizes
 from .._inputs import plain, unless_harmless, unquoted
 from .._silence import silently
-from .._tables.blockwise import by_blocks, in_memory
+from .._tables.blockwise import by_blocks, in_memory_and_order
 from .._tables.columns import count_column, number_column
 from .._tables.order import (
-    index_of,
-    refuse_columns_in_other_order,
     refuse_other_order,
     refuse_other_order_around,
 )
@@ -251,8 +249,9 @@ class PrivateRegressorMixin(RegressorMixin, PrivatePosteriorMixin):
 
     def _scored(self, X, y, predicted, sample_weight):
         refuse_other_order_around()
-        rows, predicted, y, sample_weight = in_memory(index_of(X), predicted, y, sample_weight)
-        refuse_columns_in_other_order(X=rows, y=y, sample_weight=sample_weight)
+        predicted, y, sample_weight = in_memory_and_order(
+            X, predicted, y=y, sample_weight=sample_weight
+        )
         if sample_weight is not None:
             sample_weight = own_weights(plain(sample_weight, "sample_weight"), len(predicted))
         y = count_column(y, "y") if self._reads_counts else number_column(y, "y")

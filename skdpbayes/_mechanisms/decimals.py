@@ -19,9 +19,12 @@ _DECADES = range(-324, 309)
 _LARGEST = float(np.finfo(np.float64).max)
 # Whatever the caller has set for decimals.
 _CONTEXT = Context(prec=2 * DIGITS)
-_FIRST, _END = 10 ** (DIGITS - 1), 10**DIGITS
-# Of a decade: inversely to the square of its distance from 1, and a fifth of all weight evenly.
-_NEAR_ONE, _EVEN = 2**20, 2**10
+# Least mantissa of as many digits, and the first one of more.
+_FIRST = 10 ** (DIGITS - 1)
+_END = 10**DIGITS
+# Weight of a decade over the square of its distance from 1, and of every decade besides: a fifth of all.
+_NEAR_ONE = 2**20
+_EVEN = 2**10
 # Of decimals of 1, 2, ... digits.
 _EXACT_SHARES = (10, 10, 10, 10, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1)
 _SHORT_SHARES = (15, 15, 15, 15)

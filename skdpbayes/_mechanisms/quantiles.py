@@ -55,8 +55,9 @@ _ENOUGH = 18.0
 _SHARE_OF_REST = 0.75
 # So many different values are a block each.
 _FEW = 128
-# Keys of doubles are read in four digits of 16 bits.
-_BITS, _PLACES = 16, 4
+# Bits of a digit of the keys of doubles, and digits of a key.
+_BITS = 16
+_PLACES = 4
 _SIGN = np.uint64(1 << 63)
 
 
@@ -73,10 +74,6 @@ class DrawnQuantile(NamedTuple):
 
     value: float
     spacing: float
-
-    def times(self, unit):
-        """Return the quantile in another unit."""
-        return DrawnQuantile(self.value * unit, self.spacing * unit)
 
 
 class StepWeights:
@@ -189,7 +186,8 @@ def _keys(rows, values_of):
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-def _of_keys(keys):
+def _values_of_keys(keys):
+    """Doubles, of which `_keys` returns these integers."""
     keys = np.asarray(keys, dtype=np.uint64)
     return np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
 
@@ -264,7 +262,7 @@ def rank_values(table, values_of, reaches):
     ranked = []
     for i, (low, high) in enumerate(ranges):
         own = found[bisect.bisect_left(keys, low) : bisect.bisect_right(keys, high)]
-        values = _of_keys([key for key, _ in own])
+        values = _values_of_keys([key for key, _ in own])
         n_below = ranks[2 * i] - lefts[2 * i]
         ranked.append(Ranked(values, np.array([count for _, count in own]), n_below, total))
     return ranked
@@ -275,7 +273,7 @@ def _rank(quantile, total):
 
 
 def _sides(quantile):
-    """Return what ranks below and above a quantile weigh."""
+    """Weights of a rank below and of a rank above a quantile."""
     above = 1.0 if quantile == 0.5 else 2.0 - FAR_SIDE if quantile < 0.5 else FAR_SIDE
     return 2.0 - above, above
 
@@ -300,11 +298,15 @@ def distances(counts, quantile, n_below=0, total=None):
         ``d`` below the first value, at it, between it and the second, and so on.
     """
     up_to = n_below + np.concatenate([[0], np.cumsum(counts)])
-    rank = _rank(quantile, int(up_to[-1]) if total is None else total)
     # As many are below a value as below the gap before it, and up to it as below the gap behind.
     lower = np.repeat(up_to, 2)[:-1]
     upper = np.concatenate([up_to[:1], np.repeat(up_to[1:], 2)])
-    below, above = _sides(quantile)
+    return _distance(lower, upper, quantile, int(up_to[-1]) if total is None else total)
+
+
+def _distance(lower, upper, quantile, total):
+    """``d`` of candidates, by how many of all values are below them, and how many are not above."""
+    rank, (below, above) = _rank(quantile, total), _sides(quantile)
     return np.maximum(np.maximum(above * (lower - rank), below * (rank - upper)), 0.0)
 
 
@@ -474,12 +476,11 @@ class _Block(NamedTuple):
 def _blocks(ranked, quantile, log_odds_range, lines):
     """Yield blocks that cover some lines: as many for any number of values, if these are more than a few."""
     up_to = ranked.n_below + np.concatenate([[0], np.cumsum(ranked.counts)])
-    rank, (below, above) = _rank(quantile, ranked.total), _sides(quantile)
     chosen = ranked.values[_chosen(ranked.counts, log_odds_range)]
 
     def exponentials(lower, upper, farther):
-        far = np.maximum(above * (up_to[lower] - rank), below * (rank - up_to[upper]))
-        return _exponentials(np.maximum(far, 0.0), log_odds_range, farther)
+        far = _distance(up_to[lower], up_to[upper], quantile, ranked.total)
+        return _exponentials(far, log_odds_range, farther)
 
     def weight_at(place, line, farther):
         places = np.array([place], dtype=object)

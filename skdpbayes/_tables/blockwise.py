@@ -11,7 +11,7 @@ from .._inputs import plain
 from .._silence import silently
 from .._typing import MatrixLike
 from .collections import is_collection
-from .order import refuse_other_order
+from .order import index_of, refuse_columns_in_other_order, refuse_other_order
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -30,6 +30,33 @@ def in_memory(*columns):
     for number, column in zip(lazy, computed([columns[number] for number in lazy]), strict=True):
         found[number] = column
     return found
+
+
+def in_memory_and_order(X, *predicted, **columns):
+    """Columns in memory, computed together with the index of their table, if they have no other index.
+
+    Parameters
+    ----------
+    X : table
+    *predicted : column
+        What a model returned for these rows, which is not compared.
+    **columns : column or None
+        By name.
+
+    Returns
+    -------
+    computed : list
+        ``predicted``, and then ``columns``.
+
+    Raises
+    ------
+    ValueError
+        If a column has another index than the table, or than a column before it.
+    """
+    rows, *computed = in_memory(index_of(X), *predicted, *columns.values())
+    named = zip(columns, computed[len(predicted) :], strict=True)
+    refuse_columns_in_other_order(X=rows, **dict(named))
+    return computed
 
 
 def by_blocks(method: _Method) -> _Method:

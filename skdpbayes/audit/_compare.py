@@ -112,7 +112,7 @@ def _parts(a, b):
     if isinstance(a, _HARMLESS):
         return []
     if isinstance(a, (types.FunctionType, types.CellType, *_BOUND)):
-        return _of_functions(a, b)
+        return _function_parts(a, b)
     if isinstance(a, types.GeneratorType):
         frames = [getattr(one.gi_frame, "f_locals", {}) for one in (a, b)]
         return None if a.gi_code != b.gi_code else [(".gi_frame", tuple(map(dict, frames)))]
@@ -144,8 +144,8 @@ def _parts(a, b):
 _OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "_abc_impl")
 
 
-def _of_functions(a, b):
-    """Return what two functions enclose."""
+def _function_parts(a, b):
+    """Pairs of what two functions, or cells, enclose; None if the functions differ."""
     if isinstance(a, types.CellType):
         full = [_content(one) for one in (a, b)]
         return [("", (full[0], full[1]))]
@@ -202,7 +202,7 @@ def _attributes(one):
 
 
 def _copied(one):
-    """Return what a copy of an object is made of: slots and compiled parts, too."""
+    """State from which an object would be copied, by ``__reduce_ex__``, slots and compiled parts included."""
     try:
         made_of = one.__reduce_ex__(4)
     except Exception as error:

@@ -187,8 +187,8 @@ def replay(
             unseen = _run(estimator, columns, seed, None)
             unseeded = [_run(estimator, columns, None, KeyReader()) for _ in range(2)]
     result = _compared(first, second, unseen)
-    others = [*_of_keys(unseeded or []), *(Finding("not covered", text) for text in changed)]
-    return replace(result, findings=(*result.findings, *others))
+    outside = [Finding("not covered", text) for text in changed]
+    return replace(result, findings=(*result.findings, *_repeated_keys(unseeded or []), *outside))
 
 
 class _Run(NamedTuple):
@@ -258,14 +258,13 @@ def _compared(first, second, unseen):
         of_cost, is_all = _of_costs(first.released, persons, movements)
         findings += [Finding(*one) for one in of_cost]
         if is_all and not second.listener.others:
-            differing, generators, unseen = compared(first.released, second.released)
-            findings += [Finding("output", f"{name} depends on the record") for name in differing]
-            findings += [
-                Finding("output", f"{name} holds the generator of the noise") for name in generators
-            ]
-            findings += [
-                Finding("not covered", f"{name}: it was not looked into") for name in unseen
-            ]
+            held = compared(first.released, second.released)
+            for names, kind, text in (
+                (held.differing, "output", " depends on the record"),
+                (held.generators, "output", " holds the generator of the noise"),
+                (held.unseen, "not covered", ": it was not looked into"),
+            ):
+                findings += [Finding(kind, f"{name}{text}") for name in names]
     return ReplayResult(
         tuple(findings),
         len(first.listener.noted),
@@ -296,8 +295,8 @@ def _of_listening(first, unseen):
     return [Finding("output", f"{name} is another when nobody listens") for name in differing]
 
 
-def _of_keys(runs):
-    """Return findings where fits without a seed draw random numbers that were drawn before."""
+def _repeated_keys(runs):
+    """Findings where fits without a seed draw random numbers that were drawn before."""
     if errors := [run.error for run in runs if run.error is not None]:
         return [Finding("error", f"{errors[0]!r} without a seed")]
     states = [state for run in runs for state in run.listener.states]

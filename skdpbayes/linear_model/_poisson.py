@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import Interval
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
-from .._tables.blockwise import in_memory
-from .._tables.order import index_of, refuse_other_order
+from .._tables.blockwise import in_memory_and_order
+from .._tables.order import refuse_other_order
 from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
@@ -300,8 +300,7 @@ class DPBayesianPoissonRegressor(
         rates = super().predict(X)
         if exposure is None:
             return rates
-        rows, rates, exposure = in_memory(index_of(X), rates, exposure)
-        refuse_other_order("exposure", exposure, X=rows)
+        rates, exposure = in_memory_and_order(X, rates, exposure=exposure)
         return rates * exposures(exposure, len(rates))
 
     def posterior_predictive(

@@ -4,7 +4,6 @@ p(theta, s | data) ~ prod_i N(y_i; x_i . beta + b, s^2) p(theta) p(s),
 E[y | x, data] = the mean over draws of x . beta + b
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -19,6 +18,7 @@ from sklearn.utils._param_validation import StrOptions
 from .._checks import Pair, is_number
 from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from .._estimator.regressor import PrivateRegressorMixin
+from .._mechanisms.decimals import short_decimals
 from .._tables.blockwise import by_blocks
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warn, warns_last
@@ -38,8 +38,8 @@ _FAR = 100.0
 
 
 def _spacing(quantile):
-    """Return the distance between numbers of four digits."""
-    return 10.0 ** (math.floor(math.log10(abs(quantile))) - 3) if quantile else _LEAST
+    """Distance between numbers of four digits, the same around 0 as around other small ones."""
+    return short_decimals().spacing(quantile) or _LEAST
 
 
 class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixin, BaseEstimator):

@@ -24,7 +24,8 @@ from ._result import PrivateScore
 UNIT = 2**24
 
 # Smallest distance of bounds, and their largest size: of both, squares are normal doubles.
-LEAST, _MOST = 1e-150, 1e150
+LEAST = 1e-150
+_MOST = 1e150
 # Bounds of a mean, of which nothing is squared.
 _MOST_OF_MEAN = 1e300
 

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from .._tables.blockwise import in_memory
+from .._tables.blockwise import in_memory_and_order
 from .._tables.collections import is_collection
 from .._tables.columns import count_column, label_column, number_column
-from .._tables.order import index_of, refuse_columns_in_other_order
+from .._tables.order import refuse_columns_in_other_order
 from .._typing import MatrixLike
 from ..privacy.cost import PrivacyCost
 from ..privacy.loss_distributions import between_persons
@@ -202,8 +202,7 @@ class PrivateScorer:
         options = self._completed(getattr(estimator, "classes_", None), takes, estimator)
         response = self._response(estimator, X, options.get("pos_label"), exposure)
         # In one computation, so that columns of a source that changes are of the same rows.
-        rows, y_true, response, groups = in_memory(index_of(X), y_true, response, groups)
-        refuse_columns_in_other_order(X=rows, y_true=y_true, groups=groups)
+        response, y_true, groups = in_memory_and_order(X, response, y_true=y_true, groups=groups)
         given = {"epsilon": self.epsilon, "delta": self.delta, **options, "groups": groups}
         with called_by(self):
             score = self.score_func(*([] if "values" in takes else [y_true]), response, **given)

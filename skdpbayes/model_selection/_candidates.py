@@ -1,6 +1,5 @@
 """Candidates of a private selection, drawn from public distributions, each with its part of the budget."""
 
-import warnings
 from numbers import Integral, Real
 
 from sklearn.base import clone
@@ -19,14 +18,18 @@ from ..pipeline._columns import refuse_hidden
 from ..pipeline._leaks import is_private, refuse_selections_by_rows
 from ..pipeline._plan import plan_pipeline
 from ..pipeline._rehearsal import labels_of, rehearse
+from ..privacy.deferred_warnings import ignored_warnings
 from ..privacy.vouchers import covers
 from ..random import has_seeds
 from ._total import planned_cost, refuse_leaks, spending_step
 
 _OWN = ("epsilon", "delta", "neighboring_relation")
-# Candidates that are planned to see the form of their costs, at most; values of a distribution; and columns
-# of a table on which that form does not depend.
-_MOST_KINDS, _VALUES, _COLUMNS = 48, 2, 8
+# Largest number of candidates that are planned to see the form of their costs.
+_MOST_KINDS = 48
+# Values that are tried of a distribution with ``rvs``.
+_VALUES = 2
+# Columns of the table that is planned for, on which the form does not depend.
+_COLUMNS = 8
 # What an estimator learns by choices of its own, at a cost of each fit, and what to pass instead.
 _LEARNT = {
     "target_bounds": "(low, high) with two public numbers",
@@ -248,7 +251,7 @@ def not_gaussian(search, n_train):
         kinds = ParameterSampler(grids, _MOST_KINDS, random_state=0)  # Public.
     for params in kinds:
         try:
-            with warnings.catch_warnings(action="ignore"):
+            with ignored_warnings():
                 candidate = clone(search.estimator).set_params(**clone(params, safe=False))
                 prefix = private_prefix(candidate)
                 own = search.epsilon, search.delta or 1e-6, search.neighboring_relation

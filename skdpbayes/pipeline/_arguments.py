@@ -3,8 +3,7 @@
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import _check_method_params
 
-from .._tables.blockwise import in_memory
-from .._tables.order import index_of, refuse_columns_in_other_order
+from .._tables.order import refuse_columns_in_other_order
 
 
 def check_arguments(pipeline, params, X, y):
@@ -33,12 +32,6 @@ def check_arguments(pipeline, params, X, y):
                 f"{names}."
             )
     refuse_columns_in_other_order(X=X, y=y, **params)
-
-
-def refuse_other_rows(X, **columns):
-    """Raise a ValueError for columns in another order than rows; of a collection the index is computed."""
-    rows, *columns_in_memory = in_memory(index_of(X), *columns.values())
-    refuse_columns_in_other_order(X=rows, **dict(zip(columns, columns_in_memory, strict=True)))
 
 
 def of_chosen(params, X, kept):

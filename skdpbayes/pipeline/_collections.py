@@ -18,11 +18,11 @@ from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils.validation import check_is_fitted
 
 from .._inputs import same_kind, unquoted
+from .._tables.blockwise import in_memory_and_order
 from .._tables.collections import example_of, header_of, is_collection
 from .._tables.order import rows_compared
 from .._tables.validation import without_cells
 from ..privacy.vouchers import UnplannedReleaseError
-from ._arguments import refuse_other_rows
 from ._leaks import children, is_private
 
 
@@ -184,7 +184,7 @@ class OnPartitions:
         def either(X, *args, **params):
             if self.name == "score":
                 given = signature(method).bind_partial(X, *args, **params).arguments
-                refuse_other_rows(**given.pop("params", {}), **given)
+                in_memory_and_order(**given.pop("params", {}), **given)
             if not is_collection(X):
                 with rows_compared(self.name == "score"):
                     return method(X, *args, **params)

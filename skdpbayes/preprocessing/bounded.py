@@ -28,12 +28,14 @@ from ..targets._clipping import NORMS, clip_rows, scale_rows
 
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]
-# Distance of bounds, and size of what they are mapped to.
-_NARROWEST, _WIDEST = 1e-305, 1e60
+# Least distance of bounds, and largest size of what they are mapped to.
+_NARROWEST = 1e-305
+_WIDEST = 1e60
 # Where the middle of a column is as many widths from 0, it is subtracted first, or digits are lost.
 _FAR = 1e5
 # Bounds as large, or as close to each other for their size, do not differ in single precision.
-_LARGEST_SINGLE, _CLOSEST_SINGLE = 1e30, 1e-5
+_LARGEST_SINGLE = 1e30
+_CLOSEST_SINGLE = 1e-5
 # Shorter rows lose digits in single precision.
 _SHORTEST_SINGLE = 1e-30
 

@@ -103,7 +103,7 @@ def compose_losses(parts: Sequence[Any], mu: float, relation: str) -> Any:
     -------
     distribution : dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
     """
-    largest = sum(part.level * part.count for part in parts if isinstance(part, PureMechanism))
+    largest = sum(part.pure_epsilon for part in parts if isinstance(part, PureMechanism))
     interval = fitting_interval(parts, mu, relation, largest)
     total = _of_parts(tuple(parts), relation, interval)
     if mu > 0:

@@ -74,7 +74,8 @@ def gaussian_limit(cost):
 
 
 # Numbers of a mechanism, apart from counts, are 0 or inf or between these, so that their squares are doubles.
-_LEAST, _MOST = 1e-100, 1e100
+_LEAST = 1e-100
+_MOST = 1e100
 _LARGEST_COUNT = 2**53
 # A grid of losses up to this one, at most, is made.
 _LARGEST_PURE_LOSS = 1e6
@@ -318,7 +319,7 @@ class PrivacyCost:
     @property
     def _has_curve(self):
         # What pure mechanisms lose at most says enough beyond.
-        is_small = sum(part.level * part.count for part in self.pure) <= _LARGEST_PURE_LOSS
+        is_small = sum(part.pure_epsilon for part in self.pure) <= _LARGEST_PURE_LOSS
         return (
             is_small
             and all(part.has_curve for part in self.bits)

@@ -16,10 +16,7 @@ import numpy as np
 from ....targets.linear.families.dispersed import distribution
 from .law import clipped_count
 
-LARGEST_DISPERSION = 9.0
-_DISPERSIONS = np.array(
-    [1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, LARGEST_DISPERSION]
-)
+_DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
 _SHIFTS = np.linspace(-0.6, 0.6, 9)
 # Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
 _USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.02
