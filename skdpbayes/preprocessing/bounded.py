@@ -7,6 +7,7 @@ A `StandardScaler`, an imputer or an encoder that is fitted on private rows publ
 without noise. Fitting these two transformers reads only the number of columns.
 """
 
+import math
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any, Self, TypeAlias
@@ -265,15 +266,14 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         return validate_table(self, X, reset=reset, dtype=precisions, ensure_all_finite="allow-nan")
 
     def _needs_doubles(self):
-        """Tell whether bounds do not differ in single precision."""
+        """Tell whether bounds, of columns or of the range, or their ratio are none in single precision."""
         if not hasattr(self, "lower_"):
             return False
-        largest = np.maximum(np.abs(self.lower_), np.abs(self.upper_))
-        half = self.upper_ / 2.0 - self.lower_ / 2.0
+        ratios = np.abs(np.log(self.scale_))
         return bool(
-            np.any(largest > _LARGEST_SINGLE)
-            or np.any(half < 0.5 / _LARGEST_SINGLE)
-            or np.any(half < 0.5 * _CLOSEST_SINGLE * largest)
+            np.any(ratios > math.log(_LARGEST_SINGLE))
+            or _needs_doubles(*self._range())
+            or _needs_doubles(self.lower_, self.upper_)
         )
 
     def fit(self, X: MatrixLike, y: Any = None) -> Self:
@@ -364,6 +364,15 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
         if far.any():
             X[:, far] += self.lower_[far].astype(X.dtype)
         return X
+
+
+def _needs_doubles(low, high):
+    largest, half = np.maximum(np.abs(low), np.abs(high)), high / 2.0 - low / 2.0
+    return np.any(
+        (largest > _LARGEST_SINGLE)
+        | (half < 0.5 / _LARGEST_SINGLE)
+        | (half < 0.5 * _CLOSEST_SINGLE * largest)
+    )
 
 
 def _is_named(bound):

@@ -24,3 +24,23 @@ def test_rounding_does_not_leave_the_range_of_sparse_rows():
     scaler = BoundedScaler(-upper, upper)
     scaled = scaler.fit_transform(sp.csr_array(np.array([-upper, upper])))
     assert abs(scaled).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "bounds, feature_range",
+    [
+        ((0.0, 1.0), (1e-50, 1e50)),
+        ((0.0, 1.0), (0.0, 1e-50)),
+        ((0.0, 1.0), (1e6, 1e6 + 1e-3)),
+        ((0.0, 1e-25), (0.0, 1e25)),
+        ((0.0, 1e25), (0.0, 1e-25)),
+    ],
+)
+def test_ranges_beyond_single_precision_become_doubles(bounds, feature_range):
+    X = np.array([[0.0], [0.5], [1.0]]) * bounds[1]
+    scaler = BoundedScaler(*bounds, feature_range=feature_range)
+    single = scaler.fit(X).transform(X.astype(np.float32))
+    assert np.isfinite(single).all()
+    low, high = feature_range
+    places = (single - low) / (high - low)
+    np.testing.assert_allclose(places, [[0.0], [0.5], [1.0]], atol=1e-6)
