@@ -15,7 +15,8 @@ Three forms are kept apart and composed when a number is asked for:
 - what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
   ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
 
-A probability with which anything may be revealed is added to delta.
+A probability with which anything may be revealed is added to delta. Where no curve can be had, because losses
+are too large or delta too small for it, what has an epsilon at delta 0 is added to the epsilon of the rest.
 
 Every form that can express a whole cost gives a bound, and the smallest bound is reported.
 """
@@ -257,6 +258,10 @@ class PrivacyCost:
                 + rest._exact_epsilon(rounded_down((1 - share) * delta))
                 for share in _SPLITS
             )
+        if math.isinf(min(forms[2:], default=math.inf)):
+            forms.extend(
+                math.nextafter(pure + rest.epsilon(delta), math.inf) for pure, rest in self._sums()
+            )
         return min(forms)
 
     def delta(self, epsilon: float) -> float:
@@ -290,11 +295,28 @@ class PrivacyCost:
             return gaussian_delta(self.mu, epsilon)
         if self._alone:
             return self._alone.delta(epsilon)
-        if self.rho == 0:
-            return min(zcdp_delta(self.concentrated, epsilon), self._exact_delta(epsilon))
-        if not math.isinf(self.concentrated):
-            return zcdp_delta(self.concentrated, epsilon)
-        return self._smallest_delta(epsilon)
+        if self.rho > 0 and math.isinf(self.concentrated):
+            return self._smallest_delta(epsilon)
+        exact = self._exact_delta(epsilon) if self.rho == 0 else 1.0
+        forms = [exact, zcdp_delta(self.concentrated, epsilon)]
+        if exact == 1 or exact <= 3.0 * self._roundoff():  # No curve says more.
+            forms.extend(
+                rest.delta(math.nextafter(epsilon - pure, 0.0))
+                for pure, rest in self._sums()
+                if pure < epsilon
+            )
+        return min(forms)
+
+    def _sums(self):
+        """Yield the epsilon at delta 0 of all pure mechanisms, or of all bits, and the cost of the rest.
+
+        A cost at most is that epsilon and the rest's, added up, at the rest's delta.
+        """
+        for name in ("pure", "bits"):
+            rest = replace(self, **{name: ()})
+            if getattr(self, name) and not rest.is_zero:
+                parts = PrivacyCost(self.neighboring_relation, **{name: getattr(self, name)})
+                yield parts.pure_epsilon, rest
 
     def _smallest_delta(self, epsilon):
         """Return the smallest delta whose epsilon is at most this one, to a thousandth, from above."""

@@ -17,7 +17,7 @@ from skdpbayes.metrics import (
     dp_log_loss,
     dp_mean_score,
 )
-from skdpbayes.privacy import PrivacyCost, PrivacyLedger, cost
+from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, cost
 from skdpbayes.privacy.profiles import PureMechanism
 from skdpbayes.privacy.written import as_written, least_above, most_below
 
@@ -165,3 +165,24 @@ def test_large_pure_losses_cost_what_they_are_and_take_no_large_grid(level):
     cost = first + second
     assert 0.999 * level < cost.epsilon(1e-6) <= cost.epsilon(0.0) == pytest.approx(level)
     assert cost.delta(0.5 * level) == pytest.approx(1.0)
+
+
+# Losses beyond any curve, a delta below what curves resolve, bits of a large range, and a zCDP part.
+BEYOND_CURVES = {
+    "delta": (1e-15, {"mu": 1.0, "pure": (PureMechanism(1e5),)}),
+    "loss": (1e-5, {"mu": 1.0, "pure": (PureMechanism(1e7),)}),
+    "range": (1e-5, {"mu": 1.0, "bits": (AcceptBits(100.0, 1),)}),
+    "both": (1e-15, {"mu": 1.0, "bits": (AcceptBits(0.1, 2),), "pure": (PureMechanism(300.0),)}),
+    "rho": (1e-5, {"rho": 0.5, "pure": (PureMechanism(1e5),)}),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_CURVES)
+def test_what_has_no_curve_costs_a_sum_of_epsilons_at_most(name):
+    delta, parts = BEYOND_CURVES[name]
+    whole = PrivacyCost("replace_one", **parts)
+    rest = PrivacyCost("replace_one", mu=whole.mu, rho=whole.rho).epsilon(delta)
+    alone = PrivacyCost("replace_one", pure=whole.pure, bits=whole.bits).pure_epsilon
+    found = whole.epsilon(delta)
+    assert max(alone / 2.0, rest) <= found <= (alone + rest) * (1.0 + 1e-12)
+    assert whole.delta(found * (1.0 + 1e-9)) <= delta * (1.0 + 1e-3)
