@@ -68,7 +68,9 @@ class PureMechanism:
         """Return the epsilon of one of them."""
         if delta >= self.delta(0.0):
             return 0.0
-        return max(0.0, self.level + math.log1p(-delta * (1.0 + math.exp(-self.level))))
+        found = self.level + math.log1p(-delta * (1.0 + math.exp(-self.level)))
+        # Rounding is up by two units of the level, in which the terms are rounded.
+        return min(self.level, max(0.0, found + 2.0 * math.ulp(self.level)))
 
     def moves(self, relation: str) -> tuple[float, float]:
         """Return (number of compositions, typical size of a loss) for the choice of a grid."""

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -186,3 +187,13 @@ def test_what_has_no_curve_costs_a_sum_of_epsilons_at_most(name):
     found = whole.epsilon(delta)
     assert max(alone / 2.0, rest) <= found <= (alone + rest) * (1.0 + 1e-12)
     assert whole.delta(found * (1.0 + 1e-9)) <= delta * (1.0 + 1e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.1])
+def test_a_single_pure_cost_is_rounded_up(rng, delta):
+    for level in [299.0, *rng.uniform(0.5, 500.0, size=50)]:
+        found = PureMechanism(float(level)).epsilon(delta)
+        with mpmath.workdps(40):
+            loss = mpmath.mpf(found) - mpmath.mpf(level)
+            exact = -mpmath.expm1(loss) / (1 + mpmath.exp(-mpmath.mpf(level)))
+            assert exact <= delta, level
