@@ -312,10 +312,12 @@ class PrivacyCost:
 
         A cost at most is that epsilon and the rest's, added up, at the rest's delta.
         """
-        for name in ("pure", "bits"):
-            rest = replace(self, **{name: ()})
-            if getattr(self, name) and not rest.is_zero:
-                parts = PrivacyCost(self.neighboring_relation, **{name: getattr(self, name)})
+        relation = self.neighboring_relation
+        for parts, rest in (
+            (PrivacyCost(relation, pure=self.pure), replace(self, pure=())),
+            (PrivacyCost(relation, bits=self.bits), replace(self, bits=())),
+        ):
+            if not (parts.is_zero or rest.is_zero):
                 yield parts.pure_epsilon, rest
 
     def _smallest_delta(self, epsilon):
