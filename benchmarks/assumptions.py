@@ -22,7 +22,7 @@ from scipy.stats import sem
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.targets import Logistic
+from skdpbayes.models import Logistic
 
 N_ROWS = 5_000
 

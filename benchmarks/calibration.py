@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_epsilon, gaussian_mu
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 3.0)

@@ -25,10 +25,10 @@ import warnings
 import numpy as np
 
 from skdpbayes.exceptions import SeedWarning
+from skdpbayes.models import LinearModel, Poisson
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.targets import LinearModel, Poisson
+from skdpbayes.samplers.base import run_plan
 
 DELTA, COEFFICIENTS = 1e-5, 0.5
 QUANTILE = 1.6449  # Of 90% intervals.
@@ -95,7 +95,7 @@ def measured(method, design, size, rate, epsilon, arguments):
         target = model.target(rows, counts, None, offsets if arguments.exposures else None)
         start = time.process_time()
         plan = METHODS[method](model.bounds(), n, Budget(epsilon, DELTA))
-        released = carry_out(target, plan, seed, 0)
+        released = run_plan(target, plan, seed, 0)
         seconds = time.process_time() - start
         draws = model.in_blocks(released.draws.copy())[:, 0]
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)

@@ -128,7 +128,7 @@ def large(client, n_rows, n_parts):
 
             return call
 
-        from skdpbayes._tables.dask.shards import DaskShards
+        from skdpbayes._data.dask_partitions import DaskShards
 
         DaskShards.call = watched(DaskShards.call)
         there = timed(lambda: clf.fit(*collection(path, n_rows, size), client=client))

@@ -31,10 +31,10 @@ from scipy.stats import chisquare, norm
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.models import Logistic
+from skdpbayes.models.families import classifier
+from skdpbayes.models.sums import slope_matrix
 from skdpbayes.samplers import Auto
-from skdpbayes.targets import Logistic
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.weighted import slope_matrix
 
 PRIOR_SCALE = 3.0
 SIZES = ((2_000, 5), (5_000, 10), (20_000, 10), (20_000, 40), (100_000, 100))

@@ -31,9 +31,9 @@ import numpy as np
 from figures import plot_against_epsilon
 
 from skdpbayes.privacy import Budget, PoissonGaussian, PrivacyCost
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
 from skdpbayes.samplers import SGLD, DPFastMHGaussian, PenaltyMH, resolve_sampler
-from skdpbayes.samplers._protocol import carry_out
+from skdpbayes.samplers.base import run_plan
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 import two_modes
@@ -67,7 +67,7 @@ def judge(target, plan, posterior, n_seeds):
     divergences, acceptance = [], []
     start = time.perf_counter()
     for seed in range(n_seeds):
-        released = carry_out(target, plan, seed, 0)
+        released = run_plan(target, plan, seed, 0)
         divergences.append(two_modes.symmetric_kl(released.draws, posterior))
         acceptance.append(released.other.get("acceptance_rate", math.nan))
     return divergences, np.mean(acceptance), (time.perf_counter() - start) / n_seeds
@@ -77,7 +77,7 @@ def warm_up(target, samplers):
     """Compile what is timed afterwards."""
     for sampler in map(resolve_sampler, samplers):
         sampler.set_params(temperature=two_modes.TEMPERATURE, n_steps=20)
-        carry_out(target, sampler.plan(BOUNDS, N, Budget(1.0, DELTA), n_draws=2), 0, 0)
+        run_plan(target, sampler.plan(BOUNDS, N, Budget(1.0, DELTA), n_draws=2), 0, 0)
 
 
 def exact_divergence(posterior, n_repeats=20):

@@ -22,11 +22,11 @@ from scipy.special import expit
 from sklearn.base import clone
 from speed import show_ratio, show_times, take_turns
 
+from skdpbayes.models import Logistic
+from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH, sample
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.targets import Logistic
-from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
+from skdpbayes.samplers.base import run_plan
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)
@@ -123,7 +123,7 @@ def measure(target, plan, n_seeds):
     rows = []
     for seed in range(n_seeds):
         start = time.perf_counter()
-        released = carry_out(target, plan, seed, 0)
+        released = run_plan(target, plan, seed, 0)
         seconds = time.perf_counter() - start
         effective = effective_size(released.draws)
         rows.append((seconds, effective, released.other["acceptance_rate"]))
@@ -135,7 +135,7 @@ def warm_up():
     target = make_target(*make_table(1000))
     for sampler in SAMPLERS:
         short = clone(sampler).set_params(n_steps=50)
-        carry_out(target, short.plan(BOUNDS, 1000, BUDGET), 0, 0)
+        run_plan(target, short.plan(BOUNDS, 1000, BUDGET), 0, 0)
 
 
 _HEADS = (

@@ -52,9 +52,9 @@ from sklearn.neural_network import MLPClassifier
 
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.linear_model import DPBayesianLogisticRegression
+from skdpbayes.models.mlp import ROW_NORM
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
-from skdpbayes.targets.network.layers import ROW_NORM
 
 HIDDEN = (128,)
 DELTA = 1e-5

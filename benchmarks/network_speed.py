@@ -34,11 +34,10 @@ from numba import get_num_threads
 from sklearn.base import clone
 from speed import SETTLE_SECONDS
 
+from skdpbayes.models.mlp import make_mlp, random_start
 from skdpbayes.neural_network import DPBayesianMLPClassifier
 from skdpbayes.random import public_generator
 from skdpbayes.samplers import SGHMC, SGLD, sample
-from skdpbayes.targets.network.layers import random_start
-from skdpbayes.targets.network.mlp import make_mlp
 
 N_ROWS, N_HIDDEN, N_CLASSES = 57_344, 128, 10
 # Expected size of a batch: steps a turn. Slower contestants take a share of them.

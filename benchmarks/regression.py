@@ -37,9 +37,9 @@ import numpy as np
 
 from skdpbayes import DPBayesianRidge
 from skdpbayes.exceptions import SeedWarning
+from skdpbayes.models import LinearModel, Normal
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
-from skdpbayes.targets import LinearModel, Normal
 
 DELTA, DEVIATION, COEFFICIENTS = 1e-5, 0.3, 0.5
 QUANTILE = 1.6449  # Of 90% intervals.

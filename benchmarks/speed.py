@@ -29,13 +29,12 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._compute.gradients import CompiledCore, gradient_oracle, gradient_sum, several_cores
+from skdpbayes.models import Logistic
+from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.floating_point import n_chunks
+from skdpbayes.privacy.rounding import n_chunks
 from skdpbayes.samplers import SGLD, sample
-from skdpbayes.samplers._machinery.compiled_entries import CompiledCore, several_cores
-from skdpbayes.samplers._machinery.gradients import gradient_oracle, gradient_sum
-from skdpbayes.targets import Logistic
-from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
 
 SMALL_TABLE = (24_420, 93)
 LARGE_TABLE = (1_000_000, 50)

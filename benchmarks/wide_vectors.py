@@ -28,12 +28,12 @@ import numpy as np
 from scipy.special import expit
 from wide import N_COLUMNS, N, figures, one_hot_table
 
+from skdpbayes.models.families import Logistic
 from skdpbayes.privacy import Budget
-from skdpbayes.samplers.noise_aware.design import _positive
-from skdpbayes.samplers.noise_aware.draws import draw, settle
-from skdpbayes.samplers.noise_aware.scales import Group, Law, Prior, WithPrior
-from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at
-from skdpbayes.targets.linear.families import Logistic
+from skdpbayes.samplers.statistics.design import _positive
+from skdpbayes.samplers.statistics.hmc import draw, find_mode_and_scales
+from skdpbayes.samplers.statistics.prior import Group, Prior, SplitLogNormal, WithPrior
+from skdpbayes.samplers.statistics.sensitivity import joint_precision_at
 
 MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.15, 0.45, 0.40
 N_LOOKS, GROWTH = 8, 1.3
@@ -135,7 +135,7 @@ class Misfit:
 
 
 def learn_misfit(columns, looks, at):
-    """Return the `Misfit` whose size has the largest evidence."""
+    """Return the `ScoreDiscrepancy` whose size has the largest evidence."""
     roots = np.sqrt(columns.variance + columns.mean**2)
     roots = np.maximum(roots, 1e-5 * roots.max())
     centre = columns.change(columns.parts(at[None]))[0]
@@ -246,7 +246,7 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
     prior = Prior(
         (
             Group.learnt(of_coefficients, length - 1),
-            Group.learnt(of_intercept, 1, Law(2.0, 0.7, 0.8)),
+            Group.learnt(of_intercept, 1, SplitLogNormal(2.0, 0.7, 0.8)),
         )
     )
     noise = norm / (np.sqrt(LABEL_SHARE) * mu)
@@ -260,13 +260,13 @@ def fit(X, y, epsilon, seed, constant=1.0, n_draws=400):
 
     shares = GROWTH ** np.arange(N_LOOKS)
     for share in SCORE_SHARE * shares / shares.sum():
-        settled = settle(surrogate(), 1)
+        settled = find_mode_and_scales(surrogate(), 1)
         u, scales = settled.start, settled.scales
         reach = norm * np.linalg.norm(u)
         own = norm * np.sqrt(joint_precision_at(Logistic(), reach, True, 1.0) / share) / mu
         score = (expit(rows @ u) - 0.5) @ rows + own * generator.standard_normal(length)
         looks.append((u, score, own))
-    return draw(settle(surrogate(), 4), n_draws, seed)
+    return draw(find_mode_and_scales(surrogate(), 4), n_draws, seed)
 
 
 def measure(epsilon, seed, table):

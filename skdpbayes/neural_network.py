@@ -3,8 +3,8 @@
     p(theta | data) ~ prod_i p(y_i | x_i, theta)^(1/tau) N(theta; 0, prior_scale^2 I),
     p(y | x, data)  = mean over draws of p(y | x, theta).
 
-Records' gradients are clipped one by one; see `skdpbayes.targets.network.mlp` and
-`skdpbayes.samplers.langevin.clipped`. Draws are calibrated: see `skdpbayes.samplers.network`.
+Records' gradients are clipped one by one; see `skdpbayes.models.mlp` and
+`skdpbayes.samplers.langevin.plan`. Draws are calibrated: see `skdpbayes.samplers.network`.
 """
 
 import math
@@ -18,19 +18,26 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import Interval
+from ._arguments import Interval
+from ._data.columns import refuse_weights
+from ._data.read import read_table
+from ._data.table import validate_table
+from ._estimator.base import POSTERIOR_CONSTRAINTS
 from ._estimator.classifier import PrivateClassifierMixin
-from ._estimator.posterior import POSTERIOR_CONSTRAINTS
-from ._tables.read import read_table
-from ._tables.validation import validate_table
-from ._tables.weights import refuse_weights
 from ._typing import MatrixLike, RandomStateLike, Relation
+from .models.mlp import (
+    ACTIVATIONS,
+    layer_sizes,
+    layers_of,
+    make_mlp,
+    mlp_bounds,
+    random_start,
+    scaled_rows,
+)
 from .privacy.deferred_warnings import warns_last
 from .random import public_generator
 from .samplers import Sampler
 from .samplers.network import NetworkSampler
-from .targets.network.layers import layer_sizes, layers_of, random_start
-from .targets.network.mlp import ACTIVATIONS, make_mlp, mlp_bounds, scaled_rows
 
 # Weights outside this range are of no use for rows of any usual length.
 PRIOR_SCALES = (1e-6, 1e6)

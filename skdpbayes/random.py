@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .exceptions import SeedWarning
+from .privacy.charge import check_seeds_are_allowed
 from .privacy.deferred_warnings import warn
-from .privacy.reserve import check_seeds_are_allowed
 
 
 def private_generator(random_state=None):

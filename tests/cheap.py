@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.gaussian import gaussian_mu
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import charge
+from skdpbayes.privacy.conversions import gaussian_mu
 
 
 class Cheap(ClassifierMixin, BaseEstimator):
@@ -49,7 +49,7 @@ class Cheap(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = np.shape(X)[1]
         self.plan_ = self.privacy_plan(len(X), self.n_features_in_)
         self.privacy_cost_ = self.plan_.cost
-        reserve(self.plan_, self)
+        charge(self.plan_, self)
         warnings.warn("a warning of one candidate", stacklevel=1)
         if self.verbose:
             print("a line of one candidate")

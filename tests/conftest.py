@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
+from skdpbayes.models.families import classifier
+from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
 
 
 @pytest.hookimpl(tryfirst=True)

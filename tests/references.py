@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skdpbayes.targets import add_gradient, implements, n_examples, record
+from skdpbayes.models import add_gradient, implements, n_examples, record
 
 
 def planned(sampler, bounds, n_samples, budget, *, n_draws=None, **options):

@@ -22,6 +22,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import (
     DPMH,
@@ -36,7 +37,6 @@ from skdpbayes.samplers import (
     DPFastMHGaussian,
     PenaltyMH,
 )
-from skdpbayes.targets import TargetBounds
 
 CASES = json.loads(Path(__file__).with_name("baseline.json").read_text())
 PLANS = [case for case in CASES if case["kind"] == "plan"]

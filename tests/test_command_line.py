@@ -11,27 +11,26 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.__main__ import main as run
-from skdpbayes.ledger import main
+from skdpbayes._cli import main as run
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, privacy_report
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 from skdpbayes.samplers import SGLD
 
 
 @pytest.fixture
 def path(tmp_path):
     path = str(tmp_path / "survey.ledger")
-    main(["create", path, "--epsilon", "1", "--delta", "1e-6"])
+    run(["ledger", "create", path, "--epsilon", "1", "--delta", "1e-6"])
     return path
 
 
 def test_a_ledger_is_made_and_shown(path, capsys):
-    main(["show", path])
+    run(["ledger", "show", path])
     said = capsys.readouterr().out
     assert "budget    epsilon = 1 at delta = 1e-06" in said
     assert "left      one more may have epsilon = 1 at delta = 1e-06" in said
     PrivacyLedger.open(path, label="pilot").reserve(PrivacyCost("replace_one", mu=0.1))
-    main(["show", path])
+    run(["ledger", "show", path])
     facts, _, table = capsys.readouterr().out.partition("\n\n")
     assert f"spent     epsilon = {gaussian_epsilon(0.1, 1e-6):.4g} in 1 release\n" in facts
     left = float(re.search(r"one more may have epsilon = (\S+) at", facts)[1])
@@ -39,7 +38,7 @@ def test_a_ledger_is_made_and_shown(path, capsys):
     header, row = table.splitlines()
     assert header.split()[-1] == "label" and row.split()[-1] == "pilot"
     before = Path(path).read_bytes()
-    main(["show", path, "--json"])
+    run(["ledger", "show", path, "--json"])
     report = json.loads(capsys.readouterr().out)
     assert report == privacy_report(PrivacyLedger.open(path))
     assert Path(path).read_bytes() == before, "to look changes nothing"
@@ -47,14 +46,14 @@ def test_a_ledger_is_made_and_shown(path, capsys):
 
 def test_a_history_has_every_release(path, capsys):
     capsys.readouterr()
-    main(["history", path])
+    run(["ledger", "history", path])
     assert len(capsys.readouterr().out.splitlines()) == 1, "nothing but its header yet"
     for label in ("pilot", "final"):
         PrivacyLedger.open(path, label=label).reserve(PrivacyCost("replace_one", mu=0.1))
-    main(["history", path])
+    run(["ledger", "history", path])
     _, *rows = capsys.readouterr().out.splitlines()
     assert [row.split()[-1] for row in rows] == ["pilot", "final"]
-    main(["history", path, "--json"])
+    run(["ledger", "history", path, "--json"])
     releases = json.loads(capsys.readouterr().out)
     assert [(one["label"], one["cost"]["mu"]) for one in releases] == [
         ("pilot", 0.1),
@@ -65,7 +64,7 @@ def test_a_history_has_every_release(path, capsys):
 def test_a_budget_that_is_spent(path, capsys):
     ledger = PrivacyLedger.open(path)
     ledger.reserve(PrivacyCost("replace_one", mu=ledger.budget.mu))
-    main(["show", path])
+    run(["ledger", "show", path])
     assert "left      nothing" in capsys.readouterr().out
 
 
@@ -82,14 +81,14 @@ def test_a_budget_that_is_spent(path, capsys):
 def test_what_is_wrong_is_said_and_nothing_is_changed(path, arguments, said, capsys):
     before = sorted(Path(path).parent.iterdir())
     with pytest.raises(SystemExit) as ended:
-        main([argument.format(path) for argument in arguments])
+        run(["ledger", *(argument.format(path) for argument in arguments)])
     assert ended.value.code == 1 and said in capsys.readouterr().err
     assert sorted(Path(path).parent.iterdir()) == before
     assert PrivacyLedger.open(path).budget.epsilon == 1.0
 
 
 def test_it_is_a_module(path):
-    command = [sys.executable, "-m", "skdpbayes.ledger", "show", path]
+    command = [sys.executable, "-m", "skdpbayes", "ledger", "show", path]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Privacy ledger /") and done.stderr == ""
 

@@ -24,11 +24,12 @@ from skdpbayes import (
     DPBayesianRidge,
     DPGaussianMixturePosterior,
     metrics,
-    targets,
+    models,
 )
-from skdpbayes._tables.collections import is_collection
-from skdpbayes._tables.dask.shards import do_one
+from skdpbayes._data.collections import is_collection
+from skdpbayes._data.dask_partitions import run_on_shard
 from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.models.linear import linear_prior_precision, make_linear
 from skdpbayes.pipeline import FormulaPipeline, make_private_pipeline
 from skdpbayes.preprocessing import (
     BoundedScaler,
@@ -40,7 +41,6 @@ from skdpbayes.preprocessing import (
     row_scales,
 )
 from skdpbayes.samplers import SGHMC, SGLD
-from skdpbayes.targets.linear.target import linear_prior_precision, make_linear
 
 N = 90
 rng = np.random.default_rng(0)
@@ -256,21 +256,21 @@ COLUMNS = {
     "small": [5e-324, -1e-200, 0.0],
     "both": [1e308, 5e-324, -1.4e154],
 }
-PRECISION = linear_prior_precision(targets.Logistic(), 3, 1.0, 1.0, 1.0)
+PRECISION = linear_prior_precision(models.Logistic(), 3, 1.0, 1.0, 1.0)
 
 
 def logistic_target(table, _):
-    return make_linear(table, Y, targets.Logistic(), 1.0, 1.0, PRECISION, np.ones(N), 1.0)
+    return make_linear(table, Y, models.Logistic(), 1.0, 1.0, PRECISION, np.ones(N), 1.0)
 
 
 def network_target(table, _):
-    start = np.zeros(targets.mlp_bounds((3, 2, 2), 1.0, 1.0).n_parameters)
-    return targets.make_mlp(table, Y, 1.0, (3, 2, 2), "tanh", 1.0, 1.0, start)
+    start = np.zeros(models.mlp_bounds((3, 2, 2), 1.0, 1.0).n_parameters)
+    return models.make_mlp(table, Y, 1.0, (3, 2, 2), "tanh", 1.0, 1.0, start)
 
 
 def mixture_target(table, _):
     model = mixture()._model(3)
-    return targets.make_mixture(table, model)
+    return models.make_mixture(table, model)
 
 
 def score(function, *columns, **options):
@@ -283,8 +283,8 @@ FUNCTIONS = {
     "LinearModel.target": logistic_target,
     "make_mlp": network_target,
     "make_mixture": mixture_target,
-    "second_moment": lambda X, v: targets.second_moment(logistic_target(X, v), None, np.abs(v)),
-    "record_weights": lambda X, v: targets.record_weights(logistic_target(X, v), np.eye(4), 1.0),
+    "second_moment": lambda X, v: models.second_moment(logistic_target(X, v), None, np.abs(v)),
+    "record_weights": lambda X, v: models.record_weights(logistic_target(X, v), np.eye(4), 1.0),
     "dp_mean_score": lambda _, v: score(metrics.dp_mean_score, v, bounds=(-1e300, 1e300)),
     "dp_roc_auc_score": lambda _, v: score(metrics.dp_roc_auc_score, Y, v),
     "dp_accuracy_score": lambda _, v: score(metrics.dp_accuracy_score, v, v[::-1]),
@@ -340,7 +340,7 @@ def test_nothing_that_is_given_records_was_left_out():
 
 
 def test_a_task_of_a_worker_is_silent():
-    assert outcome(lambda: do_one(np.multiply, np.array([1e308, 5e-324]), 10.0)) == (None, [])
+    assert outcome(lambda: run_on_shard(np.multiply, np.array([1e308, 5e-324]), 10.0)) == (None, [])
 
 
 @pytest.mark.parametrize("n_draws", [1, 20])

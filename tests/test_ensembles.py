@@ -51,7 +51,7 @@ from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger, privacy_report
-from skdpbayes.privacy.surroundings import TOOLS
+from skdpbayes.privacy.unsafe_callers import TOOLS
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cheap import Cheap

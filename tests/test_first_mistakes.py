@@ -17,7 +17,7 @@ from skdpbayes import DPBayesianLogisticRegression as Logistic
 from skdpbayes import DPBayesianMLPClassifier as Network
 from skdpbayes import DPGaussianMixturePosterior as Mixture
 from skdpbayes import metrics
-from skdpbayes._tables.labels import encode_labels, labels_in
+from skdpbayes._data.columns import encode_labels, labels_in
 from skdpbayes.exceptions import BudgetExceededError, LedgerFileError
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
@@ -221,7 +221,7 @@ def stopped(monkeypatch):
     def stop(*args):
         raise Charged
 
-    monkeypatch.setattr("skdpbayes.samplers._protocol.reserve", stop)
+    monkeypatch.setattr("skdpbayes.samplers.base.reserve", stop)
 
 
 def said(one, table, labels):

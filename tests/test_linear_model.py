@@ -22,9 +22,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.predictive import average_binary, average_softmax, fits_single_precision
+from skdpbayes._estimator.classifier import average_binary, average_softmax, fits_single_precision
+from skdpbayes.models.linear import make_linear
 from skdpbayes.preprocessing import BoundedScaler, RowNormClipper, row_scales
-from skdpbayes.targets.linear.target import make_linear
 
 X, y = make_classification(3000, 6, n_informative=4, n_redundant=0, random_state=0)
 X3, y3 = make_classification(3000, 6, n_informative=4, n_classes=3, random_state=1)
@@ -238,7 +238,7 @@ def test_a_table_is_never_copied_nor_made_dense(monkeypatch):
         seen["values"] = make_linear(*args).values
         return make_linear(*args)
 
-    monkeypatch.setattr("skdpbayes.targets.linear.model.make_linear", spy)
+    monkeypatch.setattr("skdpbayes.models.linear.make_linear", spy)
     wide = sp.random(2000, 5_000, density=1e-3, random_state=0, format="csr")
     make(n_steps=140).fit(wide, np.arange(2000) % 2)
     assert np.shares_memory(seen["values"], wide.data)

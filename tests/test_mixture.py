@@ -12,7 +12,8 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skdpbayes.mixture import DPGaussianMixturePosterior, MixtureDraws
+from skdpbayes._estimator.mixture import MixtureDraws
+from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.preprocessing import RowNormClipper
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import SGLD, Auto, Gibbs

@@ -10,16 +10,16 @@ from sklearn.compose import ColumnTransformer
 from sklearn.kernel_approximation import RBFSampler
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._mechanisms.quantiles import distances, run_weights
-from skdpbayes._tables import read
-from skdpbayes._tables.persons import choose_with_firsts
+from skdpbayes._data import read
+from skdpbayes._data.privacy_units import choose_with_firsts
+from skdpbayes._mechanisms.exponential import distances, run_weights
 from skdpbayes.audit import replay
-from skdpbayes.pipeline import _persons, make_private_pipeline
-from skdpbayes.pipeline._account import costs_of_steps
+from skdpbayes.pipeline import _pipeline, make_private_pipeline
+from skdpbayes.pipeline._report import costs_of_steps
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler, quantile_scaler
-from skdpbayes.privacy import AcceptBits, Budget, PrivacyCost, PrivacyLedger, persons
-from skdpbayes.privacy.loss_distributions import between_persons
-from skdpbayes.privacy.persons import cost_for_persons, plan_for_persons
+from skdpbayes.privacy import AcceptBits, Budget, PrivacyCost, PrivacyLedger, units
+from skdpbayes.privacy.losses import between_persons
+from skdpbayes.privacy.units import cost_for_persons, plan_for_persons
 
 # The law of a draw, exactly, on all small tables of persons with up to two rows.
 
@@ -251,7 +251,7 @@ def by_comparison(X, only):
 
 
 BUGS = {
-    "two rows": (_persons, "choose_with_firsts", two_rows, "sensitivity"),
+    "two rows": (_pipeline, "choose_with_firsts", two_rows, "sensitivity"),
     "all rows": (read, "chosen_rows", all_rows, "sensitivity"),
     "choice by comparison": (read, "chosen_rows", by_comparison, "sensitivity"),
     "all rows, and said": (quantile_scaler, "rows_paid_for", lambda step: None, "cost"),
@@ -286,7 +286,7 @@ COSTS["a person for the price of a row"] = ("cost_for_persons", one_step)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bug", COSTS)
 def test_a_planted_bug_in_the_cost_for_persons_is_found(bug, monkeypatch):
-    monkeypatch.setattr(persons, *COSTS[bug])
+    monkeypatch.setattr(units, *COSTS[bug])
     assert "cost" in {one.kind for one in replayed([1e9, "right"], 1).violations}
 
 
@@ -300,7 +300,7 @@ def test_the_seed_of_a_step_that_costs_nothing_chooses_no_rows(monkeypatch):
         seen.add(tuple(kept[is_first]))
         return kept, is_first
 
-    monkeypatch.setattr(_persons, "choose_with_firsts", watched)
+    monkeypatch.setattr(_pipeline, "choose_with_firsts", watched)
     for _ in range(3):
         steps = DPQuantileScaler(), RBFSampler(random_state=0)
         pipe = make_private_pipeline(*steps, epsilon=1.0, delta=0.0, max_rows_per_group=M)

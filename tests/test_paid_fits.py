@@ -26,12 +26,12 @@ from skdpbayes import (
 from skdpbayes.exceptions import PrivacyWarning, SeedWarning
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.models import LinearModel, Logistic, Normal, Poisson, Softmax
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.privacy.deferred_warnings import ignored_warnings, warn, warnings_last
-from skdpbayes.samplers._registry import samplers_by_name
-from skdpbayes.targets import LinearModel, Logistic, Normal, Poisson, Softmax
+from skdpbayes.samplers.base import samplers_by_name
 
 N = 3000
 X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
@@ -458,9 +458,9 @@ def walk(seed, samplers=SAMPLERS):
 )
 def test_nothing_is_refused_between_the_charge_and_the_last_attribute(seeds, options, monkeypatch):
     charged = []
-    monkeypatch.setattr("skdpbayes.privacy.reserve.defer_warnings", lambda: charged.append(True))
+    monkeypatch.setattr("skdpbayes.privacy.charge.defer_warnings", lambda: charged.append(True))
     # Chains of hours are no errors.
-    monkeypatch.setattr("skdpbayes.samplers._resources._LONGEST_SECONDS", 1.0)
+    monkeypatch.setattr("skdpbayes.samplers.plan._LONGEST_SECONDS", 1.0)
     n_fitted = 0
     for seed in seeds:
         model, table, labels, fit = walk(seed, **options)
@@ -480,7 +480,7 @@ def test_nothing_is_refused_between_the_charge_and_the_last_attribute(seeds, opt
 
 ROOT = Path(skdpbayes.__file__).parent
 # The charge has failed then, or the run after it, and an error is on its way.
-WARN_THEMSELVES = {"privacy/deferred_warnings.py", "samplers/_protocol.py"}
+WARN_THEMSELVES = {"privacy/deferred_warnings.py", "samplers/base.py"}
 
 
 def test_warnings_go_through_one_function():

@@ -37,8 +37,7 @@ from skdpbayes.exceptions import BudgetExceededError, PrivacyLeakWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import total_privacy_cost
 from skdpbayes.pipeline import make_private_pipeline
-from skdpbayes.pipeline._columns import spending_steps
-from skdpbayes.pipeline._leaks import leaks
+from skdpbayes.pipeline._steps import leaks, spending_steps
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
 

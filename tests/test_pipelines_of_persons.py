@@ -10,14 +10,14 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._mechanisms.frequent import plan_threshold
-from skdpbayes._tables.collections import header_of
+from skdpbayes._data.collections import header_of
+from skdpbayes._mechanisms.histogram import plan_threshold
 from skdpbayes.audit import replay
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.pipeline._plan import plan_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger, privacy_report
-from skdpbayes.privacy.persons import cost_for_persons
+from skdpbayes.privacy.units import cost_for_persons
 
 PERSONS, K = 3000, 3
 rng = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def test_a_person_moves_a_fit_as_far_as_is_charged_for_persons(relation):
 def test_a_fit_that_is_charged_for_fewer_rows_is_found(monkeypatch):
     """Planted bug: a person's rows are charged as half as many."""
     monkeypatch.setattr(
-        "skdpbayes.privacy.persons.chain_of_rows", lambda relation, k: ("add_or_remove_one", k)
+        "skdpbayes.privacy.units.group_privacy_factor", lambda relation, k: ("add_or_remove_one", k)
     )
     model = logistic(max_rows_per_group=K)
     record = {"X": [[-1.0]] * K, "y": 1}

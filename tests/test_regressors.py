@@ -16,13 +16,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import PoissonRegressor
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.quantiles import mixture_quantile
+from skdpbayes._estimator.regressor import mixture_quantile
 from skdpbayes.exceptions import BudgetExceededError
+from skdpbayes.models import Normal, Poisson
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import Gibbs
-from skdpbayes.targets import Normal, Poisson
 
 
 def test_without_privacy_counts_are_explained_as_well_as_by_maximum_likelihood():

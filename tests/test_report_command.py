@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.__main__ import main as run
+from skdpbayes._cli import main as run
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PrivacyReport, privacy_report
 
 

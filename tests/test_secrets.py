@@ -16,10 +16,11 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
     metrics,
-    targets,
+    models,
 )
 from skdpbayes.inspection import average_marginal_effects
 from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.models.linear import make_linear
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import (
     BoundedScaler,
@@ -31,7 +32,6 @@ from skdpbayes.preprocessing import (
     row_scales,
 )
 from skdpbayes.samplers import SGHMC
-from skdpbayes.targets.linear.target import make_linear
 
 N = 40
 rng = np.random.default_rng(0)
@@ -257,19 +257,19 @@ PRECISION = np.ones(2)
 PARTS = {
     "row_scales": (lambda X: row_scales(X, 1.0), X),
     "rows of make_linear": (
-        lambda X: make_linear(X, Y, targets.Logistic(), 1.0, 0.0, PRECISION),
+        lambda X: make_linear(X, Y, models.Logistic(), 1.0, 0.0, PRECISION),
         X,
     ),
     "labels of make_linear": (
-        lambda y: make_linear(X, y, targets.Logistic(), 1.0, 0.0, PRECISION),
+        lambda y: make_linear(X, y, models.Logistic(), 1.0, 0.0, PRECISION),
         Y,
     ),
     "labels of make_mlp": (
-        lambda y: targets.make_mlp(X, y, 1.0, (2, 2), "tanh", 1.0, 1.0, np.zeros(6)),
+        lambda y: models.make_mlp(X, y, 1.0, (2, 2), "tanh", 1.0, 1.0, np.zeros(6)),
         Y,
     ),
     "rows of make_mixture": (
-        lambda X: targets.make_mixture(X, DPGaussianMixturePosterior()._model(2)),
+        lambda X: models.make_mixture(X, DPGaussianMixturePosterior()._model(2)),
         X,
     ),
 }

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit
 
 from skdpbayes.audit import audit_scores
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 
 DELTA = 1e-5
 N_ROWS, BATCH_SIZE, N_EPOCHS, N_FEATURES = 64, 16, 4, 3

@@ -35,7 +35,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 
 BATCH_SIZE = 128
 

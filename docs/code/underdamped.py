@@ -19,18 +19,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
+from skdpbayes._compute.execution import run_in_blocks
+from skdpbayes._compute.gradients import CompiledCore, estimate_gradient, gradient_oracle, start_of
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.floating_point import (
-    lattice_spacing,
-    rounding_shift,
-    sum_inflation,
-)
-from skdpbayes.privacy.root_finding import smallest_within
+from skdpbayes.privacy.conversions import smallest_within
+from skdpbayes.privacy.rounding import lattice_spacing, rounding_shift, sum_inflation
 from skdpbayes.samplers import Plan, Released, Sampler
-from skdpbayes.samplers._machinery.compiled_entries import CompiledCore
-from skdpbayes.samplers._machinery.execution import run_in_blocks
-from skdpbayes.samplers._machinery.gradients import estimate_gradient, gradient_oracle, start_of
-from skdpbayes.samplers._machinery.lattice import noisy_step
+from skdpbayes.samplers.noise import noisy_step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,30 +4,275 @@
 
 A run has as many coins as canaries (`_one_run`); with one canary, runs are independent releases from two
 tables, and their scores are compared (`_scores`).
+
+Canaries: records that are easy to find again, and how to look for them in what was released.
+
+A canary has two forms, of which a coin decides: a record, and another one that is as far from it as records
+can be, or none at all. By default a row has a length of ``data_norm`` along a single column, where few others
+disturb it, and the two forms have opposite labels, the lowest and the highest response, or opposite rows.
+Without a public norm rows are corners of the box around the table.
+
+Bounds from guesses about many records at once, each of which was in a table by the throw of a coin.
+
+    P(V >= v) <= P(B >= v) + 2 m delta max_i P(v > B >= v - i) / i,      B ~ Binomial(r, 1 / (1 + e^-epsilon))
+
+for ``v`` right ones of ``r`` guesses about ``m`` coins, if the mechanism is (epsilon, delta)-private where
+one coin is turned (Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", NeurIPS 2023,
+Theorem 5.2). Claims of ``mu`` are in `_ranked_guesses`.
+
+Runs are independent: ``m`` and ``r`` are added up, because turning a coin changes a single run.
 """
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from scipy.special import bdtrc
+from sklearn.base import clone, is_classifier, is_regressor
 
-from .._checks import check_sizes
-from .._tables.order import refuse_columns_in_other_order
+from .._arguments import check_sizes
+from .._compute.execution import progress_bar
+from .._data.collections import refuse_columns_in_other_order
 from .._typing import Claim, MatrixLike, RandomStateLike
-from ..model_selection._total import costs_of_steps
+from ..model_selection._total_cost import planned_step_costs
+from ..preprocessing.one_hot import canonical
+from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import composed
-from ..privacy.gaussian import gaussian_epsilon
 from ..random import public_generator
-from ..samplers._machinery.execution import progress_bar
-from ._canaries import Canaries, default_canaries, default_score, number_of_directions
-from ._one_run import epsilon_of_scores
-from ._ranked_guesses import mu_of_scores
-from ._result import AuditResult
-from ._scores import _check_options, audit_scores
+from ._bounds import AuditResult, _check_options, audit_scores, mu_of_scores
+
+
+class Canaries(NamedTuple):
+    """Records of either form, one in each row.
+
+    Attributes
+    ----------
+    X_in, X_out : array-like of shape (n_canaries, n_features) or (n_canaries,)
+        Rows, the former of those that are in the table; the latter may be None under
+        "add_or_remove_one", where canaries are in the table or not.
+    y_in, y_out : array-like of shape (n_canaries,) or None
+        Their labels or responses.
+    """
+
+    X_in: Any
+    X_out: Any
+    y_in: Any = None
+    y_out: Any = None
+
+
+def default_canaries(estimator, X, y, n_canaries, generator):
+    """Return `Canaries` for an estimator or a score.
+
+    Parameters
+    ----------
+    estimator : estimator or callable
+    X : array-like of shape (n_samples, n_features), or (n_samples,) for a score
+    y : array-like of shape (n_samples,) or None
+    n_canaries : int
+    generator : Generator
+        Of what is public.
+    """
+    if not hasattr(estimator, "fit"):
+        values = np.unique(np.asarray(X))
+        low, high = np.full(n_canaries, values[0]), np.full(n_canaries, values[-1])
+        # In: the prediction is right.
+        return Canaries(high, high, high, low)
+    if hasattr(estimator, "categories"):
+        return _new_categories(X, n_canaries)
+    rows = _rows(estimator, X, n_canaries, generator)
+    if y is None or not (is_classifier(estimator) or is_regressor(estimator)):
+        labels = [None, None] if y is None else [np.asarray(y)[:1].repeat(n_canaries)] * 2
+        if not _has_norm(estimator):
+            rows, opposite = _corner(X, n_canaries, 1), _corner(X, n_canaries, 0)
+        else:
+            opposite = -rows
+        return Canaries(rows, opposite, *labels)
+    low, high = _extremes(estimator, y)
+    return Canaries(rows, rows, np.full(n_canaries, high), np.full(n_canaries, low))
+
+
+def number_of_directions(estimator, X):
+    """Return how many default canaries can be told apart: one for each column, or number, that is released.
+
+    Of categories each canary brings its own.
+    """
+    if not hasattr(estimator, "fit"):
+        return 1
+    if hasattr(estimator, "categories"):
+        return math.inf
+    return _numbers(X).shape[1]
+
+
+def _numbers(X):
+    try:
+        return np.asarray(X, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "default canaries are for tables of numbers: for this one, give canaries=Canaries(X_in, X_out, "
+            "y_in, y_out)."
+        ) from None
+
+
+def _has_norm(estimator):
+    own = estimator.get_params(deep=False).get("data_norm")
+    return isinstance(own, Real) and math.isfinite(own)
+
+
+def _rows(estimator, X, n_canaries, generator):
+    n_features = _numbers(X).shape[1]
+    signs = generator.choice([-1.0, 1.0], (n_canaries, n_features))  # Public: canaries.
+    if not _has_norm(estimator):
+        return np.where(signs > 0, _corner(X, 1, 1), _corner(X, 1, 0))
+    rows, which = np.zeros((n_canaries, n_features)), np.arange(n_canaries)
+    rows[which, which % n_features] = signs[:, 0] * float(estimator.data_norm)
+    return rows
+
+
+def _corner(X, n_canaries, side):
+    box = np.nanmax(_numbers(X), axis=0) if side else np.nanmin(_numbers(X), axis=0)
+    return np.tile(box, (n_canaries, 1))
+
+
+def _extremes(estimator, y):
+    """Return the two labels, or responses, that are farthest apart."""
+    own = estimator.get_params(deep=True)
+    for name, value in own.items():
+        last = name.rpartition("__")[2]
+        if last == "max_count" and isinstance(value, Real):
+            return 0, value
+        if last == "target_bounds" and not isinstance(value, str) and value is not None:
+            return value
+        if last == "classes" and value is not None and is_classifier(estimator):
+            return value[0], value[-1]
+    values = np.unique(np.asarray(y))
+    return values[0], values[-1]
+
+
+def _new_categories(X, n_canaries):
+    """Return rows of categories that no other row has, and rows as they are."""
+    table = np.asarray(X, dtype=object)
+    others = table[np.arange(n_canaries) % len(table)]
+    fresh = np.empty(others.shape, dtype=object)
+    for place in np.ndindex(fresh.shape):
+        is_number = isinstance(others[place], Real)
+        fresh[place] = 1e9 + place[0] if is_number else f"canary {place[0]}"
+    return Canaries(fresh, others)
+
+
+def default_score(released, canaries):
+    """Return for each canary a number that is large if its first form seems to be in.
+
+    Parameters
+    ----------
+    released : fitted estimator, or what a score returned
+    canaries : Canaries
+    """
+    n = len(canaries.X_in)
+    if not hasattr(released, "fit"):
+        return np.full(n, np.sum(released, dtype=float))
+    # Pipelines hand on their last step's methods.
+    if is_classifier(released):
+        return _log_odds(released, canaries)
+    if hasattr(released, "predict") and is_regressor(released):
+        return np.asarray(released.predict(canaries.X_in), dtype=float)
+    if hasattr(released, "score_samples"):
+        out = 0.0 if canaries.X_out is None else released.score_samples(canaries.X_out)
+        return released.score_samples(canaries.X_in) - out
+    return _learnt(released, canaries)
+
+
+def _log_odds(released, canaries):
+    proba = released.predict_proba(canaries.X_in)
+    places = {label: k for k, label in enumerate(released.classes_)}
+    rows = np.arange(len(proba))
+    inside = proba[rows, [places[label] for label in canaries.y_in]]
+    if canaries.y_out is None:
+        return np.log(np.maximum(inside, 1e-300))
+    out = proba[rows, [places[label] for label in canaries.y_out]]
+    return np.log(np.maximum(inside, 1e-300)) - np.log(np.maximum(out, 1e-300))
+
+
+def _learnt(released, canaries):
+    """Return what a transformer has learnt, along the canaries."""
+    n = len(canaries.X_in)
+    if hasattr(released, "categories_"):
+        kept = [set(one) for one in released.categories_]
+        rows = np.asarray(canaries.X_in, dtype=object)
+        return np.array(
+            [
+                sum(canonical(cell) in own for cell, own in zip(row, kept, strict=True))
+                for row in rows
+            ],
+            dtype=float,
+        )
+    for names in (("lower_", "upper_"), ("statistics_",)):
+        if all(hasattr(released, name) for name in names):
+            learnt = np.sum([getattr(released, name) for name in names], axis=0)
+            return np.full(n, float(np.sum(learnt)))
+    raise ValueError(
+        f"how to look for a canary in a {type(released).__name__} is not known: give score=, a function of "
+        "the fitted estimator and the canaries that returns one number for each."
+    )
+
+
+# Shares of the canaries that are guessed, at a third of the error each: few sure guesses are best for a large
+# epsilon, and all for coins that are as sure as each other.
+_SHARES = (1.0, 0.25, 0.05)
+_LARGEST = 64.0
+
+
+def p_value(n_canaries, n_guesses, n_right, epsilon, delta):
+    """Return a bound on how likely so many right guesses are under (epsilon, delta)."""
+    q = 1.0 / (1.0 + math.exp(-epsilon))
+    at_least = bdtrc(n_right - 1, n_guesses, q)
+    if delta == 0:
+        return float(at_least)
+    i = np.arange(1, n_right + 1)
+    steepest = np.max((bdtrc(n_right - i - 1, n_guesses, q) - at_least) / i, initial=0.0)
+    return min(1.0, float(at_least + 2.0 * n_canaries * delta * steepest))
+
+
+def epsilon_of_guesses(n_canaries, n_guesses, n_right, delta, error):
+    """Return the largest epsilon that so many right guesses refute."""
+
+    def is_refuted(epsilon):
+        return p_value(n_canaries, n_guesses, n_right, epsilon, delta) < error
+
+    if not is_refuted(0.0):
+        return 0.0
+    if is_refuted(_LARGEST):
+        return _LARGEST
+    low, high = 0.0, _LARGEST
+    while high - low > 1e-5:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_refuted(middle) else (low, middle)
+    return low
+
+
+def epsilon_of_scores(scores, inside, delta, error):
+    """Return the best bound on epsilon, the choice of how many to guess being paid for.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_canaries,)
+        Large for canaries that seem to be in: the largest are guessed to be in, as many smallest to be out.
+    inside : ndarray of shape (n_canaries,), bool
+    delta, error : float
+    """
+    order, best = np.argsort(scores, kind="stable"), 0.0
+    for share in _SHARES:
+        half = max(1, round(0.5 * share * scores.size))
+        high, low = order[-half:], order[: min(half, scores.size - half)]
+        right = int(inside[high].sum() + (~inside[low]).sum())
+        sizes = scores.size, high.size + low.size, right
+        best = max(best, epsilon_of_guesses(*sizes, delta, error / len(_SHARES)))
+    return best
+
 
 # Fewer runs of each form say more together with guesses.
 _FEWEST = 8
@@ -219,7 +464,7 @@ def claimed_cost(released):
     if hasattr(released, "steps") and not hasattr(released, "privacy_cost_"):
         # A pipeline of scikit-learn's, whose steps have budgets of their own.
         last, delta = claimed_cost(released.steps[-1][1])
-        others = [cost for _, step in released.steps[:-1] for cost in costs_of_steps(step)]
+        others = [cost for _, step in released.steps[:-1] for cost in planned_step_costs(step)]
         return None if last is None else composed((last, *others)), delta
     cost = getattr(released, "privacy_cost_", None) or getattr(released, "privacy_cost", None)
     plan = getattr(released, "plan_", None) or getattr(released, "plan", None)

@@ -7,34 +7,801 @@ second run is given the releases of the first; then nothing else may differ: whi
 which order, of which shapes and noise, warnings, and whatever the fitted estimator holds. And as compiled
 chains run step by step only for whoever listens, a fit without listeners has to release the same. (Compare
 Re:cord-play, 2026.)
+
+Whether two objects hold the same: fitted estimators, or what a score returned.
+
+Objects are taken apart: attributes, entries and arrays, what functions enclose, what is behind a view,
+and what else is in a copy of them, such as a frame's columns or the nodes of a tree. What cannot be looked
+into is named.
+
+Whether what is charged at the door adds up to the cost that a plan states.
+
+    sum mu_i^2 = mu^2,     as many choices of a range as there are bits,     sum epsilon_i = epsilon
+
+What costs more than was seen at the door was released elsewhere, by compiled chains or by code of others, and
+is not covered.
+
+Who listens at the door while a release is replayed.
+
+    first run:   note what each release is made of, and let it pass; draw it again to see its noise
+    second run:  hand out the releases of the first, and note what they would have been made of
+
+`skdpbayes._mechanisms.audit_hook` is the door.
+
+The second table of a replay: the first one with another record, or without it.
 """
 
+import _thread
 import functools
 import math
+import pickle
 import sys
+import types
 import warnings
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.special import softmax
+from scipy.stats import binom, chi2, norm
 from sklearn.base import clone
 
-from .._mechanisms.door import listening
-from .._tables.order import refuse_columns_in_other_order
-from .._tables.persons import rows_in_order
+from .._data.collections import refuse_columns_in_other_order
+from .._data.privacy_units import rows_in_order
+from .._errors import column_names
+from .._mechanisms.audit_hook import observe_releases
 from .._typing import MatrixLike
 from ..privacy.ledger import _active
-from ..privacy.persons import steps_to_person
-from ._compare import compared
-from ._costs import check_cost_of_persons, check_costs, check_rate
+from ..privacy.losses import between_rows, sensitivity_factor
+from ..privacy.units import plan_group_privacy_factor
 from ._fit import _adds, claimed_cost, parameters_named
-from ._listeners import Enough, Follower, KeyReader, Recorder, moved
-from ._neighbours import frame_of, with_record
+
+# They hold nothing.
+_HARMLESS = (_thread.LockType, _thread.RLock, types.NotImplementedType, types.EllipsisType)
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
+# As many differences are told.
+_MOST = 20
+
+
+class Comparison(NamedTuple):
+    """Names of parts that differ, that are generators of private noise, and that were not looked into."""
+
+    differing: list
+    generators: list
+    unseen: list
+
+
+class _NotCovered(Exception):
+    pass
+
+
+def differences(first, second):
+    """Return the names of parts that differ, at most twenty."""
+    return compared(first, second).differing
+
+
+def compared(first, second):
+    """Return the `Comparison` of two objects, with at most twenty parts that differ."""
+    found = Comparison([], [], [])
+    # Pairs are kept, since others that are made later could have the addresses of these.
+    seen: dict[tuple[int, int], tuple] = {}
+    waiting = [("", first, second)]
+    while waiting and len(found.differing) < _MOST:
+        path, a, b = waiting.pop(0)
+        name = path or "the result"
+        if (id(a), id(b)) in seen:
+            continue
+        seen[id(a), id(b)] = a, b
+        if _is_private_generator(a) or _is_private_generator(b):
+            found.generators.append(name)
+            continue
+        if a is b:
+            continue
+        if type(a) is not type(b):
+            found.differing.append(name)
+            continue
+        try:
+            parts = _parts(a, b)
+        except _NotCovered:
+            kind = type(a)
+            found.unseen.append(f"{name} ({kind.__module__}.{kind.__qualname__})")
+            continue
+        if parts is None:
+            found.differing.append(name)
+        else:
+            waiting += [(path + suffix, *pair) for suffix, pair in parts]
+    return found
+
+
+def _is_private_generator(one):
+    """Tell whether private noise may come from it: whoever holds it may compute what was drawn."""
+    if isinstance(one, np.random.Generator):
+        one = one.bit_generator
+    elif isinstance(one, np.random.RandomState):
+        one = one._bit_generator  # type: ignore[attr-defined]
+    return type(one).__name__ == "AESCounter"
+
+
+def _parts(a, b):
+    """Return what two objects of one type are made of, in pairs; None if they differ, and [] if not."""
+    if isinstance(a, np.ndarray):
+        return _of_arrays(a, b)
+    if isinstance(a, np.generic):
+        return _of_arrays(np.asarray(a), np.asarray(b))
+    if isinstance(a, Number | str | bytes | bytearray | range | slice | None):
+        return [] if a == b or (a != a and b != b) else None
+    if sp.issparse(a):
+        return [("", (a.toarray(), b.toarray()))]
+    if isinstance(a, dict):
+        if list(a) != list(b):
+            return None
+        return [(f".{key}" if isinstance(key, str) else f"[{key}]", (a[key], b[key])) for key in a]
+    if isinstance(a, tuple | list):
+        if len(a) != len(b):
+            return None
+        pairs = zip(a, b, strict=True)
+        entries = [(f"[{i}]", pair) for i, pair in enumerate(pairs)]
+        return _added(entries, _of_attributes(a, b))
+    if isinstance(a, set | frozenset):
+        return [] if a == b else None
+    if isinstance(a, partial):
+        parts = [(a.func, b.func), (a.args, b.args), (a.keywords, b.keywords)]
+        return _added([("", pair) for pair in parts], _of_attributes(a, b))
+    if isinstance(a, types.MethodType):
+        return [("", (a.__self__, b.__self__)), ("", (a.__func__, b.__func__))]
+    if isinstance(a, _HARMLESS):
+        return []
+    if isinstance(a, (types.FunctionType, types.CellType, *_BOUND)):
+        return _function_parts(a, b)
+    if isinstance(a, types.GeneratorType):
+        frames = [getattr(one.gi_frame, "f_locals", {}) for one in (a, b)]
+        return None if a.gi_code != b.gi_code else [(".gi_frame", tuple(map(dict, frames)))]
+    if isinstance(a, _VIEWS):
+        return [("", (list(a), list(b))), (".mapping", (dict(a.mapping), dict(b.mapping)))]
+    if isinstance(a, types.MappingProxyType):
+        return [("", (dict(a), dict(b)))]
+    if isinstance(a, memoryview):
+        if (a.shape, a.format) != (b.shape, b.format):
+            return None
+        return [("", (a.tobytes(), b.tobytes())), (".obj", (a.obj, b.obj))]
+    if isinstance(a, weakref.ref):
+        return [("()", (a(), b()))]
+    if isinstance(a, np.random.BitGenerator):
+        return [(".state", (a.state, b.state))]
+    if isinstance(a, np.random.Generator):
+        return [("", (a.bit_generator, b.bit_generator))]
+    if isinstance(a, np.random.RandomState):
+        return [("", (a.get_state(legacy=False), b.get_state(legacy=False)))]
+    if isinstance(a, types.ModuleType):
+        raise _NotCovered
+    if isinstance(a, type):
+        # A class that a fit has made, since two fits have one each.
+        both = [{k: v for k, v in vars(one).items() if k not in _OF_CLASSES} for one in (a, b)]
+        return [(".__dict__", (both[0], both[1]))]
+    return _added([("", (_copied(a), _copied(b)))], _of_attributes(a, b))
+
+
+_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "_abc_impl")
+
+
+def _function_parts(a, b):
+    """Pairs of what two functions, or cells, enclose; None if the functions differ."""
+    if isinstance(a, types.CellType):
+        full = [_content(one) for one in (a, b)]
+        return [("", (full[0], full[1]))]
+    if isinstance(a, _BOUND):
+        if a.__name__ != b.__name__:
+            return None
+        return [("", (a.__self__, b.__self__))]
+    if a.__code__ != b.__code__:
+        return None
+    names = ("__closure__", "__defaults__", "__kwdefaults__")
+    parts = [(f".{name}", (getattr(a, name), getattr(b, name))) for name in names]
+    return _added(parts, _of_attributes(a, b))
+
+
+def _content(cell):
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # It is empty.
+        return ()
+
+
+def _of_arrays(a, b):
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return None
+    if a.dtype == object:
+        return _added([("", (a.tolist(), b.tolist()))], _of_attributes(a, b))
+    if not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
+        return None
+    # Behind a view there may be more.
+    bases = [("", (a.base, b.base))] if _shows_part(a) and _shows_part(b) else []
+    return _added(bases, _of_attributes(a, b))
+
+
+def _shows_part(array):
+    return isinstance(array.base, np.ndarray) and array.base.size > array.size
+
+
+def _added(parts, attributes):
+    return None if attributes is None else [*parts, *attributes]
+
+
+def _of_attributes(a, b):
+    own, other = _attributes(a), _attributes(b)
+    if own.keys() != other.keys():
+        return None
+    return [(f".{name}", (value, other[name])) for name, value in own.items()]
+
+
+def _attributes(one):
+    slots = [vars(kind).get("__slots__", ()) for kind in type(one).__mro__]
+    names = [name for own in slots for name in ([own] if isinstance(own, str) else own)]
+    held = {name: getattr(one, name) for name in names if hasattr(one, name)}
+    return {**held, **getattr(one, "__dict__", {})}
+
+
+def _copied(one):
+    """State from which an object would be copied, by ``__reduce_ex__``, slots and compiled parts included."""
+    try:
+        made_of = one.__reduce_ex__(4)
+    except Exception as error:
+        raise _NotCovered from error
+    if isinstance(made_of, str):
+        return made_of
+    entries = [list(part) for part in made_of[3:5] if part is not None]
+    return [*made_of[1:3], *entries]
+
+
+_COST_TOLERANCE = 1.0 + 1e-6
+# Of a squared mu, what may be left over.
+_LEFT = 0.02
+# A record is in so many batches, or more, with this probability.
+_BATCH_TAIL = 1e-8
+
+
+def check_costs(cost, movements, max_records=1):
+    """Return (list of (kind, text) where charges and a cost do not agree, whether all was at the door).
+
+    Parameters
+    ----------
+    cost : PrivacyCost or None
+    movements : list of (Passage, float)
+        Releases, and how far a record moved each.
+    max_records : int, default=1
+        How many records of a person there may be.
+    """
+    if cost is None:
+        return [("not covered", "nothing is said of the cost, to compare charges with")], True
+    if cost.is_nothing:
+        return [("not covered", "the cost is infinite, so that nothing is claimed")], False
+    if cost.selected:
+        text = "the number of runs that a selection costs; the releases of each were compared"
+        return [("not covered", text)], None not in [one.charged for one, _ in movements]
+    found = _gaussian(cost, movements) + _choices(cost, movements) + _laplace(cost, movements)
+    found += _batches(cost, movements) + _thresholds(cost, movements, max_records)
+    for name, text in (
+        ("counted", "steps on batches, which are charged for"),
+        ("rho", "a part that is known as zCDP only"),
+    ):
+        if getattr(cost, name):
+            found.append(("not covered", text))
+    return found, all(kind != "not covered" for kind, _ in found)
+
+
+def check_cost_of_persons(cost, movements):
+    """Return a list of (kind, text) where a cost for persons is less than how far a person moved releases.
+
+    Parameters
+    ----------
+    cost : PrivacyCost
+    movements : list of (Passage, float)
+        Releases, and how far the person moved each, in deviations of Gaussian noise.
+    """
+    if cost.is_nothing or cost.selected:
+        return []
+    mu = math.hypot(*(own for one, own in movements if one.kind in ("gaussian", "counts")), 0.0)
+    n_drawn = sum(one.kind == "choice" for one, _ in movements)
+    n_paid = sum(bit.count for bit in cost.bits)
+    found = []
+    if mu > cost.mu * _COST_TOLERANCE:
+        text = f"a person moved Gaussian releases by mu = {mu:.6g}, and they cost {cost.mu:.6g}"
+        found.append(("cost", text))
+    if n_drawn > n_paid:
+        found.append(("cost", f"{n_drawn} choices, of which {n_paid} are charged for a person"))
+    return found
+
+
+def _groups(movements, kind):
+    """Return charges of one kind, joint ones once; None stands for one that is not known."""
+    charged = []
+    for passage, _ in movements:
+        if passage.kind == kind and not passage.is_joint:
+            charged.append(passage.charged)
+    return charged
+
+
+def _gaussian(cost, movements):
+    charged, limit = _groups(movements, "gaussian"), cost.mu**2
+    if None in charged:
+        return [("not covered", "it is not known what a release with Gaussian noise is charged")]
+    paid = math.fsum(mu**2 for mu in charged)
+    if paid > limit * _COST_TOLERANCE:
+        mu = math.sqrt(paid)
+        return [("cost", f"Gaussian releases are charged mu = {mu:.6g}, and cost {cost.mu:.6g}")]
+    of_counts = [own for passage, own in movements if passage.kind == "counts"]
+    if of_counts:
+        moved = math.fsum(own**2 for own in of_counts)
+        left = (limit - paid) * _COST_TOLERANCE
+        return [] if moved <= left else [("sensitivity", "counts moved by more than is charged")]
+    if paid < limit * (1.0 - _LEFT):
+        text = f"of mu = {cost.mu:.4g} only {math.sqrt(paid):.4g} passed the door"
+        return [("not covered", f"{text}: steps of compiled chains, or noise of one's own")]
+    return []
+
+
+def _batches(cost, movements):
+    """Compare steps on batches, each with what it is charged, and how often the record was in one."""
+    steps = [(passage, own) for passage, own in movements if passage.kind == "batch"]
+    if len(steps) < sum(part.count for part in cost.sampled):
+        return [("not covered", "steps on batches, which are charged for")]
+    if not steps:
+        return []
+    most = sensitivity_factor(cost.neighboring_relation)
+    paid = sorted(most / part.noise_multiplier for part in cost.sampled for _ in range(part.count))
+    drawn = sorted(passage.charged for passage, _ in steps)
+    rates = {passage.rate for passage, _ in steps}
+    if (
+        len(drawn) > len(paid)
+        or rates != {part.sampling_rate for part in cost.sampled}
+        or any(own > charge * _COST_TOLERANCE for own, charge in zip(drawn, paid, strict=True))
+    ):
+        return [("cost", f"{len(drawn)} steps on batches, of which {len(paid)} are charged for")]
+    text = check_rate([own / passage.charged for passage, own in steps], max(rates))
+    return [("sensitivity", text)] if text else []
+
+
+def check_rate(shares, rate):
+    """Return what is wrong if a record moved more steps on batches than it may at a rate, or None."""
+    shares = np.asarray(shares)
+    # Of records that are alike in both tables none is seen.
+    n_seen = int((shares > 1e-6).sum())
+    if binom.sf(n_seen - 1, shares.size, rate) < _BATCH_TAIL:
+        return f"the record was in {n_seen} of {shares.size} batches, of rate {rate:.3g}"
+    return None
+
+
+def _thresholds(cost, movements, max_records):
+    """Compare with what they cost how likely values of a single record, or person, reach thresholds."""
+    counts = [passage for passage, _ in movements if passage.kind == "counts" and passage.noise]
+    if any(one.threshold is None for one in counts):
+        return [("not covered", "a threshold of counts, or their noise")]
+    moves = (
+        sensitivity_factor(between_rows(cost.neighboring_relation))
+        if max_records == 1
+        else 2 * max_records
+    )
+    kept = [norm.sf((one.threshold - max_records) / one.noise) for one in counts]
+    # Propositions 51 and 53.
+    likely = math.fsum(f / (1.0 - f) if f < 1.0 else math.inf for f in kept) * moves
+    if likely > cost.failure * _COST_TOLERANCE:
+        text = (
+            f"values of one {'record' if max_records == 1 else 'person'} are kept with probability "
+            f"{likely:.3g}, and {cost.failure:.3g} of delta is charged for that"
+        )
+        return [("cost", text)]
+    return []
+
+
+def _choices(cost, movements):
+    drawn = sorted(_groups(movements, "choice"), reverse=True)
+    paid = sorted((bit.log_odds_range for bit in cost.bits for _ in range(bit.count)), reverse=True)
+    if len(drawn) < len(paid):
+        return [("not covered", f"of {len(paid)} choices only {len(drawn)} passed the door")]
+    ranges = zip(drawn, [*paid, *[0.0] * (len(drawn) - len(paid))], strict=True)
+    if any(own > most * _COST_TOLERANCE for own, most in ranges):
+        return [("cost", f"{len(drawn)} choices, of which {len(paid)} are charged for")]
+    return []
+
+
+def _laplace(cost, movements):
+    charged = _groups(movements, "laplace")
+    paid = math.fsum(part.level * part.count for part in cost.pure)
+    if None in charged:
+        return [("not covered", "it is not known what a release with Laplace noise is charged")]
+    drawn = math.fsum(charged)
+    if drawn > paid * _COST_TOLERANCE:
+        return [("cost", f"Laplace noise is charged epsilon = {drawn:.6g}, and costs {paid:.6g}")]
+    if drawn < paid * (1.0 - _LEFT):
+        return [("not covered", f"of epsilon = {paid:.4g} only {drawn:.4g} passed the door")]
+    return []
+
+
+# Numbers with noise that are drawn again, at least, to see how large it is.
+_DRAWS = {"gaussian": 300, "laplace": 600, "batch": 300, "choice": 300, "counts": 300}
+# Sets of neighbouring candidates whose frequencies are compared with their probabilities.
+_BINS = 16
+# Noise as it should be is taken for wrong with this probability.
+_FALSE_ALARM = 1e-8
+# Mean squares of Laplace noise are as far off with about that probability.
+_FAR_OFF = 0.5
+
+
+class Noted(NamedTuple):
+    """A release: its `ReleaseEvent`, what was released, and draws of it again, if any."""
+
+    passage: Any
+    released: Any
+    again: Any = None
+
+
+class Recorder:
+    """Lets releases pass, and notes them.
+
+    Attributes
+    ----------
+    noted : list of Noted
+    noises : list of (int, str)
+        Releases whose noise is not as large as is said, and what is.
+    passed_by : list of (int, str)
+        What was released elsewhere, and after how many releases.
+    leaks : list of int
+        Releases of compiled code that left behind more than follows from their numbers with noise.
+    n_looked_at : int
+        How many releases had their noise looked at.
+    """
+
+    def __init__(self):
+        self.noted, self.noises, self.passed_by, self.leaks = [], [], [], []
+        self.n_looked_at = 0
+
+    def __call__(self, passage, release, generator):
+        passage = _kept(passage)
+        released, again = release(), None
+        self.leaks += _leak(passage, released, len(self.noted))
+        if _may_be_drawn_again(passage):
+            self.n_looked_at += 1
+            state = generator.bit_generator.state
+            if passage.is_noisy:
+                again = _drawn_again(passage, release)
+                self._check_noise_of_steps(passage, again)
+            elif passage.kind == "choice":
+                self._check_choice(passage, released, release)
+            elif passage.kind == "counts":
+                self._check_counts(passage, release)
+            else:
+                self._check_noise(passage, released, release)
+            generator.bit_generator.state = state
+        self.noted.append(_noted(passage, released, again))
+        return np.copy(released) if isinstance(released, np.ndarray) else released
+
+    def pass_by(self, what):
+        """Note that noise is added elsewhere."""
+        self.passed_by.append((len(self.noted), what))
+
+    def _check_noise(self, passage, released, release):
+        deviations = np.broadcast_to(
+            np.asarray(passage.noise, dtype=float), passage.statistic.shape
+        )
+        counted = np.isfinite(deviations)
+        n_times = _n_times(passage, int(counted.sum()))
+        draws = [released, *(release() for _ in range(max(2, n_times - 2)))]
+        if passage.kind != "laplace" and np.array_equal(draws[1], draws[2]) and counted.any():
+            self.noises.append((len(self.noted), "the same each time that it is drawn"))
+            return
+        shifted = [((one - passage.statistic) / deviations)[counted] for one in draws]
+        noise = np.concatenate(shifted)
+        size = noise.size
+        if passage.kind != "laplace":
+            total = float(np.sum(noise**2))
+            law = chi2(size)
+            is_wrong = min(law.sf(total), law.cdf(total)) < _FALSE_ALARM
+            ratio = math.sqrt(total / size)
+        else:
+            q = math.exp(-1.0 / passage.noise)
+            square = float(np.mean(noise**2)) * passage.noise**2 * (1.0 - q) ** 2 / (2.0 * q)
+            is_wrong, ratio = abs(square - 1.0) > _FAR_OFF, math.sqrt(square)
+        if is_wrong:
+            self._note(ratio)
+
+    def _check_choice(self, passage, released, release):
+        """Compare how often candidates are drawn with their weights."""
+        probabilities, place = _law_of_choice(passage.statistic)
+        middles = np.cumsum(probabilities) - 0.5 * probabilities
+        bins = np.minimum((middles * _BINS).astype(int), _BINS - 1)
+        drawn = [
+            bins[place(one)] for one in (released, *(release() for _ in range(_DRAWS["choice"])))
+        ]
+        counts = np.bincount(drawn, minlength=_BINS)
+        expected = np.bincount(bins, probabilities, minlength=_BINS)
+        if _is_unlikely(counts, len(drawn), expected):
+            text = "another law than its weights are: candidates are drawn too often or too rarely"
+            self.noises.append((len(self.noted), text))
+
+    def _check_counts(self, passage, release):
+        """Compare how often values are kept with their counts, of the table and at the threshold."""
+        n_times, threshold, scale = _DRAWS["counts"], passage.threshold, passage.noise
+        at = [1, *(max(0, round(threshold + shift * scale)) for shift in (-1.0, 0.0, 1.0))]
+        probes = [((n, place), n) for place in range(n_times) for n in dict.fromkeys(at)]
+        kept = [n for n, _ in passage.alone(probes)]
+        n_draws = 1 + n_times // (1 + len(passage.statistic))
+        again = [one for _ in range(n_draws) for one in release()]
+        real = list(passage.statistic.items())
+        for times, counted, values in (
+            (n_times, kept, [(n, n) for n in dict.fromkeys(at)]),
+            (n_draws, again, real),
+        ):
+            often = [sum(one == value for one in counted) for value, _ in values]
+            ends = np.array([threshold - count for _, count in values])
+            if _is_unlikely(often, times, norm.sf(ends / scale)):
+                text = "another than is said: values are kept too often or too rarely for the threshold"
+                self.noises.append((len(self.noted), text))
+                return
+
+    def _check_noise_of_steps(self, passage, again):
+        """Compare a step's noise: without records, and with those of the table, on which it may depend."""
+        alone = np.stack([passage.alone() for _ in again])
+        for draws, may_be_larger in ((alone, False), (again, True)):
+            # Around their mean, since what else is in them is not known: one of them says nothing.
+            total = float(np.sum(((draws - draws.mean(axis=0)) / passage.noise) ** 2))
+            size = draws.size - draws[0].size
+            law = chi2(size)
+            # With records, batches and points at which gradients are taken vary with the noise.
+            above = 1.0 if may_be_larger else law.sf(total)
+            if min(above, law.cdf(total)) < _FALSE_ALARM:
+                self._note(math.sqrt(total / size))
+                return
+
+    def _note(self, ratio):
+        self.noises.append((len(self.noted), f"{ratio:.3g} times as large as it is said to be"))
+
+
+class Enough(BaseException):
+    """Ends a fit of which enough has been seen."""
+
+
+class KeyReader:
+    """Notes the states of generators in a fit without a seed, and ends it after some releases.
+
+    Attributes
+    ----------
+    states : list of bytes
+        Before each release.
+    """
+
+    def __init__(self, n_releases=16):
+        self.states, self.n_releases = [], n_releases
+
+    def pass_by(self, what):
+        """Do nothing: the first run has noted it."""
+
+    def __call__(self, passage, release, generator):
+        if len(self.states) == self.n_releases:
+            raise Enough
+        before = pickle.dumps(generator.bit_generator.state)
+        released = release()
+        # What draws nothing, such as a release without privacy, may be followed by the same state.
+        if pickle.dumps(generator.bit_generator.state) != before:
+            self.states.append(before)
+        return released
+
+
+class Follower:
+    """Hands out what was released before, and notes what it would have been made of.
+
+    Attributes
+    ----------
+    noted : list of Noted
+    others : list of (int, str)
+        Releases that are not of the same kind, and how they differ.
+    leaks : list of int
+        As of a `Recorder`.
+    """
+
+    def __init__(self, before):
+        self.before, self.noted, self.others, self.leaks = before, [], [], []
+
+    def pass_by(self, what):
+        """Do nothing: the first run has noted it."""
+
+    def __call__(self, passage, release, generator):
+        passage, number = _kept(passage), len(self.noted)
+        released, again = release(), None  # From then on random numbers are the same.
+        self.leaks += _leak(passage, released, number)
+        if number < len(self.before) and self.before[number].again is not None and passage.is_noisy:
+            state = generator.bit_generator.state
+            again = _drawn_again(passage, release)
+            generator.bit_generator.state = state
+        self.noted.append(_noted(passage, released, again))
+        if number >= len(self.before):
+            return released
+        difference = _form(self.before[number].passage, passage)
+        if difference:
+            self.others.append((number, difference))
+            return released
+        released = self.before[number].released
+        return np.copy(released) if isinstance(released, np.ndarray) else released
+
+
+def _kept(passage):
+    """Return a passage with a copy of its statistic, which nobody changes."""
+    statistic = passage.statistic() if callable(passage.statistic) else passage.statistic
+    if passage.kind != "counts":
+        statistic = np.array(statistic)
+    return passage._replace(statistic=statistic)
+
+
+def _noted(passage, released, again):
+    """Return what is kept of a release, without what would keep tables."""
+    return Noted(passage._replace(alone=None, rest=None), released, again)
+
+
+def _n_times(passage, size):
+    return 1 + math.ceil(_DRAWS[passage.kind] / max(1, size))
+
+
+def _drawn_again(passage, release):
+    """Return the numbers with noise of a step that is taken several times."""
+    size = passage.statistic.size
+    return np.stack([release()[:size] for _ in range(_n_times(passage, size))])
+
+
+def _may_be_drawn_again(passage):
+    if passage.kind == "counts":
+        return passage.alone is not None and passage.threshold is not None
+    return passage.kind in _DRAWS and not (passage.is_noisy and passage.alone is None)
+
+
+def _law_of_choice(statistic):
+    """Return probabilities, and a function from what is released to the index of its probability."""
+    if statistic.dtype == object:  # A step function over more candidates than are ever listed.
+        steps = statistic.item()
+        return steps.probabilities(), steps.run_of
+    return softmax(statistic), int
+
+
+def _is_unlikely(counts, n_times, probabilities):
+    """Tell whether any count is too far from what is expected, exactly."""
+    below = binom.cdf(counts, n_times, probabilities)
+    above = binom.sf(np.asarray(counts) - 1, n_times, probabilities)
+    return bool((np.minimum(below, above) < _FALSE_ALARM).any())
+
+
+def _leak(passage, released, number):
+    return [number] if passage.rest is not None and not passage.rest(released) else []
+
+
+def _form(first, second):
+    """Return in what two releases differ that ought to be public, or None."""
+    if first.kind != second.kind:
+        return f"{first.kind} in one run and {second.kind} in the other"
+    if first.kind != "counts" and first.statistic.shape != second.statistic.shape:
+        return f"shapes {first.statistic.shape} and {second.statistic.shape}"
+    if first.charged != second.charged or first.is_joint != second.is_joint:
+        return "other charges"
+    if first.rate != second.rate:
+        return "batches of other sizes"
+    if first.kind != "choice" and not np.array_equal(first.noise, second.noise):
+        return "noise of other sizes"
+    return None
+
+
+def moved(first, second, max_records=1):
+    """Return by how much a record moved a release, in the units of its charge.
+
+    Parameters
+    ----------
+    first, second : Passage
+    max_records : int, default=1
+        How many may be of the person who is another in the second table.
+
+    Returns
+    -------
+    moved : float
+        Of Gaussian noise the distance in deviations, of Laplace noise that in scales, of a choice the range
+        of log odds, of counts as of Gaussian noise; ``inf`` if a value of more records than that is in one
+        table only.
+    """
+    if first.kind == "choice":
+        shift = first.statistic - second.statistic
+        return float(np.ptp(shift))
+    if first.kind == "counts":
+        counts = [
+            (first.statistic.get(value, 0), second.statistic.get(value, 0))
+            for value in {**first.statistic, **second.statistic}
+        ]
+        if any(min(pair) == 0 and max(pair) > max_records for pair in counts):
+            return math.inf
+        square = sum((a - b) ** 2 for a, b in counts if min(a, b) > 0)
+        return math.sqrt(square) / first.noise if first.noise else math.inf * bool(square)
+    shift = np.abs((first.statistic - second.statistic) / first.noise)
+    if np.isnan(shift).any():
+        return math.inf
+    return float(np.sum(shift) if first.kind == "laplace" else np.linalg.norm(shift.ravel()))
+
+
+def frame_of(column):
+    """Return a frame of pandas in the place of another library's, in which rows can be changed."""
+    names = column_names(column)
+    if names is None or hasattr(column, "iloc"):
+        return column
+    import pandas as pd
+
+    return pd.DataFrame({name: np.asarray(column[name]) for name in names})
+
+
+def with_record(columns, index, record):
+    """Return the columns of a table, a dict by argument, in which a record takes the place of ``index``.
+
+    Raises
+    ------
+    ValueError
+        If the record has not one value for each column.
+    """
+    if isinstance(record, tuple) and len(record) != 2:
+        raise ValueError(
+            f"record is a tuple of {len(record)}: give (x, y), or x as an array or list, or a dict."
+        )
+    parts = {name: _part(record, name) for name in columns}
+    for name, part in parts.items():
+        _check_part(name, columns[name], index, part)
+    return {name: _with_value(one, index, parts[name]) for name, one in columns.items()}
+
+
+def _part(record, name):
+    """Return a record's part in an argument: ``...`` if it stays, and None if the record is taken out."""
+    if record is None:
+        return None
+    if isinstance(record, dict):
+        return record.get(name, ...)
+    if isinstance(record, tuple):
+        return record[("X", "y").index(name)] if name in ("X", "y") else ...
+    return record if name == "X" else ...
+
+
+def _check_part(name, column, index, value):
+    """Raise a ValueError if a record has not a value for each column, which NumPy would repeat."""
+    if value is ... or value is None:
+        return
+    shape = np.shape(column)[1:]
+    needed = (*np.shape(index), *shape)
+    given = np.shape(value) if not isinstance(value, dict) else (len(value),)
+    # A person may have one label in all rows.
+    is_one = not given and not shape
+    if not is_one and math.prod(given) != math.prod(needed):
+        raise ValueError(
+            f"record has values of shape {given} for {name}, and needs {needed or 'a single one'}: one for "
+            f"each column{', of each row of index' if np.ndim(index) else ''}. (A tuple is (x, y).)"
+        )
+
+
+def _with_value(column, index, value):
+    if value is ...:
+        return column
+    if hasattr(column, "iloc"):
+        if value is None:
+            return column.drop(column.index[index])
+        column = column.copy()
+        column.iloc[index] = value
+        return column
+    column = np.array(column)
+    if value is None:
+        return np.delete(column, index, axis=0)
+    if column.dtype.kind in "iu":  # A record is not rounded.
+        column = column.astype(np.result_type(column, np.asarray(value)))
+    column[index] = value
+    return column
+
 
 # Of what is charged, for sums in doubles.
-_ROUNDING = 1.0 + 1e-9
+_SUM_TOLERANCE = 1.0 + 1e-9
 
 
 class Finding(NamedTuple):
@@ -181,7 +948,7 @@ def replay(
         # What is kept after the first fit, for instance of costs, is kept before the second one.
         before = _kept_outside(estimator)
         second = _run(estimator, others, seed, Follower(first.listener.noted))
-        changed = _changed(before, _kept_outside(estimator))
+        changed = _changed_globals(before, _kept_outside(estimator))
         unseen = unseeded = None
         if first.error is None:
             unseen = _run(estimator, columns, seed, None)
@@ -201,7 +968,7 @@ class _Run(NamedTuple):
 def _run(estimator, columns, seed, listener):
     """Return a `_Run` of one table."""
     released = error = None
-    with warnings.catch_warnings(record=True) as caught, listening(listener):
+    with warnings.catch_warnings(record=True) as caught, observe_releases(listener):
         warnings.simplefilter("always")
         try:
             if hasattr(estimator, "fit"):
@@ -240,7 +1007,7 @@ def _compared(first, second, unseen):
     end = passed_by[0][0] if passed_by else None
     noted = first.listener.noted[:end], second.listener.noted[:end]
     persons = getattr(getattr(first.released, "plan_", None), "persons", None)
-    steps = 1 if persons is None else steps_to_person(persons)
+    steps = 1 if persons is None else plan_group_privacy_factor(persons)
     shares, too_far = _of_sensitivities(*noted, steps)
     findings += too_far
     again, of_draws = _of_draws_again(*noted, steps)
@@ -328,7 +1095,7 @@ def _size_of(held):
     return len(held) if isinstance(held, list | dict | set | bytearray) else None
 
 
-def _changed(before, after):
+def _changed_globals(before, after):
     names = sorted(name for name in after if after[name] != before.get(name))
     names = [name for name in names if not name.endswith(("__abstractmethods__", "_abc_impl"))]
     return [f"{name}: it was changed by a fit, outside of the fitted object" for name in names[:20]]
@@ -343,7 +1110,7 @@ def _of_draws_again(first, second, steps):
         shifts = np.linalg.norm((a.again - b.again) / a.passage.noise, axis=1) / steps
         shifts /= a.passage.charged
         shares.append(float(shifts.max()))
-        if not shares[-1] <= _ROUNDING:
+        if not shares[-1] <= _SUM_TOLERANCE:
             text = f"release {number}, drawn again, moved by {shares[-1]:.4g} times what is charged"
             found.append(Finding("sensitivity", text))
         if a.passage.kind == "batch":
@@ -383,7 +1150,7 @@ def _of_costs(released, persons, movements):
         own = [one for one in movements if one[0].of_one_row == of_one_row]
         of_these, all_of_these = check_costs(cost, own, persons.max_rows)
         found, is_all = found + of_these, is_all and all_of_these
-    steps = steps_to_person(persons)
+    steps = plan_group_privacy_factor(persons)
     moved_by = [(one, own * _steps_of(one, steps)) for one, own in movements]
     return found + check_cost_of_persons(plan.cost, moved_by), is_all
 
@@ -408,7 +1175,7 @@ def _of_sensitivities(first, second, steps):
         so_far = own
         share = own / passage.charged if passage.charged > 0 else math.inf * (own > 0)
         shares.append(share)
-        if not share <= _ROUNDING:
+        if not share <= _SUM_TOLERANCE:
             text = f"release {number} ({passage.kind}) moved by {share:.4g} times what is charged"
             found.append(Finding("sensitivity", text))
     return shares, found

@@ -5,13 +5,17 @@ once they are released: they spend nothing. Displays hold numbers and plot them,
 are computed from rows and are not private.
 """
 
-from ._draws import coefficient_draws, named_model
-from ._effects import average_marginal_effects
-from ._marginaleffects import to_marginaleffects
-from ._ratios import odds_ratios, rate_ratios
-from ._statements import contrasts, probability, raw_coefficients
-from .posterior import PosteriorDisplay
-from .privacy_utility import PrivacyUtilityDisplay
+from ._displays import PosteriorDisplay, PrivacyUtilityDisplay
+from ._effects import average_marginal_effects, to_marginaleffects
+from ._tables import (
+    coefficient_draws,
+    contrasts,
+    named_model,
+    odds_ratios,
+    probability,
+    rate_ratios,
+    raw_coefficients,
+)
 
 __all__ = [
     "PosteriorDisplay",

@@ -4,11 +4,18 @@
     category:  (1 / sum_i w_i) sum_i w_i [m(x_i with level) - m(x_i with the reference)]
 
 for each draw, where ``m`` is the probability of a class, the expected count, or the expected number.
+
+A posterior for the package marginaleffects: means of the draws as estimates, their covariance as variance.
+
+    estimate = f(mean),      variance = J V J^T,  V the covariance of the draws
+
+This delta method is close to what draws say where ``f`` is nearly straight within the posterior.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +25,29 @@ from scipy.special import expit, softmax
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 
-from .._checks import check_level
-from .._estimator.intervals import median_table, required_pandas, warn_unless_calibrated
-from .._inputs import column_names, plain, unless_harmless, unquoted
-from .._silence import silently
-from .._tables.columns import number_column
-from .._tables.order import refuse_columns_in_other_order
-from .._tables.validation import validate_table
+from .._arguments import check_level
+from .._data.collections import refuse_columns_in_other_order
+from .._data.columns import number_column
+from .._data.table import validate_table
+from .._errors import (
+    column_names,
+    reraise_if_safe,
+    sanitize_errors,
+    suppress_fp_warnings,
+    to_native,
+)
+from .._estimator.summaries import (
+    append_intercept,
+    median_table,
+    required_pandas,
+    warn_unless_calibrated,
+)
 from .._typing import MatrixLike, RandomStateLike
+from ..models.rows import clip_rows, scale_rows
 from ..preprocessing import FormulaEncoder
-from ..preprocessing._formula_parts import Levels, Missing
+from ..preprocessing.formula import Levels, Missing
 from ..privacy.deferred_warnings import warn
-from ..targets._clipping import clip_rows, scale_rows
-from ._draws import draws_of, linear_model_of
+from ._tables import draws_of, linear_model_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +59,7 @@ _STEP = 1e-4
 _NO_TABLE = "X_public must be a table with the columns that the model was fitted on."
 
 
-@silently()
+@suppress_fp_warnings()
 def average_marginal_effects(
     estimator: Any,
     X_public: MatrixLike,
@@ -180,7 +197,7 @@ def _behind_steps(estimator, frame):
     while isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
             if step is not None and not isinstance(step, str):
-                rows = unquoted(step.transform, rows, told=unless_harmless(_NO_TABLE))
+                rows = sanitize_errors(step.transform, rows, told=reraise_if_safe(_NO_TABLE))
         estimator = estimator.steps[-1][1]
     return rows
 
@@ -199,12 +216,12 @@ def public_frame(X, estimator):
     required_pandas()
     outer = getattr(estimator, "best_estimator_", estimator)
     names = getattr(outer, "feature_names_in_", None)
-    told = unless_harmless(_NO_TABLE)
-    frame = unquoted(_framed, plain(X, "X_public"), names, told=told)
+    told = reraise_if_safe(_NO_TABLE)
+    frame = sanitize_errors(_framed, to_native(X, "X_public"), names, told=told)
     if not len(frame) or not len(frame.columns):
         raise ValueError(_NO_TABLE)
     # Steps are small, so single precision and whole numbers are not enough.
-    return frame.astype({name: float for name in frame if is_number(frame[name])})
+    return frame.astype({name: float for name in frame if is_numeric_column(frame[name])})
 
 
 def _framed(X, names):
@@ -246,15 +263,15 @@ def _declared_codes(estimator, frame):
 
 def is_binary(column):
     """Tell whether a column of a frame has zeros and ones, but for missing cells."""
-    return is_number(column) and set(column.dropna()) == {0.0, 1.0}
+    return is_numeric_column(column) and set(column.dropna()) == {0.0, 1.0}
 
 
-def is_number(column):
+def is_numeric_column(column):
     """Tell whether a column of a frame holds numbers; truth values are categories."""
     return getattr(column.dtype, "kind", "O") in "iuf"
 
 
-def levels(column):
+def sorted_levels(column):
     """Return the sorted levels of a column, of which the first is the reference."""
     return sorted(column.dropna().unique(), key=lambda level: (str(type(level)), level))
 
@@ -279,9 +296,9 @@ def _shares(weights, n_rows):
 
 def _changes(column, is_coded):
     """Yield (contrast, upper values, lower values, width) of a column."""
-    if not is_number(column) or is_coded:
-        told = unless_harmless("levels must be numbers, text or truth values.")
-        first, *others = unquoted(levels, column, told=told) or [None]
+    if not is_numeric_column(column) or is_coded:
+        told = reraise_if_safe("levels must be numbers, text or truth values.")
+        first, *others = sanitize_errors(sorted_levels, column, told=told) or [None]
         for level in others:
             yield f"{level} - {first}", level, first, 1.0
     elif is_binary(column):
@@ -302,3 +319,167 @@ def _table(draws, index, model, level):
         names = ["class", *names]
     flat = draws.reshape(len(draws), -1)
     return median_table(flat, pd.MultiIndex.from_tuples(index, names=names), level)
+
+
+_FORMULAS: dict[str, Any] = {
+    "number": {"model_type": "linear", "family": None, "link": None},
+    "count": {"model_type": "glm", "family": "poisson", "link": "log"},
+    "two classes": {"model_type": "glm", "family": "binomial", "link": "logit"},
+    "classes": None,
+}
+
+
+def to_marginaleffects(
+    estimator: Any,
+    X_public: MatrixLike,
+    *,
+    response: str = "response",
+    categorical: Sequence[str] | str = (),
+    n_draws: int | None = None,
+    random_state: RandomStateLike = 0,
+) -> Any:
+    """Return a model that the functions of the package marginaleffects take.
+
+    Requires the extra ``marginaleffects``. It spends no budget.
+
+    **The rows must be public**, as for `average_marginal_effects`: an average over private rows, with this
+    package or another, is not covered by any budget.
+
+    Parameters
+    ----------
+    estimator : estimator, Pipeline or search
+        Fitted, with coefficients.
+    X_public : array-like or data frame of shape (n_rows, n_features)
+        Public rows, before any step: what ``newdata`` is by default.
+    response : str, default="response"
+        What the response is called.
+    categorical : str or sequence of str, default=()
+        Columns of numbers that are codes of categories; those of ``C(...)`` in a formula need not be named.
+        To marginaleffects they are text, such as ``"2.0"``.
+    n_draws, random_state
+        As for `coefficient_draws`.
+
+    Returns
+    -------
+    model : marginaleffects.classes.ModelAbstract
+        For ``avg_slopes``, ``avg_comparisons``, ``avg_predictions``, ``hypotheses`` and others. Pass
+        ``newdata`` for other public rows.
+
+    Raises
+    ------
+    ImportError
+        If marginaleffects is not installed.
+    ValueError
+        If the rows are no table, or if ``categorical`` names none of their columns.
+    TypeError
+        If the estimator has no coefficients.
+
+    See Also
+    --------
+    average_marginal_effects : The same effects from the draws themselves.
+
+    Notes
+    -----
+    marginaleffects 0.6 compares levels of categories with polars 1 only: of polars 2 it needs what that no
+    longer has. `average_marginal_effects` compares them with either.
+    """
+    model = linear_model_of(estimator)
+    warn_unless_calibrated(model)
+    kind = _posterior_model()
+    draws = draws_of(model, n_draws, random_state)
+    frame = public_frame(X_public, estimator)
+    codes = [
+        one for one in codes_of(estimator, frame, categorical) if is_numeric_column(frame[one])
+    ]
+    return kind(estimator, model, draws, frame, response, codes)
+
+
+@cache
+def _posterior_model():
+    """Return the class that marginaleffects sees, or raise an ImportError without that package."""
+    try:
+        import polars as pl
+        from marginaleffects.classes import ModelAbstract, ModelVault
+    except ImportError as error:
+        raise ImportError(
+            "to_marginaleffects requires marginaleffects: pip install 'skdpbayes[marginaleffects]'"
+        ) from error
+
+    class PosteriorModel(ModelAbstract):
+        """Coefficients in one vector, and mean responses as functions of it."""
+
+        def __init__(self, estimator, model, draws, frame, response, codes):
+            self._estimator, self._shape = estimator, draws.shape[1:]
+            self._codes = codes
+            self._law = _law_of(model, draws.shape[1])
+            flat = draws.reshape(len(draws), -1)
+            names = append_intercept(model._column_names(), draws.shape[2])
+            if draws.shape[1] > 1:
+                names = [f"{name}[{label}]" for label in model.classes_ for name in names]
+            vault = ModelVault(
+                coef=flat.mean(axis=0),
+                coefnames=np.asarray(names),
+                formula="",  # Names of variables are given, below.
+                vcov=np.atleast_2d(np.cov(flat.T)),
+                modeldata=pl.DataFrame(
+                    {name: _column(pl, name, frame[name], name in codes) for name in frame}
+                ),
+                package="skdpbayes",
+                variable_names=[response, *frame.columns],
+            )
+            super().__init__(model, vault)
+            # Without a formula, none are found.
+            self.vault.variables_type = {
+                name: "character" if name in codes else _kind(frame[name]) for name in frame
+            }
+
+        def get_exog(self, newdata):
+            rows = newdata.select(self.find_predictors())
+            # Codes travel as text, and are numbers to the model.
+            rows = rows.with_columns(
+                pl.col(self._codes).cast(pl.String).cast(pl.Float64, strict=False)
+            )
+            frame = public_frame(rows, self._estimator)
+            return design_of(self._estimator, self.model, frame)
+
+        def get_autodiff_args(self):
+            # The formulas of families that marginaleffects differentiates exactly.
+            return _FORMULAS[self._law]
+
+        def get_predict(self, params, newdata):
+            draw = np.reshape(params, (1, *self._shape))
+            means = responses(self.model, draw, newdata)[:, 0]
+            places = np.arange(len(means), dtype=np.int32)
+            if means.shape[1] == 1:
+                return pl.DataFrame({"rowid": places, "estimate": means[:, 0]})
+            labels = [str(label) for label in self.model.classes_]
+            return pl.DataFrame(
+                {
+                    "rowid": np.tile(places, len(labels)),
+                    "group": np.repeat(labels, len(means)),
+                    "estimate": means.T.ravel(),
+                }
+            )
+
+    return PosteriorModel
+
+
+def _law_of(model, n_blocks):
+    if hasattr(model, "classes_"):
+        return "classes" if n_blocks > 1 else "two classes"
+    return "count" if model._reads_counts else "number"
+
+
+def _kind(column):
+    """Return what marginaleffects calls the type of a column."""
+    if not is_numeric_column(column):
+        return "character"
+    return "binary" if is_binary(column) else "numeric"
+
+
+def _column(pl, name, column, is_code):
+    """Return a column for polars; categories have the same order as in `average_marginal_effects`."""
+    if is_numeric_column(column) and not is_code:
+        return pl.Series(name, column.tolist())
+    texts = [None if lost else str(one) for one, lost in zip(column, column.isna(), strict=True)]
+    return pl.Series(name, texts, dtype=pl.Enum(list(map(str, sorted_levels(column)))))

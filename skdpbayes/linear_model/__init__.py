@@ -2,7 +2,7 @@
 
     p(theta | data) ~ prod_i p(y_i | x_i . beta + b) p(theta)
 
-A family of `skdpbayes.targets` says what the law of a response is; estimators are thin.
+A family of `skdpbayes.models` says what the law of a response is; estimators are thin.
 """
 
 from ._logistic import DPBayesianLogisticRegression

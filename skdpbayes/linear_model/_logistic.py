@@ -14,17 +14,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._estimator.classifier import PrivateClassifierMixin
-from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
-from .._estimator.predictive import log_probabilities
-from .._tables.blockwise import by_blocks
-from .._tables.validation import validate_table
-from .._tables.weights import largest_weight
+from .._compute.execution import single_threaded_blas
+from .._data.blocks import by_blocks
+from .._data.columns import largest_weight
+from .._data.table import validate_table
+from .._estimator.classifier import PrivateClassifierMixin, log_probabilities
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..models.families import classifier
+from ..models.rows import clip_rows
 from ..samplers import Sampler
-from ..samplers._machinery.execution import single_threaded_blas
-from ..targets._clipping import clip_rows
-from ..targets.linear.families import classifier
+from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from ._formula import FromFormulaMixin
 
 
@@ -125,7 +124,7 @@ class DPBayesianLogisticRegression(
         What the sampler released besides the draws. By default ``second_moment``, the noisy sum of ``z z^T``
         over clipped rows extended by a constant (half of ``data_norm`` without an intercept),
         ``share_of_a_direction`` and ``share_of_norm``, how much of its largest trace lies along one direction
-        and in all, from below, ``hidden_columns``, indices of columns that vary less than noise shows,
+        and in all, from below, ``columns_below_noise``, indices of columns that vary less than noise shows,
         with an intercept ``rarest_class``, quantiles of 5%, 50% and 95% of the share
         that the rarest class has of rows (of what they count, by their weights and where long ones count
         less), and ``posterior``, from which draws are made. With "sgfs" only

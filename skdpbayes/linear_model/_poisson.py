@@ -20,16 +20,16 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import Interval
-from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
+from .._arguments import Interval
+from .._data.blocks import in_memory_and_order
+from .._data.collections import refuse_other_order
+from .._data.table import exposures
 from .._estimator.regressor import PrivateRegressorMixin
-from .._tables.blockwise import in_memory_and_order
-from .._tables.order import refuse_other_order
-from .._tables.rows import exposures
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..models.families import Poisson
 from ..privacy.deferred_warnings import warns_last
 from ..samplers import Sampler
-from ..targets.linear.families import Poisson
+from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from ._formula import FromFormulaMixin
 
 # With max_count="auto": of the plan until a count is released; what is added to a quantile, over itself and
@@ -139,7 +139,7 @@ class DPBayesianPoissonRegressor(
     See Also
     --------
     DPBayesianLogisticRegression : For classes.
-    skdpbayes.targets.Poisson : The law, with its bounds.
+    skdpbayes.models.Poisson : The law, with its bounds.
 
     Notes
     -----

@@ -15,15 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import Pair, is_number
-from .._estimator.linear import LINEAR_CONSTRAINTS, PrivateLinearMixin
+from .._arguments import Pair, is_number
+from .._data.blocks import by_blocks
 from .._estimator.regressor import PrivateRegressorMixin
-from .._mechanisms.decimals import short_decimals
-from .._tables.blockwise import by_blocks
+from .._mechanisms.exponential import short_decimals
 from .._typing import MatrixLike, RandomStateLike, Relation
+from ..models.families import Normal
 from ..privacy.deferred_warnings import warn, warns_last
 from ..samplers import Sampler
-from ..targets.linear.families import Normal
+from ._base import LINEAR_CONSTRAINTS, PrivateLinearMixin
 from ._formula import FromFormulaMixin
 
 # With target_bounds="auto": deviations between the middle of the quantiles and either bound, as far as the
@@ -137,7 +137,7 @@ class DPBayesianRidge(FromFormulaMixin, PrivateLinearMixin, PrivateRegressorMixi
     See Also
     --------
     DPBayesianPoissonRegressor : For counts.
-    skdpbayes.targets.Normal : The law, with its bounds.
+    skdpbayes.models.Normal : The law, with its bounds.
 
     Examples
     --------

@@ -4,34 +4,107 @@ scorer(estimator, X, y) = sign * score_func(y, estimator.response_method(X), eps
 
 Rows that were exposed for different times have expected counts of their own: the estimator's response gets
 ``exposure``, too. Scores of persons get the person of each row, ``groups``.
+
+Exposures on their way to predictions: of a model of rates, for the rows that are scored.
+
+E[y] = e r(x),    e the exposure of a row, r its rate
+
+Exposures change predictions, which are private whatever they are: a score's bounds are those of its loss.
+
+Scorers by name: which score, of which response of an estimator, and whether more is better.
 """
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import is_classifier, is_regressor
+from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from .._tables.blockwise import in_memory_and_order
-from .._tables.collections import is_collection
-from .._tables.columns import count_column, label_column, number_column
-from .._tables.order import refuse_columns_in_other_order
+from .._data.blocks import in_memory_and_order
+from .._data.collections import is_collection, refuse_columns_in_other_order
+from .._data.columns import count_column, label_column, number_column
 from .._typing import MatrixLike
+from ..privacy.budget import Budget
 from ..privacy.cost import PrivacyCost
-from ..privacy.loss_distributions import between_persons
-from ._exposure import check_exposed, last_step, refuse_rates, respond
-from ._inputs import is_positive, label_numbers, public_labels
-from ._means import dp_accuracy_score, dp_brier_score, dp_log_loss
-from ._numbers import (
+from ..privacy.losses import between_persons
+from ._base import called_by, is_positive, label_numbers, plan_score, public_labels
+from ._scores import (
+    dp_accuracy_score,
+    dp_brier_score,
+    dp_log_loss,
     dp_mean_absolute_error,
     dp_mean_poisson_deviance,
+    dp_mean_score,
     dp_mean_squared_error,
     dp_r2_score,
 )
-from ._plan import called_by, plan_score
+from ._tables import dp_roc_auc_score
+
+# A pipeline then hands what else it is given to its last step, whatever steps request.
+to_last_step = partial(config_context, enable_metadata_routing=False)
+
+
+def final_estimator(estimator):
+    """Return the last step of a pipeline, and any other estimator itself."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def check_exposed(estimator, method):
+    """Raise a TypeError if a method of an estimator, or of a pipeline's last step, takes no exposure."""
+    final = final_estimator(estimator)
+    if "exposure" not in inspect.signature(getattr(final, method)).parameters:
+        raise TypeError(
+            f"{type(final).__name__}.{method} takes no exposure: leave it out, or use a model of rates, such "
+            "as DPBayesianPoissonRegressor."
+        )
+
+
+def respond(estimator, method, X, exposure=None):
+    """Return what a method of an estimator makes of rows, with their exposures if there are any."""
+    if exposure is None:
+        return getattr(estimator, method)(X)
+    check_exposed(estimator, method)
+    with to_last_step():
+        return getattr(estimator, method)(X, exposure=exposure)
+
+
+def refuse_rates(estimator):
+    """Raise a ValueError if an estimator was fitted with exposures: counts are not to be scored by rates.
+
+    Of searches it is the best estimator that predicts.
+    """
+    if getattr(
+        final_estimator(getattr(estimator, "best_estimator_", estimator)), "_is_exposed", False
+    ):
+        raise ValueError(
+            "the model was fitted with exposure, and would predict rates of the rows that are scored, not "
+            "counts: pass their exposure, too (ones, if all were exposed for 1). In scikit-learn's tools, "
+            "enable_metadata_routing and scorer.set_score_request(exposure=True) pass it on."
+        )
+
+
+def fit_params(estimator, exposure=None, groups=None):
+    """Return the arguments by which an estimator, or a pipeline's last step, is fitted with exposures.
+
+    Persons are told to what chooses their rows: a private pipeline itself, or the last step.
+    """
+    found, prefix = {}, ""
+    while hasattr(estimator, "steps"):
+        if groups is not None and hasattr(estimator, "max_rows_per_group"):
+            found[f"{prefix}groups"], groups = groups, None
+        name, estimator = estimator.steps[-1]
+        prefix += f"{name}__"
+    own = {f"{prefix}exposure": exposure, f"{prefix}groups": groups}
+    return found | {name: one for name, one in own.items() if one is not None}
+
 
 _OF_NUMBERS = (
     dp_r2_score,
@@ -290,11 +363,11 @@ class PrivateScorer:
         # Numbers may rank rows, or be probabilities, but are not labels.
         if self.score_func is dp_accuracy_score and is_regressor(estimator):
             raise TypeError(
-                f"accuracy is for classes, and {type(last_step(estimator)).__name__} predicts numbers: "
+                f"accuracy is for classes, and {type(final_estimator(estimator)).__name__} predicts numbers: "
                 "choose 'r2', 'neg_mean_squared_error', 'neg_mean_absolute_error' or, for counts, "
                 "'neg_mean_poisson_deviance'."
             )
-        final = last_step(getattr(estimator, "best_estimator_", estimator))
+        final = final_estimator(getattr(estimator, "best_estimator_", estimator))
         if self.score_func is dp_mean_poisson_deviance and not getattr(
             final, "_reads_counts", True
         ):
@@ -333,7 +406,7 @@ class PrivateScorer:
 
 def _bounds_of(estimator):
     """Return the public bounds of responses of a fitted regressor, or of a pipeline's last step."""
-    estimator = last_step(estimator)
+    estimator = final_estimator(estimator)
     # Bounds that depend on the table, or on the candidate of a search, are a yardstick of its own.
     if isinstance(getattr(estimator, "target_bounds", None), str):
         raise ValueError(
@@ -346,3 +419,101 @@ def _bounds_of(estimator):
             "target_bounds=(low, high)."
         )
     return bounds
+
+
+# Name: (function, response method of the estimator, whether greater is better).
+NAMED: dict[str, tuple[Callable, str | tuple[str, ...], bool]] = {
+    "accuracy": (dp_accuracy_score, "predict", True),
+    "neg_log_loss": (dp_log_loss, "predict_proba", False),
+    "neg_brier_score": (dp_brier_score, "predict_proba", False),
+    "roc_auc": (dp_roc_auc_score, ("decision_function", "predict_proba"), True),
+    "r2": (dp_r2_score, "predict", True),
+    "neg_mean_squared_error": (dp_mean_squared_error, "predict", False),
+    "neg_mean_absolute_error": (dp_mean_absolute_error, "predict", False),
+    "neg_mean_poisson_deviance": (dp_mean_poisson_deviance, "predict", False),
+}
+_SCORES = (dp_mean_score, *(score for score, *_ in NAMED.values()))
+
+
+def make_private_scorer(
+    score_func: Callable | str,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    response_method: str | tuple[str, ...] = "predict",
+    greater_is_better: bool = True,
+    **options: Any,
+) -> PrivateScorer:
+    """Make a scorer that releases its scores with noise.
+
+    Every call spends epsilon on the rows that it scores, and is charged to the active ledger. The total cost
+    of a cross-validation or search is given by `skdpbayes.model_selection.total_privacy_cost`.
+
+    Parameters
+    ----------
+    score_func : callable or str
+        A function of `skdpbayes.metrics`, called as ``score_func(y_true, y_pred, epsilon=..., delta=...,
+        **options)``, or ``score_func(values, ...)`` for `dp_mean_score`. Or a name, which also sets
+        ``response_method`` and ``greater_is_better``: "accuracy", "neg_log_loss", "neg_brier_score",
+        "roc_auc", "r2", "neg_mean_squared_error", "neg_mean_absolute_error" or "neg_mean_poisson_deviance".
+    epsilon : float
+        What each call may spend.
+    delta : float, default=None
+        Passed to ``score_func``.
+    response_method : str or tuple of str, default="predict"
+        Method of the estimator; of several names, the first that the estimator has. If the method returns
+        probabilities of two classes, the score gets the column of the second class, and `dp_log_loss` gets
+        both.
+    greater_is_better : bool, default=True
+        Whether the score is to be maximised; if not, it is negated.
+    **options
+        Passed to ``score_func``, such as ``labels``, ``pos_label``, ``neighboring_relation`` or
+        ``random_state``. Labels default to the estimator's ``classes_``, and ``target_bounds`` to its
+        ``target_bounds_``. An integer ``random_state`` starts
+        one stream of noise for all calls.
+
+    Returns
+    -------
+    scorer : PrivateScorer
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the function is not supported, or a parameter is out of range.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.metrics import make_private_scorer
+    >>> X, y = make_classification(2000, 5, random_state=0)
+    >>> scorer = make_private_scorer("accuracy", epsilon=0.5, random_state=0)
+    >>> clf = DPBayesianLogisticRegression(epsilon=1.0, classes=[0, 1], random_state=0)
+    >>> cross_val_score(clf, X, y, cv=KFold(4, shuffle=True, random_state=0), scoring=scorer).shape
+    (4,)
+    """
+    if isinstance(score_func, str):
+        if score_func not in NAMED:
+            raise ValueError(f"score_func must be one of {sorted(NAMED)}, got {score_func!r}.")
+        function, response_method, greater_is_better = NAMED[score_func]
+    else:
+        function = score_func
+    if function not in _SCORES:
+        raise TypeError(
+            f"score_func must be one of {', '.join(score.__name__ for score in _SCORES)}: the privacy of "
+            "other functions is not known."
+        )
+    takes = inspect.signature(function).parameters
+    if "groups" in options:
+        raise TypeError(
+            "groups belong to rows, not to a scorer: pass scorer(model, X, y, groups=...); or "
+            "let tools pass them, by scorer.set_score_request(groups=True)."
+        )
+    if unknown := sorted(set(options) - set(takes)):
+        raise TypeError(f"{function.__name__} does not accept {', '.join(unknown)}: leave it out.")
+    relation = options.get("neighboring_relation", "replace_one")
+    Budget(epsilon, 0.0 if delta is None else delta, relation).checked()
+    if isinstance(options.get("random_state"), int | np.integer):
+        options["random_state"] = check_random_state(options["random_state"])
+    return PrivateScorer(function, epsilon, delta, response_method, greater_is_better, options)

@@ -5,6 +5,15 @@
 Each row is in one cell. Under ``add_or_remove_one`` the table changes by 1 in L1 norm; under ``replace_one``
 by 2, as one count increases by 1 and another decreases by 1. A person with several rows adds parts of 1
 (`_persons`), and moves a table as far as a row would.
+
+Area under the ROC curve, without bins.
+
+    AUC = 1/2 + V / (P N),    2 V = sum over positive i, negative j of sign(s_i - s_j)
+
+With ``m`` rows, replacing one changes ``2 V`` by at most ``2 (m - 1)`` if its label stays the same, and by at
+most ``m - 1`` if its label changes. Only in the second case do ``P`` and ``N = m - P`` change, by 1. Noise of
+scale ``2 (m - 1) / epsilon`` on ``2 V`` therefore leaves half of epsilon for ``P``, which is released at no
+extra cost. Of persons with several rows, one row each is drawn and ranked, as in `_persons`.
 """
 
 import math
@@ -14,26 +23,40 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 from sklearn.utils._param_validation import StrOptions
 
-from .._checks import Interval
-from .._mechanisms.discrete_laplace import laplace_scale, with_noise
+from .._arguments import Interval, planned_size
+from .._data.columns import number_column
+from .._mechanisms.laplace import laplace_scale, with_noise
 from .._typing import Label, RandomStateLike, Relation
-from ..privacy.written import as_written, most_below
-from ._inputs import (
+from ..privacy.conversions import decimal_exact, round_down
+from ._base import (
     COLUMN,
     LABEL,
+    PERSON_UNIT,
+    PUBLIC_SIZE,
+    PrivateArray,
+    PrivateCurve,
+    PrivateScore,
+    columns_and_groups,
+    invert_test,
     is_positive,
     label_numbers,
+    number_of_persons,
+    one_row_each,
+    person_numbers,
+    plan_score,
     probability_column,
     public_labels,
+    refuse_tables,
     same_length,
     score_function,
+    score_relation,
+    spend,
+    warn_if_noise_dominates,
+    weights_of,
 )
-from ._interval import inverted
-from ._persons import UNIT, columns_and_groups, persons_of, relation_of, size_of, weights_of
-from ._plan import plan_score, spend, warn_if_drowned
-from ._result import PrivateArray, PrivateCurve
 
 _MOST_BINS = 10**6
 
@@ -115,8 +138,8 @@ def dp_confusion_matrix(
     )
     same_length(neighboring_relation, y_true=true, y_pred=predicted)
     n_classes = len(classes)
-    persons = persons_of(groups, len(true))
-    unit = 1 if persons is None else UNIT
+    persons = person_numbers(groups, len(true))
+    unit = 1 if persons is None else PERSON_UNIT
     plan = _plan_table("confusion matrix", epsilon, delta, neighboring_relation, len(true), persons)
     scale = _table_scale(plan, unit)
     noise = float(scale) / unit
@@ -126,7 +149,7 @@ def dp_confusion_matrix(
     counts = with_noise(counts, scale, generator, epsilon=plan.budget.epsilon)  # Proposition 40.
     counts = counts if unit == 1 else counts / unit
     if not plan.replaces:
-        warn_if_drowned(plan, noise, counts.sum())
+        warn_if_noise_dominates(plan, noise, counts.sum())
     wholes, n_cells = _wholes(counts, normalize or "all", plan)
     shares = _shares(counts, wholes)
     size = wholes if normalize is None else 1.0
@@ -209,25 +232,25 @@ def dp_calibration_curve(
     positive = is_positive(y_true, pos_label, y_prob)
     proba = probability_column(y_prob, "y_prob")
     same_length(neighboring_relation, y_true=positive, y_prob=proba)
-    persons = persons_of(groups, len(proba))
+    persons = person_numbers(groups, len(proba))
     plan = _plan_table(
         "calibration curve", epsilon, delta, neighboring_relation, len(proba), persons
     )
-    scale = _table_scale(plan, UNIT)
-    noise = float(scale) / UNIT
+    scale = _table_scale(plan, PERSON_UNIT)
+    noise = float(scale) / PERSON_UNIT
     generator = spend(plan, random_state, noise, n_bins)
     cells = np.zeros((n_bins, 2, 2), dtype=np.int64)
     bins = np.minimum((proba * n_bins).astype(int), n_bins - 1)
-    whole = UNIT if persons is None else weights_of(persons)
+    whole = PERSON_UNIT if persons is None else weights_of(persons)
     above = np.clip(np.rint((proba * n_bins - bins) * whole), 0, whole).astype(np.int64)
     label = positive.astype(int)
     np.add.at(cells, (bins, label, 1), above)
     np.add.at(cells, (bins, label, 0), whole - above)
     # Proposition 40.
-    cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / UNIT
+    cells = with_noise(cells, scale, generator, epsilon=plan.budget.epsilon) / PERSON_UNIT
     positives, counts = cells[:, 1].sum(axis=1), cells.sum(axis=(1, 2))
     if not plan.replaces:
-        warn_if_drowned(plan, noise, counts.sum() / n_bins)
+        warn_if_noise_dominates(plan, noise, counts.sum() / n_bins)
     kept = counts > 4.0 * noise
     shares = np.where(kept, _shares(positives, counts), np.nan)
     places = np.clip(_shares(cells[:, :, 1].sum(axis=1), counts), 0.0, 1.0)
@@ -238,10 +261,10 @@ def dp_calibration_curve(
 
 def _plan_table(name, epsilon, delta, relation, n_rows, persons):
     """Return the plan of a table; increasing and decreasing a count are two mechanisms."""
-    half = epsilon if math.isinf(epsilon) else most_below(as_written(epsilon) / 2)
+    half = epsilon if math.isinf(epsilon) else round_down(decimal_exact(epsilon) / 2)
     levels = [half] * 2 if relation == "replace_one" else [epsilon]
-    relation = relation_of(relation, persons)
-    return plan_score(name, epsilon, delta, relation, size_of(n_rows, persons), levels)
+    relation = score_relation(relation, persons)
+    return plan_score(name, epsilon, delta, relation, number_of_persons(n_rows, persons), levels)
 
 
 def _table_scale(plan, unit):
@@ -286,4 +309,127 @@ def _interval_of_share(count, whole, n_part, n_whole, noise, level):
         return deviation, [noise * (1.0 - value)] * n_part + rest
 
     share = min(max(count / whole, 0.0), 1.0)
-    return inverted(lambda value: count - value * whole, spread, share, level)
+    return invert_test(lambda value: count - value * whole, spread, share, level)
+
+
+@score_function(
+    y_true=COLUMN,
+    y_score=COLUMN,
+    pos_label=LABEL,
+    public_size=PUBLIC_SIZE,
+)
+def dp_roc_auc_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    pos_label: Label | None = None,
+    neighboring_relation: Relation = "replace_one",
+    public_size: int | None = None,
+    groups: ArrayLike | None = None,
+    random_state: RandomStateLike = None,
+) -> PrivateScore:
+    """Area under the ROC curve of two classes, released with noise.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of held-out rows.
+    y_score : array-like of shape (n_samples,)
+        Probabilities of the positive label, or any other scores; only their order matters.
+    epsilon : float
+        Privacy budget of the score; ``inf`` adds no noise.
+    delta : float, default=None
+        As for `dp_accuracy_score`.
+    pos_label : int, float, bool or str, default=None
+        The positive label. None is 1 if the labels are 0 (or -1) and 1.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public or private.
+    public_size : int, default=None
+        Under "add_or_remove_one", a public number of at least 2. Only this many rows are read, and the noise
+        is proportional to it.
+    groups : array-like of shape (n_samples,), default=None
+        The person each row belongs to. The score then protects persons, of each of whom it reads a single
+        row, drawn at random; the number of persons takes the place of the number of rows.
+    random_state : None, int, RandomState instance or Generator, default=None
+        As for `dp_accuracy_score`.
+
+    Returns
+    -------
+    score : PrivateScore
+        A float, clipped to [0, 1]. The interval is for the probability that a positive row has a higher
+        score than a negative one, where ties count half. It is valid for all distributions of the scores, and
+        wider than necessary for most. If ``y_true`` holds a single class, the score is noise, as its interval
+        shows; an error would reveal that.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a column or an option is invalid. Nothing is spent.
+    BudgetExceededError
+        If an active `PrivacyLedger` does not allow the cost. Nothing is spent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes.metrics import dp_roc_auc_score
+    >>> rng = np.random.default_rng(0)
+    >>> y_true = rng.random(4000) < 0.3
+    >>> score = dp_roc_auc_score(y_true, y_true + rng.normal(size=4000), epsilon=1.0, random_state=0)
+    >>> abs(score - 0.76) < 0.03
+    True
+    """
+    y_true, y_score, groups = columns_and_groups(groups, y_true=y_true, y_score=y_score)
+    positive = is_positive(y_true, pos_label, y_score)
+    refuse_tables(y_score, "y_score")
+    scores = number_column(y_score, "y_score")
+    same_length(neighboring_relation, y_true=positive, y_score=scores)
+    persons = person_numbers(groups, len(scores))
+    largest = planned_size(
+        number_of_persons(len(scores), persons), neighboring_relation, public_size
+    )
+    relation = score_relation(neighboring_relation, persons)
+    plan = plan_score("ROC AUC", epsilon, delta, relation, largest)
+    # Both counts may change, because removing a row lets one from beyond the limit take its place.
+    count_sensitivity = 2 if plan.replaces else 4
+    epsilon = plan.budget.epsilon
+    scales = [laplace_scale(s, epsilon) for s in (2 * (largest - 1), count_sensitivity)]
+    generator = spend(plan, random_state)
+    positive, scores = one_row_each(persons, random_state, positive, scores)
+    twice, n_positive, n_negative = _twice_excess(positive[:largest], scores[:largest])
+    twice = with_noise([twice], scales[0], generator, epsilon=epsilon)[0]  # Proposition 41.
+    sizes = [n_positive, n_negative][: 1 if plan.replaces else 2]
+    # Proposition 41.
+    counts = with_noise(sizes, scales[1], generator, epsilon=epsilon, is_joint=True)
+    counts = np.append(counts, largest - counts) if plan.replaces else counts
+    n_positive, n_negative = np.maximum(counts, 1).tolist()
+    noise = float(scales[0]) / 2.0, float(scales[1])
+    warn_if_noise_dominates(
+        plan, noise[0] / max(n_positive, n_negative), min(n_positive, n_negative)
+    )
+    score = min(max(0.5 + 0.5 * twice / (n_positive * n_negative), 0.0), 1.0)
+    at = partial(_interval, twice / 2.0, n_positive, n_negative, noise, plan.replaces, score)
+    return PrivateScore(score)._release(plan, at)
+
+
+def _twice_excess(positive, scores):
+    """Return ``(2 V, P, N)``, exactly."""
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    # Twice a mean rank is an integer.
+    twice_ranks = np.rint(2.0 * rankdata(scores)[positive]).astype(np.int64)
+    twice = int(twice_ranks.sum()) - n_positive * (n_positive + 1) - n_positive * n_negative
+    return twice, n_positive, n_negative
+
+
+def _interval(excess, n_positive, n_negative, noise, replaces, score, level):
+    """Return the interval of an AUC ``a``, whose estimate has variance at most ``a (1 - a) / min(P, N)``."""
+    pairs = n_positive * n_negative
+
+    def spread(value):
+        deviation = pairs * math.sqrt(value * (1.0 - value) / min(n_positive, n_negative))
+        moves = [n_negative - n_positive] if replaces else [n_negative, n_positive]
+        return deviation, [noise[0], *((value - 0.5) * noise[1] * move for move in moves)]
+
+    return invert_test(lambda value: excess - (value - 0.5) * pairs, spread, score, level)

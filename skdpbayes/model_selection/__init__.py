@@ -2,6 +2,6 @@
 
 from ._plan import SelectionPlan
 from ._search import DPRandomizedSearchCV
-from ._total import total_privacy_cost
+from ._total_cost import total_privacy_cost
 
 __all__ = ["DPRandomizedSearchCV", "SelectionPlan", "total_privacy_cost"]

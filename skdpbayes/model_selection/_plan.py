@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..privacy.budget import Budget, too_large_delta
+from ..privacy.conversions import gaussian_epsilon
 from ..privacy.cost import PrivacyCost
-from ..privacy.gaussian import gaussian_epsilon
-from ..privacy.loss_distributions import PERSON_RELATIONS
-from ..privacy.profiles import PureMechanism, SelectedRun
+from ..privacy.losses import PERSON_RELATIONS, PureMechanism, SelectedRun
 from ..privacy.release import PlannedRelease
 
 # With a larger error, scores say little about which candidate is better.

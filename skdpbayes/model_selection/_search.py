@@ -8,55 +8,473 @@ private selection", ICML 2024).
 
 The split of the rows, the number of runs and the candidates do not depend on the contents of the rows. Where
 persons are protected, they are split, each with all their rows.
+
+What a fitted search passes on to the estimator that it chose.
+
+Candidates of a private selection, drawn from public distributions, each with its part of the budget.
 """
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from .._checks import RANDOM_STATE, Interval, check_sizes, table_shape
-from .._inputs import plain, unless_harmless, unquoted
-from .._mechanisms.number_of_runs import draw_number
-from .._tables.order import refuse_columns_in_other_order
-from .._tables.persons import count_persons
+from .._arguments import RANDOM_STATE, Interval, check_sizes, table_shape
+from .._data.collections import (
+    header_of,
+    is_collection,
+    refuse_columns_in_other_order,
+    rows_compared,
+)
+from .._data.privacy_units import count_persons, number_persons
+from .._errors import reraise_if_safe, sanitize_errors, to_native
+from .._mechanisms.histogram import draw_number
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..exceptions import PrivacyWarning, SeedWarning
 from ..metrics import PrivateScorer, make_private_scorer
-from ..metrics._exposure import fit_params, to_last_step
-from ..metrics._make_scorer import NAMED
+from ..metrics._scorer import NAMED, final_estimator, fit_params, respond, to_last_step
+from ..pipeline._dry_run import dry_run, labels_of
+from ..pipeline._pipeline import check_arguments
+from ..pipeline._plan import plan_pipeline
+from ..pipeline._report import steps_within, unprotected_by
+from ..pipeline._steps import is_private, leaks, refuse_hidden, refuse_selections_by_rows
 from ..privacy.budget import Budget, default_delta
-from ..privacy.cost import NEIGHBORING_RELATIONS
+from ..privacy.charge import charge
 from ..privacy.deferred_warnings import ignored_warnings, take_warnings, warn, warns_last
-from ..privacy.loss_distributions import between_persons
-from ..privacy.release import keep_spent
-from ..privacy.reserve import reserve
-from ..privacy.vouchers import vouchers
+from ..privacy.losses import RELATIONS, between_persons
+from ..privacy.prepaid import dominates, vouchers
+from ..privacy.release import Disclosure, StepDisclosure, as_json, set_privacy_attributes
 from ..random import announce_seed, has_seeds, private_generator
-from ._best import BestEstimatorMixin
-from ._candidates import (
-    check_candidate,
-    draw_candidate,
-    draws_seeds,
-    expected_size,
-    is_private_pipeline,
-    limits_of,
-    most_rows_of,
-    not_gaussian,
-    persons_of,
-    refuse_collections,
-    refuse_unless_covered,
-    spender,
-)
+from ..report import of_estimator, with_seeds
 from ._plan import SelectionPlan, plan_selection
-from ._total import final_step, fit_cost
+from ._total_cost import final_step, fit_cost, planned_cost, refuse_leaks, spending_step
+
+# What reports call a parameter.
+_FACTS = {
+    "data_norm": "longest row",
+    "target_bounds": "range of responses",
+    "max_count": "largest count",
+    "clip_norm": "longest gradient of a row",
+}
+
+
+def _best_has(name):
+    def check(search):
+        fitted = hasattr(search, "best_estimator_")
+        getattr(search.best_estimator_ if fitted else search.estimator, name)
+        return True
+
+    return check
+
+
+def _delegated(name, what):
+    @available_if(_best_has(name))
+    def method(self, X):
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)(X)
+
+    method.__name__ = name
+    method.__doc__ = f"""{what} of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        values : ndarray
+        """
+    return method
+
+
+class BestEstimatorMixin:
+    """Predictions and scores of ``best_estimator_``, at no cost but that of a score."""
+
+    best_estimator_: Any
+    scorer_: PrivateScorer
+
+    def _keep(self, best, scorer):
+        """Keep what is released of the best ((score, tie-breaker), parameters, fitted estimator)."""
+        (score, _), self.best_params_, self.best_estimator_ = best
+        self.best_score_, self.best_index_, self.scorer_ = score, 0, scorer
+        self.cv_results_ = {
+            "params": [self.best_params_],
+            "mean_test_score": np.array([score]),
+            "rank_test_score": np.array([1], dtype=np.int32),
+        }
+
+    def _privacy_account(self):
+        if not hasattr(self, "plan_"):
+            raise NotFittedError(
+                "this search is not fitted: fit it, or report its plan, "
+                "privacy_report(search.privacy_plan(n_samples))."
+            )
+        account = of_estimator(self, "search")
+        best = self.best_estimator_
+        if not account.seeds:
+            account = with_seeds(account, best)
+        account = account._replace(unprotected=unprotected_by([best]))
+        if not isinstance(best, Pipeline):
+            return account
+        warnings = (*account.warnings, *leaks(best))
+        steps = (*steps_within(best, self.plan_.n_samples), *account.steps)
+        return account._replace(steps=steps, warnings=warnings)
+
+    def _about(self):
+        if not hasattr(self, "best_params_"):
+            return StepDisclosure()
+        chosen = {name.rpartition("__")[2]: value for name, value in self.best_params_.items()}
+        facts = [
+            Disclosure(f"chosen {name}", as_json(value), "learnt") for name, value in chosen.items()
+        ]
+        last = getattr(final_estimator(self.best_estimator_), "_about", StepDisclosure)()
+        of_choices = {_FACTS[name] for name in chosen if name in _FACTS}
+        return StepDisclosure((*facts, *(one for one in last.facts if one.what not in of_choices)))
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Class labels of the best estimator."""
+        return self.best_estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns that the best estimator saw in `fit`."""
+        return self.best_estimator_.n_features_in_
+
+    @property
+    def _is_exposed(self):
+        return getattr(final_estimator(self.best_estimator_), "_is_exposed", False)
+
+    @available_if(_best_has("predict"))
+    def predict(self, X: MatrixLike, exposure: ArrayLike | None = None) -> np.ndarray:
+        """Predictions of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        exposure : array-like of shape (n_samples,), default=None
+            Of the rows, for estimators whose predictions take it.
+
+        Returns
+        -------
+        values : ndarray
+        """
+        check_is_fitted(self)
+        return respond(self.best_estimator_, "predict", X, exposure)
+
+    predict_proba = _delegated("predict_proba", "Probabilities of the classes")
+    predict_log_proba = _delegated("predict_log_proba", "Log of the probabilities of the classes")
+    decision_function = _delegated("decision_function", "Scores")
+    score_samples = _delegated("score_samples", "Log densities")
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
+        """Noisy score of the best estimator on other rows, on which it spends ``scorer_.epsilon``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+        exposure : array-like of shape (n_samples,), default=None
+            Of the rows; required if the search was given exposures.
+        groups : array-like of shape (n_samples,), default=None
+            The person each row belongs to, for a score that protects persons.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        return self.scorer_(self.best_estimator_, X, y, exposure=exposure, groups=groups)
+
+
+_OWN = ("epsilon", "delta", "neighboring_relation")
+# Largest number of candidates that are planned to see the form of their costs.
+_MOST_KINDS = 48
+# Values that are tried of a distribution with ``rvs``.
+_VALUES = 2
+# Columns of the table that is planned for, on which the form does not depend.
+_COLUMNS = 8
+# What an estimator learns by choices of its own, at a cost of each fit, and what to pass instead.
+_LEARNT = {
+    "target_bounds": "(low, high) with two public numbers",
+    "max_count": "a public number",
+    "data_norm": "a public number",
+}
+
+
+def draw_candidate(search, plan, generator):
+    """Return the parameters of a candidate, and an estimator with these and its part of the budget."""
+    seed = int(generator.integers(2**32))  # Proposition 43.
+    params = next(iter(ParameterSampler(search.param_distributions, 1, random_state=seed)))
+    prefix = private_prefix(search.estimator)
+    if own := sorted(set(params) & {prefix + name for name in _OWN}):
+        raise ValueError(
+            f"param_distributions must not contain {own}, which the search sets: leave them out."
+        )
+    bounds = any(name.rpartition("__")[-1] == "target_bounds" for name in params)
+    if bounds and "target_bounds" not in search._scorer().options:
+        raise ValueError(
+            "candidates would be scored within target_bounds of their own, of which the narrowest win: give "
+            "scoring=make_private_scorer(..., target_bounds=(low, high)), or do not search target_bounds."
+        )
+    candidate = clone(search.estimator).set_params(**clone(params, safe=False))
+    values = candidate.get_params()
+    if final_estimator(candidate).neighboring_relation != search.neighboring_relation:
+        raise ValueError(
+            "the estimator and the search differ in neighboring_relation: give both the same."
+        )
+    _check_limit(candidate, f"{prefix}max_rows_per_group", plan.protects_persons)
+    changes = {prefix + "epsilon": plan.fit_epsilon, prefix + "delta": plan.fit_delta}
+    for name in values:
+        # Progress would reveal the number of runs.
+        if name.endswith("verbose"):
+            changes[name] = False
+        if name.endswith("random_state") and search.random_state is not None:
+            changes[name] = int(generator.integers(2**31))  # Public: the search has a seed, too.
+    return params, candidate.set_params(**changes)
+
+
+def limits_of(search):
+    """Return the numbers of rows per person that a search's estimator or its distributions name."""
+    name = f"{private_prefix(search.estimator)}max_rows_per_group"
+    given = search.param_distributions
+    drawn = (one[name] for one in ([given] if isinstance(given, dict) else given) if name in one)
+    listed = [limit for one in drawn for limit in (one if isinstance(one, list | tuple) else [one])]
+    own = search.estimator.get_params().get(name)
+    return [limit for limit in (own, *listed) if limit is not None]
+
+
+def most_rows_of(search):
+    """Return how many rows of a person a candidate uses at most; None if rows are protected, or not known."""
+    limits = limits_of(search)
+    return int(max(limits)) if limits and all(isinstance(k, Integral) for k in limits) else None
+
+
+def expected_size(search):
+    """Return a size for the plan if the table's is private; the plan uses it only for expectations."""
+    values = search.estimator.get_params().items()
+    sizes = [value for name, value in values if name.endswith("public_size")]
+    if not any(sizes):
+        raise ValueError(
+            "neighboring_relation='add_or_remove_one' keeps the number of rows private: set the "
+            "estimator's public_size, to a number that does not come from the data."
+        )
+    # Persons may have fewer rows than that, and be more.
+    most_rows = max((one for one in limits_of(search) if isinstance(one, Integral)), default=1)
+    return round(max(filter(None, sizes)) / most_rows / (1.0 - search.test_size))
+
+
+def draws_seeds(distributions):
+    """Tell whether candidates of these may have seeds of their own."""
+    given = distributions if isinstance(distributions, list) else [distributions]
+    if any(name.endswith("random_state") for one in given for name in one):
+        return True
+    listed = (v for one in given for v in one.values() if isinstance(v, list | tuple))
+    return any(has_seeds(value) for values in listed for value in values)
+
+
+def refuse_collections(X, y):
+    """Raise a TypeError for tables in Dask, whose rows cannot be taken by their places."""
+    for name, one in (("X", X), ("y", y)):
+        if is_collection(one):
+            raise TypeError(
+                f"{name} is a Dask collection, and searches read tables in memory: pass {name}.compute() if "
+                "it fits. Nothing was read."
+            )
+
+
+def persons_of(search, groups, X, y):
+    """Return the person of each row, or None if rows are protected."""
+    limits = limits_of(search)
+    if groups is None and limits:
+        raise ValueError(
+            f"max_rows_per_group={limits[0]} protects persons, and the search needs to know the person of "
+            "each row: pass fit(X, y, groups=...); or leave max_rows_per_group=None."
+        )
+    if groups is not None and not limits:
+        raise ValueError(
+            "groups were given, but max_rows_per_group of the estimator is None: choose how many rows of a "
+            "person may count in a fit, a public number; or leave out groups to protect rows."
+        )
+    return None if groups is None else number_persons(groups, _num_samples(X), X=X, y=y)
+
+
+def _check_limit(candidate, name, protects_persons):
+    """Raise a ValueError if a candidate protects rows, where the others protect persons."""
+    if protects_persons and candidate.get_params().get(name) is None:
+        raise ValueError(
+            f"{name} is None for some candidates, which would protect rows, and a number for others, which "
+            "protect persons: give numbers only, or leave it None everywhere."
+        )
+
+
+def check_candidate(candidate, plan, scorer, X, y, parts, exposure=None, groups=None):
+    """Raise what a fit or a score of a candidate would raise, or a ValueError if the plan does not cover it.
+
+    Parameters
+    ----------
+    candidate : estimator
+    plan : SelectionPlan
+    scorer : PrivateScorer
+    X, y
+        The whole table.
+    parts : (ndarray, ndarray)
+        The rows to fit on and the rows to score on.
+    exposure : array-like or None, default=None
+        Of the whole table.
+    groups : ndarray or None, default=None
+        The person of each of its rows.
+    """
+    final = budgeted_step(candidate)
+    if exposure is not None:
+        scorer._check_exposed(candidate)
+    if is_private_pipeline(candidate):
+        expected = _rehearse_whole(candidate, plan, X, y, exposure, groups)
+    else:
+        expected = dry_run(candidate, X, y, fit_params(candidate, exposure, groups))
+    n_columns, classes = expected.n_columns, expected.classes
+    train, test = parts if y is None else (_safe_indexing(y, rows) for rows in parts)
+    if classes is not None:
+        classes = labels_of(candidate, train)
+    scorer._check(candidate, classes, None if y is None else test)
+    if n_columns is not None and not is_private_pipeline(candidate):
+        n_classes = 2 if hasattr(final, "predict_proba") and hasattr(final, "classes") else None
+        n_classes = n_classes if classes is None else len(classes)
+        cost = planned_cost(final, plan.n_train, n_columns, n_classes)
+        refuse_unless_covered(cost, plan, final)
+
+
+def _rehearse_whole(candidate, plan, X, y, exposure, groups):
+    """Rehearse a private pipeline and check that the plan covers its own, which does not depend on rows."""
+    params = fit_params(candidate, exposure)
+    check_arguments(candidate, params, X, y)
+    candidate._check_parameters()
+    header = header_of(X)
+    refuse_selections_by_rows(candidate, X, header)
+    own = plan_pipeline(candidate, plan.n_train, table_shape(X)[1], header)
+    refuse_unless_covered(own.cost, plan, candidate)
+    with candidate._parts_of_budget(own), rows_compared():
+        return dry_run(Pipeline(candidate.steps), X, y, params, candidate.learns_nothing or ())
+
+
+def is_private_pipeline(candidate):
+    """Tell whether a candidate is a private pipeline, which splits its budget itself."""
+    return isinstance(candidate, Pipeline) and is_private(candidate)
+
+
+def budgeted_step(candidate):
+    """Return what spends a candidate's part of the budget: a private pipeline, or the last step.
+
+    Raises
+    ------
+    ValueError
+        If a step may leak, or spends beside it.
+    """
+    if not is_private_pipeline(candidate):
+        return spending_step(candidate)
+    refuse_hidden(candidate)
+    refuse_leaks(candidate)
+    return candidate
+
+
+def refuse_unless_covered(cost, plan, final):
+    """Raise a ValueError if the plan does not cover the cost of a fit, which does not depend on rows."""
+    for name, instead in _LEARNT.items():
+        if isinstance(value := getattr(final, name, None), str):
+            raise ValueError(
+                f"{name}={value!r} of {type(final).__name__} is learnt in every fit, at a cost that the "
+                f"search cannot cover: pass {name}={instead}, not taken from the rows, to "
+                f"{type(final).__name__}."
+            )
+    if dominates(plan.fit_cost, cost):
+        return
+    what = f"{type(final).__name__}'s fit costs {cost}"
+    if plan.fit_cost.is_gaussian:
+        raise ValueError(
+            f"{what}, which is not Gaussian, or exceeds what the search gives a candidate, "
+            f"{plan.fit_cost}: use another sampler, without batches, and earlier steps that spend nothing. "
+            "Nothing was spent."
+        )
+    raise ValueError(
+        f"{what}, which exceeds what the search gives a candidate, epsilon = {plan.fit_epsilon:.4g} at delta "
+        f"= {plan.fit_delta:.4g}: use another sampler, or raise the search's epsilon. Nothing was spent."
+    )
+
+
+def not_gaussian(search, n_train):
+    """Return the name of a model that the search may draw, of a cost that is not Gaussian; "" without one.
+
+    It depends on the distributions and not on what is drawn of them, because a plan is public and the number
+    of candidates is not. Of numbers it tries the ends, of other values all.
+    """
+    given = search.param_distributions
+    given = [given] if isinstance(given, dict) else given
+    grids = [{name: _kinds(values, name) for name, values in one.items()} for one in given]
+    kinds = ParameterGrid(grids)
+    if len(kinds) > _MOST_KINDS:
+        kinds = ParameterSampler(grids, _MOST_KINDS, random_state=0)  # Public.
+    for params in kinds:
+        try:
+            with ignored_warnings():
+                candidate = clone(search.estimator).set_params(**clone(params, safe=False))
+                prefix = private_prefix(candidate)
+                own = search.epsilon, search.delta or 1e-6, search.neighboring_relation
+                candidate.set_params(
+                    **{prefix + name: value for name, value in zip(_OWN, own, strict=True)}
+                )
+                final = spending_step(candidate)
+                of_classes = (2,) if hasattr(final, "classes") else ()
+                cost = final.privacy_plan(n_train, _COLUMNS, *of_classes).cost
+        except Exception:  # A fit raises it, if it draws the candidate, and says why.
+            continue
+        learns = any(isinstance(getattr(final, name, None), str) for name in _LEARNT)
+        if not (cost.is_gaussian or learns):
+            return type(final).__name__
+    return ""
+
+
+def _kinds(values, name):
+    """Return those of a parameter's values on which the form of a cost may depend."""
+    if hasattr(values, "rvs"):
+        drawn = ParameterSampler({name: values}, _VALUES, random_state=0)  # Public.
+        return [one[name] for one in drawn]
+    is_number = [isinstance(value, Real) and not isinstance(value, bool) for value in values]
+    numbers = [value for value, is_one in zip(values, is_number, strict=True) if is_one]
+    others = [value for value, is_one in zip(values, is_number, strict=True) if not is_one]
+    return others + ([min(numbers), max(numbers)] if numbers else [])
+
+
+def private_prefix(estimator):
+    """Return the prefix of the private step's parameters."""
+    prefix, names = "", estimator.get_params()
+    if is_private_pipeline(estimator):
+        return ""
+    if isinstance(estimator, Pipeline):
+        prefix = f"{estimator.steps[-1][0]}__"
+    if not {prefix + name for name in _OWN} <= set(names):
+        raise ValueError(
+            f"{type(estimator).__name__} has no {', '.join(_OWN)}: the search needs a private estimator of "
+            "the package, or a pipeline that ends in one."
+        )
+    return prefix
 
 
 class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -163,7 +581,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         "shape": [Interval(Real, 0, None, closed="both")],
         "scoring": [StrOptions(set(NAMED)), PrivateScorer, None],
         "test_size": [Interval(Real, 0, 1, closed="neither")],
-        "neighboring_relation": [StrOptions(set(NEIGHBORING_RELATIONS))],
+        "neighboring_relation": [StrOptions(set(RELATIONS))],
         "random_state": RANDOM_STATE,
     }
 
@@ -292,10 +710,10 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
             If all candidates fail all the same; the plan is spent.
         """
         refuse_collections(X, y)
-        told = unless_harmless("X must be a table and y a column, with one label for each row.")
-        given = plain(X, "X"), plain(y, "y"), plain(exposure, "exposure")
+        told = reraise_if_safe("X must be a table and y a column, with one label for each row.")
+        given = to_native(X, "X"), to_native(y, "y"), to_native(exposure, "exposure")
         refuse_columns_in_other_order(X=X, y=y, exposure=exposure)
-        X, y, exposure = unquoted(indexable, *given, told=told)
+        X, y, exposure = sanitize_errors(indexable, *given, told=told)
         table_shape(X)
         self._validate_params()
         persons = persons_of(self, groups, X, y)
@@ -317,7 +735,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 check_candidate(candidate, plan, self._scorer(), X, y, parts, exposure, persons)
         for text in plan.warnings:
             warn(text, PrivacyWarning)
-        reservations = reserve(plan, self)
+        reservations = charge(plan, self)
         try:
             table = X, y, exposure, persons
             best = self._best_of(candidates, scorer, table, parts, plan, generator)
@@ -334,9 +752,9 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 "it, fit the estimator on synthetic rows."
             )
         self._keep(best, scorer)
-        keep_spent(self, plan)
+        set_privacy_attributes(self, plan)
         # What the best one says is a function of what is released of it.
-        for text, category in take_warnings(spender(self.best_estimator_)):
+        for text, category in take_warnings(budgeted_step(self.best_estimator_)):
             if category is not SeedWarning:  # Seeds were announced before the charge.
                 warn(f"best_estimator_: {text}", category)
         return self
@@ -396,7 +814,7 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
         told = {"exposure": test[2], "groups": test[3]}
         told = {name: one for name, one in told.items() if one is not None}
         with (
-            vouchers([(spender(candidate), fit), (scorer, score)]),
+            vouchers([(budgeted_step(candidate), fit), (scorer, score)]),
             ignored_warnings(),
             to_last_step(),
         ):
@@ -405,5 +823,5 @@ class DPRandomizedSearchCV(BestEstimatorMixin, MetaEstimatorMixin, BaseEstimator
                 score = float(scorer(candidate, *test[:2], **told))
             except Exception:
                 return -np.inf
-        refuse_unless_covered(fit_cost(candidate), plan, spender(candidate))
+        refuse_unless_covered(fit_cost(candidate), plan, budgeted_step(candidate))
         return score

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from .._checks import is_number
-from .._inputs import column_names, plain
+from .._arguments import is_number
+from .._errors import column_names, to_native
 from .._typing import MatrixLike
 from ..preprocessing import FormulaEncoder
 from ..preprocessing.formula import parsed
@@ -159,7 +159,7 @@ class FormulaPipeline(PrivatePipeline):
     def _response(self, X, y):
         if y is not None or self.response is None:
             return y
-        X = plain(X, "X")
+        X = to_native(X, "X")
         names = column_names(X)
         if names is None:
             raise TypeError("a formula needs a data frame, whose columns have names.")

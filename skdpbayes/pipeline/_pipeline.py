@@ -1,48 +1,344 @@
 """A Pipeline whose private steps share one budget, with warnings about steps that may leak.
 
 plan (public numbers) -> rehearse -> reserve the whole budget -> fit the steps, each with its part
+
+What a pipeline's fit is given beside its table: for a step, by name, and of its rows.
+
+What a pipeline asks of its last step, besides what scikit-learn's pipelines pass on.
+
+of new rows:      transform of all steps but the last -> a method of the last step
+of coefficients:  a method of the last step, which has been told the names of its columns
+
+The rows that a pipeline reads if persons are protected: at most ``k`` of each, the same in all steps.
+
+A private pipeline from its steps alone.
 """
+
+from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.pipeline import Pipeline, _name_estimators
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, _routing_enabled
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from .._checks import check_sizes, table_shape
-from .._tables.collections import header_of, is_collection
-from .._tables.order import rows_compared
-from .._typing import MatrixLike
+from .._arguments import check_sizes, table_shape
+from .._data.collections import (
+    header_of,
+    is_collection,
+    refuse_columns_in_other_order,
+    rows_compared,
+)
+from .._data.privacy_units import check_groups, choose_with_firsts, count_persons, has_persons
+from .._typing import MatrixLike, RandomStateLike
 from ..exceptions import PrivacyLeakWarning, PrivacyWarning
+from ..privacy.charge import charge, charges_beside
 from ..privacy.deferred_warnings import warn, warns_last
-from ..privacy.release import keep_spent
-from ..privacy.reserve import charges_beside, reserve
-from ..privacy.vouchers import vouchers
+from ..privacy.prepaid import vouchers
+from ..privacy.release import set_privacy_attributes
 from ..random import announce_seed, has_seeds
-from ._account import about_of_private, account_of_private
-from ._arguments import check_arguments
-from ._collections import OnPartitions, fit_steps
-from ._leaks import (
+from ._dask import OnPartitions, fit_steps, transformed
+from ._dry_run import dry_run
+from ._plan import (
+    PipelinePlan,
+    emit_plan_warnings,
+    plan_pipeline,
+    seed_of,
+    settings_for_persons,
+    tell_of_steps,
+)
+from ._report import about_of_private, account_of_private
+from ._steps import (
     leaks,
+    names_within,
     paths_without_budget,
     refuse_learning,
     refuse_selections_by_rows,
     refuse_tools,
+    set_feature_names,
 )
-from ._names import names_within, tell_names
-from ._persons import rows_of_persons
-from ._plan import PipelinePlan, plan_pipeline, seed_of
-from ._predictions import CoefficientsOfLastMixin, PredictionsMixin
-from ._rehearsal import rehearse
-from ._steps_of_persons import settings_for_persons
-from ._told import tell, tell_of_steps
+
+
+def check_arguments(pipeline, params, X, y):
+    """Raise a ValueError for arguments that no step is named for, or that are in another order than rows.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+    params : dict
+        Other arguments of its fit.
+    X, y : table and labels
+    """
+    names = [name for name, _ in pipeline.steps]
+    last = names[-1]
+    # Metadata that is routed belongs to whichever step requests it.
+    for given in () if _routing_enabled() else sorted(params):
+        step, separator, _ = given.partition("__")
+        if not separator:
+            raise ValueError(
+                f"fit of a pipeline does not accept {given}=...: say which step it is for, e.g. "
+                f"{last}__{given}=..."
+            )
+        if step not in names:
+            raise ValueError(
+                f"{given}=... is for a step {step!r}, which the pipeline does not have: its steps are "
+                f"{names}."
+            )
+    refuse_columns_in_other_order(X=X, y=y, **params)
+
+
+def of_chosen(params, X, kept):
+    """Return arguments of the rows that are kept; what does not belong to rows is as it is.
+
+    A row brings its weight and its exposure along: to a step that is bounded by its rows and these, what a
+    person brings is that many rows, whatever else they hold.
+    """
+    return _check_method_params(X, params, kept)
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _last_has(name):
+    def check(pipeline):
+        # Raises an AttributeError that names the step.
+        getattr(pipeline._final_estimator, name)
+        return True
+
+    return check
+
+
+class PredictionsMixin:
+    """Intervals and draws of responses of new rows, where the last step has them; they spend no budget."""
+
+    _iter: Any
+    _final_estimator: Any
+
+    def _of_last(self, name, X, *args, **params):
+        check_is_fitted(self)
+        for _, _, step in self._iter(with_final=False):
+            X = transformed(step, X) if is_collection(X) else step.transform(X)
+        return getattr(self._final_estimator, name)(X, *args, **params)
+
+    @available_if(_last_has("prediction_interval"))
+    def prediction_interval(self, X: MatrixLike, level: float = 0.9, **params: Any) -> np.ndarray:
+        """Equal-tailed intervals of the responses of new rows. Only if the last step has them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows as in `fit`, before any step.
+        level : float, default=0.9
+            Posterior predictive probability of each interval, in (0, 1).
+        **params : dict
+            Passed to the last step, such as ``exposure``.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpbayes import DPBayesianRidge
+        >>> from skdpbayes.pipeline import make_private_pipeline
+        >>> from skdpbayes.preprocessing import BoundedScaler
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 10, size=(5000, 1))
+        >>> y = X[:, 0] + rng.normal(size=5000)
+        >>> ridge = DPBayesianRidge((-5, 15), data_norm=1.0, random_state=0)
+        >>> model = make_private_pipeline(BoundedScaler(0, 10), ridge).fit(X, y)
+        >>> low, high = model.prediction_interval([[5.0]], 0.9)[0]
+        >>> bool(2.9 < low < 3.9 and 6.1 < high < 7.1)
+        True
+        """
+        return self._of_last("prediction_interval", X, level, **params)
+
+    @available_if(_last_has("posterior_predictive"))
+    def posterior_predictive(
+        self,
+        X: MatrixLike,
+        n_draws: int | None = None,
+        random_state: RandomStateLike = None,
+        **params: Any,
+    ) -> np.ndarray:
+        """Draw responses of new rows. Only if the last step does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows as in `fit`, before any step.
+        n_draws : int or None, default=None
+            None is the number of posterior draws.
+        random_state : None, int, RandomState or Generator, default=None
+            It need not be kept private.
+        **params : dict
+            Passed to the last step, such as ``exposure``.
+
+        Returns
+        -------
+        responses : ndarray of shape (n_draws, n_samples)
+        """
+        return self._of_last("posterior_predictive", X, n_draws, random_state, **params)
+
+
+class CoefficientsOfLastMixin:
+    """Tables and draws of the last step's parameters, where it has them; they spend no budget."""
+
+    _final_estimator: Any
+
+    def _from_last(self, name, *args):
+        check_is_fitted(self)
+        return getattr(self._final_estimator, name)(*args)
+
+    @available_if(_last_has("summary"))
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the last step's parameters, under the names that the steps before give to its columns.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            As `DPBayesianLogisticRegression.summary` has it: one row for each parameter, in the units of
+            the columns that reach the last step.
+
+        See Also
+        --------
+        skdpbayes.inspection.raw_coefficients : In the units of the columns before scaling.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skdpbayes import DPBayesianLogisticRegression
+        >>> from skdpbayes.pipeline import make_private_pipeline
+        >>> from skdpbayes.preprocessing import BoundedScaler
+        >>> rng = np.random.default_rng(0)
+        >>> X = pd.DataFrame({"age": rng.uniform(18, 90, 5000)})
+        >>> y = rng.random(5000) < X["age"] / 100
+        >>> model = DPBayesianLogisticRegression(random_state=0)
+        >>> model = make_private_pipeline(BoundedScaler(18, 90), model).fit(X, y)
+        >>> list(model.summary().index)
+        ['age', 'intercept']
+        """
+        return self._from_last("summary", level)
+
+    @available_if(_last_has("coef_table"))
+    def coef_table(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the last step's coefficients to publish, under the names of its columns.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            As `DPBayesianLogisticRegression.coef_table` has it.
+        """
+        return self._from_last("coef_table", level)
+
+    @available_if(_last_has("posterior_interval"))
+    def posterior_interval(self, level: float = 0.9) -> Any:
+        """Equal-tailed posterior intervals of the last step's parameters.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : ndarray of shape (1 or n_classes, n_features + fit_intercept, 2) or MixtureDraws
+            As the last step has it.
+        """
+        return self._from_last("posterior_interval", level)
+
+    @available_if(_last_has("sample_posterior"))
+    def sample_posterior(
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> Any:
+        """Return draws of the last step's parameters.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            Number of draws. None returns all that were released.
+        random_state : None, int, RandomState or Generator, default=None
+            It need not be kept private, because the draws are public.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_draws, ...) or MixtureDraws
+            As the last step has it.
+        """
+        return self._from_last("sample_posterior", n_draws, random_state)
+
+
+def rows_of_persons(X, y, groups, params, max_rows, n_rows, seed):
+    """Return how many persons there are, and a function that chooses their rows.
+
+    Parameters
+    ----------
+    X : table or collection
+    y : column or None
+    groups : column or None
+    params : dict
+        Other arguments of a fit.
+    max_rows : int or None
+    n_rows : int
+        The number of rows, which is returned if rows are protected; all are then kept.
+    seed : callable
+        Returns a ``random_state`` as for `choose_with_firsts`, once persons are known to be protected.
+
+    Returns
+    -------
+    n_samples : int
+    choose : callable
+        Returns ``(X, y, params, firsts)`` of the rows that are kept, where ``firsts`` tells which are the
+        first of their person; of partitions a list; None if rows are protected. Draws are made at most once.
+
+    Raises
+    ------
+    ValueError
+        As in `check_groups`, or if there are arguments besides for a collection.
+    """
+    if is_collection(X) and has_persons(groups, max_rows):
+        from .._data.dask_read import choose_in_parts
+
+        if params:
+            raise ValueError(
+                f"{sorted(params)} cannot be used together with groups for a Dask collection in a private "
+                "pipeline: leave out one of them, or fit the estimator alone, which takes both."
+            )
+        chosen = choose_in_parts(groups, X, max_rows, seed(), None)  # Proposition 60.
+        parts = chosen.of_part(X, X, "X"), chosen.of_part(y, X, "y")
+        return chosen.n_persons, lambda: (*parts, params, chosen.firsts)
+    persons = check_groups(groups, max_rows, n_rows, X=X, y=y)
+    if persons is None:
+        return n_rows, lambda: (X, y, params, None)
+
+    def choose():
+        kept, firsts = choose_with_firsts(persons, max_rows, seed())  # Proposition 60.
+        rows = _safe_indexing(X, kept), None if y is None else _safe_indexing(y, kept)
+        return *rows, of_chosen(params, X, kept), firsts
+
+    return count_persons(persons), choose
 
 
 def _transforms(pipeline):
@@ -252,21 +548,21 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         if not is_collection(X):  # Whose header is all that selects.
             refuse_selections_by_rows(self, X, header)
         plan = plan_pipeline(self, n_samples, n_columns, header).changed(leaks=tuple(found))
-        tell(plan, self.get_params())
+        emit_plan_warnings(plan, self.get_params())
         if is_collection(X):
-            from .._tables.dask.partitions import refuse_other_order_in_parts
+            from .._data.dask_partitions import refuse_other_order_in_parts
 
             refuse_other_order_in_parts(X, y=y, **params)
         # Partitions of groups are compared only where rows are taken.
         with self._parts_of_budget(plan), rows_compared(not is_collection(X)):
             # All rows, also those that would not be chosen.
-            rehearse(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
+            dry_run(Pipeline(self.steps), X, y, params, self.learns_nothing or ())
             X, y, params, firsts = chosen()
             beside = self._fit_within(plan, X, y, params, firsts)
-        keep_spent(self, plan)
+        set_privacy_attributes(self, plan)
         if beside:
             self._add_to_spent(beside)
-        tell_names(self)
+        set_feature_names(self)
         tell_of_steps(self, plan)
         return self
 
@@ -345,7 +641,7 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
         """Charge a plan, and fit the steps."""
         if has_seeds(self):
             announce_seed()
-        reservations = reserve(plan, self)
+        reservations = charge(plan, self)
         try:
             paid = vouchers(self._paid_steps(plan, firsts))
             with charges_beside() as beside, paid, names_within(self):
@@ -392,3 +688,58 @@ class PrivatePipeline(CoefficientsOfLastMixin, PredictionsMixin, Pipeline):
             (steps[path], cost, firsts if path in plan.of_one_row else None)
             for path, cost in plan.costs.items()
         ]
+
+
+def make_private_pipeline(
+    *steps: Any,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    shares: dict[str, float] | None = None,
+    strict: bool = False,
+    learns_nothing: list[str] | None = None,
+    max_rows_per_group: int | None = None,
+    memory: Any = None,
+    verbose: bool = False,
+) -> PrivatePipeline:
+    """Make a pipeline whose private steps share one budget; steps are named as in `make_pipeline`.
+
+    Parameters
+    ----------
+    *steps : estimators
+    epsilon, delta, shares, strict, learns_nothing, max_rows_per_group, memory, verbose
+        As for `PrivatePipeline`.
+
+    Returns
+    -------
+    pipeline : PrivatePipeline
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.pipeline import make_private_pipeline
+    >>> from skdpbayes.preprocessing import DPImputer, DPQuantileScaler
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(1e4, 2e3, (5000, 3))
+    >>> y = (X[:, 0] > 1e4).astype(int)
+    >>> X[::7, 1] = np.nan
+    >>> clf = make_private_pipeline(
+    ...     DPQuantileScaler(random_state=0),
+    ...     DPImputer(),
+    ...     DPBayesianLogisticRegression(classes=[0, 1], random_state=0),
+    ...     epsilon=1.0,
+    ... ).fit(X, y)
+    >>> 0.99 < clf.spent_epsilon_ <= 1.0, clf.score(X, y) > 0.9
+    (True, True)
+    """
+    return PrivatePipeline(
+        _name_estimators(steps),
+        epsilon=epsilon,
+        delta=delta,
+        shares=shares,
+        strict=strict,
+        learns_nothing=learns_nothing,
+        max_rows_per_group=max_rows_per_group,
+        memory=memory,
+        verbose=verbose,
+    )

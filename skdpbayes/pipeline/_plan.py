@@ -1,6 +1,28 @@
 """How one budget is split over the steps of a pipeline, from public numbers only.
 
 mu_i^2 = s_i mu(epsilon, delta)^2  for all spending steps but the last, which gets what is left
+
+What is left of a budget for the last step of a pipeline, and what is charged for it.
+
+largest epsilon_k with  epsilon(cost_1 + ... + cost_k, delta) <= epsilon
+
+``cost_k`` is that of the Gaussian mechanism at ``(epsilon_k, delta)`` if the plan of the last step costs no
+more, whatever the number of columns if that is not known yet; what the plan says if bounds are learnt before
+the fit; and otherwise that of randomised response at ``epsilon_k`` that fails with probability ``delta / 2``
+(Proposition 52). With ``delta = 0`` nothing is searched for: ``epsilon_k`` is what the others leave.
+
+What the steps of a pipeline are given, and what they cost, where a person has up to ``k`` rows.
+
+mu_i^2 = s_i (j mu)^2,    cost_i counts for  r / j  when it is added to those of others
+
+``mu`` is what a row may cost, and ``r`` the log-odds range of choices. ``j`` is that of
+`group_privacy_factor` for a step that reads one row of each person, which costs a person what it costs a
+row, while the others cost ``j`` times as much (Proposition 54); for these others it is 1. All are planned
+for rows, of which there may be ``k`` times as many as persons.
+
+What a pipeline says of its steps: once, before rows are read or when all of them are fitted.
+
+plan of each step, at public sizes -> its warnings, after the step's name -> what fitted steps add to them
 """
 
 import inspect
@@ -11,20 +33,242 @@ from numbers import Integral
 from typing import Any, Self
 
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import is_number, planned_size
+from .._arguments import is_number, planned_size
+from ..exceptions import PrivacyWarning, SeedWarning
+from ..preprocessing import DPImputer, DPQuantileScaler
 from ..privacy.budget import Budget, default_delta
+from ..privacy.conversions import gaussian_epsilon, gaussian_mu, smallest_within
 from ..privacy.cost import PrivacyCost
-from ..privacy.gaussian import gaussian_epsilon
-from ..privacy.persons import Persons, chain_of_rows, plan_for_persons
+from ..privacy.deferred_warnings import take_warnings, warn
+from ..privacy.losses import PureMechanism
 from ..privacy.release import PlannedRelease
-from ._account import account_of_plan, costs_of_steps, described
-from ._columns import refuse_hidden, spending_steps
-from ._last_step import cost_of_step, remainder
-from ._leaks import is_free, leaks
-from ._norms import longest_last_row, norm_warnings
-from ._steps_of_persons import cheaper_steps, larger_budget, settings_for_persons, smaller_cost
-from ._told import step_warnings
+from ..privacy.units import Persons, group_privacy_factor, plan_for_persons
+from ._report import account_of_plan, costs_of_steps, described, leaves
+from ._steps import is_free, leaks, longest_last_row, norm_warnings, refuse_hidden, spending_steps
+
+_CLOSE = 1e-3
+# Numbers of columns that represent all others if that of the last step is not known beforehand.
+_WIDTHS = (1, 8, 64, 256, 1024)
+# Parameters whose "auto" releases bounds before a fit.
+_LEARNT_BOUNDS = ("data_norm", "target_bounds", "max_count")
+
+
+def cost_of_step(step, epsilon, delta, n_samples, n_columns):
+    """Return what a private step costs with its part of a budget."""
+    step = clone(step).set_params(epsilon=epsilon, delta=delta)
+    return step.privacy_plan(n_samples, n_columns).cost
+
+
+def remainder(final, budget, spent, n_samples, width):
+    """Return (epsilon, delta) of the last step, and the cost that is charged for it."""
+    relation = budget.neighboring_relation
+    if not budget.is_private:
+        # There is no plan where a parameter of the step is wrong.
+        _is_gaussian(final, math.inf, budget.delta, n_samples, width, math.inf)
+        return (math.inf, budget.delta), PrivacyCost(relation, mu=math.inf)
+    if budget.delta == 0:
+        left = (budget.epsilon - spent.epsilon(0.0)) * (1.0 - 1e-12)
+        cost = cost_of_step(final, left, 0.0, n_samples, width or 1)
+        any_width = PrivacyCost(relation, pure=(PureMechanism(left),))
+        return (left, 0.0), any_width if width is None else cost
+
+    def gaussian(epsilon):
+        return PrivacyCost(relation, mu=gaussian_mu(epsilon, budget.delta))
+
+    def learnt_bounds(epsilon):
+        return cost_of_step(final, epsilon, budget.delta, n_samples, width or 1)
+
+    if any(_is_auto(final, name) for name in _LEARNT_BOUNDS):
+        # The release of bounds and the mu of the fit depend only on the budget and the size.
+        exact = learnt_bounds(budget.epsilon)
+        if len(exact.bits) == 1 and not exact.pure:
+            epsilon, cost = _largest(learnt_bounds, budget, spent)
+            # There may be too few rows to release a norm with the rest of the budget, and the form of the
+            # cost may then depend on the number of columns.
+            if cost.bits:
+                return (epsilon, budget.delta), cost
+    epsilon, cost = _largest(gaussian, budget, spent)
+    if _is_gaussian(final, epsilon, budget.delta, n_samples, width, cost.mu):
+        return (epsilon, budget.delta), cost
+
+    # Randomised response that fails with probability delta dominates any (epsilon, delta) mechanism.
+    def any_mechanism(epsilon):
+        failure = 0.5 * budget.delta
+        return PrivacyCost(relation, pure=(PureMechanism(epsilon),), failure=failure)
+
+    epsilon, cost = _largest(any_mechanism, budget, spent)
+    return (epsilon, cost.failure), cost
+
+
+def _is_auto(final, name):
+    return isinstance(value := getattr(final, name, None), str) and value == "auto"
+
+
+def _largest(charged, budget, spent):
+    """Return the largest epsilon of the last step that the budget allows, and the cost charged for it."""
+
+    def at(noise):
+        epsilon = gaussian_epsilon(budget.mu / noise, budget.delta)
+        return epsilon * (1.0 - 1e-8), charged(epsilon)
+
+    def excess(noise):
+        if noise == 0:
+            return math.inf
+        return (spent + at(noise)[1]).epsilon(budget.delta) / budget.epsilon - 1.0
+
+    nothing = spent == PrivacyCost(budget.neighboring_relation)
+    return at(1.0 if nothing and excess(1.0) <= 0 else smallest_within(excess, 1.2, _CLOSE))
+
+
+def _is_gaussian(final, epsilon, delta, n_samples, width, mu):
+    """Tell whether the last step is ``mu``-GDP, for several widths if its own is not known yet.
+
+    Raises
+    ------
+    ValueError
+        The error of its plan, if there is no plan for any width.
+    """
+    known = False
+    error: ValueError | None = None
+    for columns in _WIDTHS if width is None else (width,):
+        try:
+            cost = cost_of_step(final, epsilon, delta, n_samples, columns)
+        except ValueError as one:
+            error = error or one
+            continue
+        if not (cost.is_gaussian and cost.mu <= mu):
+            return False
+        known = True
+    if error is not None and not known:
+        raise error
+    return True
+
+
+def settings_for_persons(step, relation, n_samples, max_rows):
+    """Return the parameters that a private step has where persons have several rows.
+
+    Parameters
+    ----------
+    step : private step
+    relation : {"replace_one", "add_or_remove_one"}
+        Of rows, that of `group_privacy_factor`.
+    n_samples : int
+        The largest number of rows, if it is not declared.
+    max_rows : int
+
+    Returns
+    -------
+    settings : dict
+    """
+    if max_rows == 1:
+        return {}
+    settings: dict[str, Any] = {}
+    # Of n rows, at least n / k persons have one.
+    fewest = int(max_rows) if reads_one_row(step, max_rows) else 1
+    if step.neighboring_relation != relation:
+        planned_size(n_samples, step.neighboring_relation, step.public_size)
+        settings = {"neighboring_relation": relation, "public_size": int(n_samples) // fewest}
+    elif step.public_size is not None:
+        settings = {"public_size": max(1, int(step.public_size) // fewest)}
+    if "rows_per_person" in step.get_params(deep=False):
+        settings["rows_per_person"] = max(int(max_rows), int(step.rows_per_person))
+    return settings
+
+
+def reads_one_row(step, max_rows):
+    """Tell whether a step before the last reads one row of each person, and not all that are kept.
+
+    It draws quantiles: what others release of rows would have to be shown to cost the same under both
+    relations between rows.
+    """
+    return max_rows > 1 and type(step) in (DPQuantileScaler, DPImputer)
+
+
+def cheaper_steps(found, relation, limit):
+    """Return by how much less the steps that read one row of each person cost than others, by path.
+
+    The last step reads all rows that are kept.
+    """
+    if limit is None:
+        return {}
+    _, steps = group_privacy_factor(relation, int(limit))
+    return {path: steps for path, step, _ in found[:-1] if reads_one_row(step, limit)}
+
+
+def larger_budget(budget, factor):
+    """Return the budget of a step that costs a person as much less than the other steps do."""
+    if factor == 1 or not budget.is_private:
+        return budget
+    if budget.delta == 0:
+        return budget._replace(epsilon=factor * budget.epsilon)
+    return budget.with_mu(factor * budget.mu)
+
+
+def smaller_cost(cost, factor):
+    """Return the cost of a row that, as much larger for a person, is that of choices from a row of each."""
+    if factor == 1:
+        return cost
+    bits = (replace(one, log_odds_range=one.log_odds_range / factor) for one in cost.bits)
+    return replace(cost, bits=tuple(bits))
+
+
+def step_warnings(found, parts, n_samples, n_persons=None):
+    """Return what the plans of private steps warn of, each after the name of its step.
+
+    Parameters
+    ----------
+    found : list of (str, private step, int or None)
+        Paths, steps and numbers of columns; a step without a known number says itself what it has to say.
+    parts : dict of {str: (float, float)}
+        Epsilon and delta of each step.
+    n_samples : int
+        The public size of the table; for persons, the largest.
+    n_persons : int, default=None
+        With ``n_samples`` rows of persons at most, there may be no more than one of each.
+
+    Returns
+    -------
+    told : tuple of str
+    """
+    told = []
+    for path, step, width in found:
+        if path not in parts or width is None:
+            continue
+        epsilon, delta = parts[path]
+        own = clone(step).set_params(epsilon=epsilon, delta=delta)
+        if n_persons is not None and hasattr(own, "transform"):
+            own.set_params(public_size=int(n_persons))
+        # A step from elsewhere need not have any.
+        texts = getattr(own.privacy_plan(n_samples, width), "warnings", ())
+        told += [f"{path}: {text}" for text in texts]
+    return tuple(told)
+
+
+def _step_of(text, plan):
+    """Return the path of the step that a warning of a plan is of, or None."""
+    return next((path for path in plan.steps if text.startswith(f"{path}: ")), None)
+
+
+def emit_plan_warnings(plan, steps):
+    """Show the warnings of a plan; ``steps`` are a pipeline's parameters, by name."""
+    for text in plan.warnings:
+        path, category = _step_of(text, plan), UserWarning
+        if path is not None:  # As the step itself would.
+            category = PrivacyWarning if hasattr(steps[path], "transform") else ConvergenceWarning
+        warn(text, category)
+
+
+def tell_of_steps(pipeline, plan):
+    """Warn of what fitted steps have to say, after their names, if the plan has not said it."""
+    for path, step, _ in leaves(pipeline):
+        for text, category in take_warnings(step):
+            text = f"{path}: {text}"
+            # A pipeline speaks of all seeds at once, before it is charged.
+            if text not in plan.warnings and category is not SeedWarning:
+                warn(text, category)
+
 
 _FINAL_SHARE = 0.8
 # Share of delta for all steps but the last, which they need for categories of a single row.
@@ -168,7 +412,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     n_samples = planned_size(n_samples, final.neighboring_relation, final.public_size)
     relation = final.neighboring_relation
     n_persons = None
-    if limit is not None and chain_of_rows(relation, limit)[0] != relation:
+    if limit is not None and group_privacy_factor(relation, limit)[0] != relation:
         n_persons, n_samples = n_samples, n_samples * int(limit)
     delta = default_delta(n_samples) if pipeline.delta is None else pipeline.delta
     budget = Budget(pipeline.epsilon, delta, final.neighboring_relation).checked()
@@ -179,7 +423,7 @@ def plan_pipeline(pipeline, n_samples, n_columns, header=None):
     if norm is not None:
         found[-1] = last, clone(final).set_params(data_norm=norm), width
     if limit is not None:
-        of_rows = chain_of_rows(relation, limit)[0]
+        of_rows = group_privacy_factor(relation, limit)[0]
         found = [
             (
                 path,

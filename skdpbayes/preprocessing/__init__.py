@@ -1,7 +1,7 @@
 """Scaling, encoding and imputing: from public knowledge, which is free, or learnt privately from the rows."""
 
-from ..targets._clipping import row_scales
-from ._plan import TransformerPlan
+from ..models.rows import row_scales
+from ._base import TransformerPlan
 from .bounded import BoundedScaler, RowNormClipper
 from .formula import FormulaEncoder
 from .imputer import DPImputer

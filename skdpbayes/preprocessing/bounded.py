@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import Interval, is_number
-from .._inputs import column_names, plain
-from .._tables.blockwise import OutputByBlocks, by_blocks
-from .._tables.collections import example_of
-from .._tables.validation import validate_table
+from .._arguments import Interval, is_number
+from .._data.blocks import OutputByBlocks, by_blocks
+from .._data.collections import example_of
+from .._data.table import validate_table
+from .._errors import column_names, to_native
 from .._typing import MatrixLike
-from ..privacy.facts import About, Fact, as_json, of_columns
-from ..targets._clipping import NORMS, clip_rows, scale_rows
+from ..models.rows import NORMS, clip_rows, scale_rows
+from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
 
 # One number for all columns, one for each, or a mapping or Series by column names.
 Bound: TypeAlias = ArrayLike | Mapping[Any, float]
@@ -118,7 +118,7 @@ class RowNormClipper(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Bas
 
     def _about(self):
         source = "default" if self.norm == 1 else "declared"
-        return About((Fact("longest row", as_json(self.norm), source),))
+        return StepDisclosure((Disclosure("longest row", as_json(self.norm), source),))
 
 
 class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -220,7 +220,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
             names = next((_labels(b) for b in (self.lower, self.upper) if _is_named(b)), names)
             lower, upper = np.broadcast_arrays(*map(np.atleast_1d, self._bounds(names)))
         ranges = np.column_stack([lower, upper])
-        return About(of_columns("range", ranges, "declared", names))
+        return StepDisclosure(of_columns("range", ranges, "declared", names))
 
     def _scale_and_min(self, lower, upper):
         low, high = self._range()
@@ -295,7 +295,7 @@ class BoundedScaler(OutputByBlocks, OneToOneFeatureMixin, TransformerMixin, Base
             If the bounds are invalid, or do not match the columns.
         """
         self._validate_params()
-        X = plain(X, "X")
+        X = to_native(X, "X")
         lower, upper = self._bounds(column_names(X))
         scale, minimum = self._scale_and_min(lower, upper)
         X = self._validate(example_of(X), reset=True)

@@ -1,6 +1,6 @@
 """Imputation of missing values: a public constant, which is free, or private medians.
 
-x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`skdpbayes._mechanisms.quantiles`)
+x_j -> v_j where x_j is missing;    v_j a constant, or a noisy median (`skdpbayes._mechanisms.exponential`)
 """
 
 from functools import partial
@@ -12,21 +12,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Real, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._inputs import doubles, unless_harmless, unquoted
-from .._mechanisms.quantiles import (
-    draw_quantiles,
-    draws_cost,
-    log_odds_range,
-    values_of_column,
-)
-from .._tables.blockwise import OutputByBlocks
-from .._tables.read import read_table
-from .._tables.validation import validate_table
+from .._data.blocks import OutputByBlocks
+from .._data.read import read_table
+from .._data.table import validate_table
+from .._errors import doubles, reraise_if_safe, sanitize_errors
+from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
-from ..privacy.facts import About, Fact, as_json, of_columns
-from ..privacy.vouchers import rows_paid_for
-from ._plan import CONSTRAINTS, PrivateTransformerMixin
+from ..privacy.prepaid import rows_paid_for
+from ..privacy.release import Disclosure, StepDisclosure, as_json, of_columns
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 
 _KINDS = {"accept_sparse": False, "ensure_all_finite": "allow-nan"}
 
@@ -95,7 +90,7 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     _reads_collections = True
     _parameter_constraints = {
-        **CONSTRAINTS,
+        **BUDGET_CONSTRAINTS,
         "strategy": [StrOptions({"constant", "median"})],
         "fill_value": [Real, "array-like"],
         "add_indicator": ["boolean"],
@@ -145,11 +140,13 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
     def _about(self):
         if self.strategy == "constant":
             source = "default" if not np.any(self.fill_value) else "declared"
-            return About((Fact("value for missing ones", as_json(self.fill_value), source),))
+            return StepDisclosure(
+                (Disclosure("value for missing ones", as_json(self.fill_value), source),)
+            )
         names = getattr(self, "feature_names_in_", None)
         found = getattr(self, "statistics_", None)
         facts = of_columns("value for missing ones", found, "learnt", names)
-        return About(facts, "Proposition 50")
+        return StepDisclosure(facts, "Proposition 50")
 
     def _read(self, X):
         self._validate_params()
@@ -161,8 +158,8 @@ class DPImputer(OutputByBlocks, PrivateTransformerMixin, TransformerMixin, BaseE
 
     def _constants(self, n_features):
         """The public value for each column."""
-        told = unless_harmless("fill_value must be a finite number, or one for each column.")
-        values = unquoted(doubles, self.fill_value, told=told)
+        told = reraise_if_safe("fill_value must be a finite number, or one for each column.")
+        values = sanitize_errors(doubles, self.fill_value, told=told)
         if values.shape not in ((), (1,), (n_features,)) or not np.isfinite(values).all():
             raise ValueError(
                 f"fill_value must be a finite number, or one for each of the {n_features} columns, got "

@@ -1,6 +1,6 @@
 """Indicators of categories, where the lists of categories are public or found privately.
 
-How frequent ones are found is said in `skdpbayes._mechanisms.frequent`.
+How frequent ones are found is said in `skdpbayes._mechanisms.histogram`.
 """
 
 import math
@@ -17,17 +17,17 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .._checks import Interval
-from .._inputs import plain
-from .._mechanisms.frequent import draw_frequent, plan_threshold
-from .._tables.blockwise import OutputByBlocks
-from .._tables.lists import column_cells, exact_number, refuse_other_types
-from .._tables.read import read_table
-from .._tables.validation import validate_objects, without_cells
+from .._arguments import Interval
+from .._data.blocks import OutputByBlocks
+from .._data.lists import column_cells, exact_number, refuse_other_types
+from .._data.read import read_table
+from .._data.table import validate_objects, without_cells
+from .._errors import to_native
+from .._mechanisms.histogram import plan_threshold, stability_histogram
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warns_last
-from ..privacy.facts import About, Fact, as_json
-from ._plan import CONSTRAINTS, PrivateTransformerMixin
+from ..privacy.release import Disclosure, StepDisclosure, as_json
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import in_order
 
 # Stands for missing values: unlike NaN it equals itself.
@@ -112,7 +112,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
 
     _reads_collections = True
     _parameter_constraints = {
-        **CONSTRAINTS,
+        **BUDGET_CONSTRAINTS,
         "categories": [StrOptions({"private"}), list, tuple, dict],
         "sparse_output": ["boolean"],
         "rows_per_person": [Interval(Integral, 1, None, closed="left")],
@@ -197,12 +197,12 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         found = getattr(self, "categories_", None)
         if found is None:
             public = () if isinstance(self.categories, str) else ("declared",)
-            facts = tuple(Fact("categories", None, source) for source in (*public, "learnt"))
-            return About(facts, "Proposition 51")
+            facts = tuple(Disclosure("categories", None, source) for source in (*public, "learnt"))
+            return StepDisclosure(facts, "Proposition 51")
         names = [f"column {place}" for place in range(len(found))] if names is None else names
         lists = self._public_lists(names, len(found))
         facts = tuple(
-            Fact(
+            Disclosure(
                 "categories",
                 [_in_words(value) for value in one],
                 "learnt" if public is None else "declared",
@@ -210,7 +210,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
             )
             for name, one, public in zip(names, found, lists, strict=True)
         )
-        return About(facts, "Proposition 51" if None in lists else "")
+        return StepDisclosure(facts, "Proposition 51" if None in lists else "")
 
     def _read(self, X):
         self._validate_params()
@@ -219,7 +219,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
     def _prepared(self, X, table):
         names = getattr(self, "feature_names_in_", None)
         lists = self._public_lists(names, table.n_features)
-        refuse_other_types(lists, plain(X, "X"), "categories")
+        refuse_other_types(lists, to_native(X, "X"), "categories")
         return lists, self.privacy_plan(table.n_samples, table.n_features)
 
     def _make_up(self, n_features, lists, plan):
@@ -231,7 +231,7 @@ class DPOneHotEncoder(OutputByBlocks, PrivateTransformerMixin, TransformerMixin,
         counts = sorted(table.count(_count, column).items(), key=_place)
         details = self.plan_.details
         # Propositions 51 and 53.
-        return draw_frequent(counts, details["noise_scale"], details["threshold"], generator)
+        return stability_histogram(counts, details["noise_scale"], details["threshold"], generator)
 
     @warns_last
     def fit(self, X: MatrixLike, y: Any = None) -> Self:

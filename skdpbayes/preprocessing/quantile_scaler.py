@@ -15,22 +15,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import is_number
-from .._mechanisms.quantiles import (
-    draw_quantiles,
-    draws_cost,
-    log_odds_range,
-    values_of_column,
-)
-from .._tables.blockwise import OutputByBlocks, by_blocks
-from .._tables.collections import example_of
-from .._tables.read import read_table
-from .._tables.validation import validate_table
+from .._arguments import is_number
+from .._data.blocks import OutputByBlocks, by_blocks
+from .._data.collections import example_of
+from .._data.read import read_table
+from .._data.table import validate_table
+from .._mechanisms.exponential import draw_quantiles, draws_cost, log_odds_range, values_of_column
 from .._typing import MatrixLike, RandomStateLike, Relation
 from ..privacy.deferred_warnings import warn, warns_last
-from ..privacy.facts import About, of_columns
-from ..privacy.vouchers import rows_paid_for
-from ._plan import CONSTRAINTS, PrivateTransformerMixin
+from ..privacy.prepaid import rows_paid_for
+from ..privacy.release import StepDisclosure, of_columns
+from ._base import BUDGET_CONSTRAINTS, PrivateTransformerMixin
 from .bounded import Bound, BoundedScaler
 
 # Ranks between a quantile and the outermost value, in units of the noise. With fewer, the noise may put a
@@ -126,7 +121,7 @@ class DPQuantileScaler(
 
     _reads_collections = True
     _parameter_constraints = {
-        **CONSTRAINTS,
+        **BUDGET_CONSTRAINTS,
         "quantiles": [StrOptions({"auto"}), tuple, list],
         "bounds": [None, tuple, list],
     }
@@ -217,7 +212,7 @@ class DPQuantileScaler(
                 one._replace(what="range to look in") if one.source == "declared" else one
                 for one in facts
             )
-        return About(facts, "Proposition 50")
+        return StepDisclosure(facts, "Proposition 50")
 
     def _read(self, X):
         self._validate_params()

@@ -6,15 +6,13 @@ Reports are loaded when they are first asked for.
 from typing import TYPE_CHECKING
 
 from .budget import Budget, default_delta
-from .cost import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
-from .events import PublishedEvent
+from .cost import PrivacyCost, PublishedEvent, in_parallel
 from .hidden_state import hidden_state_mu, hidden_state_mu_constant, hidden_state_mu_cyclic
 from .ledger import PrivacyLedger
-from .parallel import in_parallel
-from .profiles import PureMechanism, SelectedRun
+from .losses import AcceptBits, PoissonGaussian, PureMechanism, SampledGaussian, SelectedRun
 
 if TYPE_CHECKING:
-    from .report import PrivacyReport, privacy_report
+    from ..report import PrivacyReport, privacy_report
 
 __all__ = [
     "AcceptBits",
@@ -39,7 +37,7 @@ __all__ = [
 def __getattr__(name):
     if name not in ("PrivacyReport", "privacy_report"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import report
+    from .. import report
 
     return getattr(report, name)
 

@@ -3,16 +3,34 @@
     allowed  <=>  epsilon(cost, delta) <= epsilon
 
 Everything that is planned keeps to one, from public quantities alone.
+
+What is left of a budget: the largest epsilon that one more release may have.
+
+    max { epsilon(mu, delta) :  epsilon(spent + mu, delta) <= epsilon },      mu^2 = mu_budget^2 - mu_spent^2
+
+where all that is spent is Gaussian.
 """
 
 import math
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Context
 from typing import Any, NamedTuple, Self
 
-from .._checks import check_number
+from .._arguments import check_number
 from ..exceptions import BudgetExceededError
-from .cost import check_relation, records_moved
-from .deltas import check_delta
-from .gaussian import LARGEST_EPSILON, LEAST_EPSILON, TooSmallBudget, gaussian_epsilon, gaussian_mu
+from .conversions import (
+    LARGEST_EPSILON,
+    LEAST_EPSILON,
+    TooSmallBudget,
+    boundary,
+    check_delta,
+    decimal_exact,
+    gaussian_epsilon,
+    gaussian_mu,
+    round_down,
+)
+from .cost import PrivacyCost, check_relation
+from .losses import sensitivity_factor
 
 
 class Budget(NamedTuple):
@@ -45,7 +63,7 @@ class Budget(NamedTuple):
     @property
     def records_moved(self) -> int:
         """How many records' contributions a neighbour's sum may differ by: 2 or 1."""
-        return records_moved(self.neighboring_relation)
+        return sensitivity_factor(self.neighboring_relation)
 
     def with_mu(self, mu: float) -> Self:
         """Return the budget that a ``mu``-GDP release uses up, at the same delta.
@@ -149,3 +167,49 @@ def too_large_delta(budget, n_samples):
         f"delta={budget.delta:g} is above 1 / n = {1 / n_samples:.3g}: publishing one row at "
         "random would be as private. Take delta=None, or a number well below 1 / n.",
     )
+
+
+_RESOLUTION = 0.01
+_LEAST = 1e-4
+
+
+def largest_epsilon(budget, spent):
+    """Return the largest epsilon, at a budget's delta, of a Gaussian release that it still allows.
+
+    Of a pure one where delta is 0.
+
+    Parameters
+    ----------
+    budget : Budget
+    spent : PrivacyCost
+
+    Returns
+    -------
+    epsilon : float
+        Not rounded up; ``inf`` where the budget is, and 0 where less than a ten-thousandth of it would fit.
+    """
+    if not budget.is_private or spent == PrivacyCost(budget.neighboring_relation):
+        return float(budget.epsilon)
+    if not budget.allows(spent):
+        return 0.0
+    if budget.delta == 0:
+        left = decimal_exact(budget.epsilon) - decimal_exact(spent.pure_epsilon)
+        return round_down(left) if left > _LEAST * budget.epsilon else 0.0
+    elif spent.is_gaussian:
+        left = gaussian_epsilon(math.sqrt(max(0.0, budget.mu**2 - spent.mu**2)), budget.delta)
+    else:
+        left = gaussian_epsilon(_largest_mu(budget, spent), budget.delta)
+    return left * (1.0 - 1e-9) if left > _LEAST * budget.epsilon else 0.0
+
+
+def _largest_mu(budget, spent):
+    def holds(less):
+        return budget.allows(replace(spent, mu=math.hypot(spent.mu, -less)))
+
+    most = budget.mu
+    return -boundary(holds, -most, 0.0, _RESOLUTION * most)
+
+
+def round_down_epsilon(number):
+    """Return a number in four digits, none of them rounded up."""
+    return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(number))

@@ -2,16 +2,16 @@
 
 Three forms are kept apart and composed when a number is asked for:
 
-- Gaussian mechanisms, as ``mu``-GDP (`skdpbayes.privacy.gaussian`), composed by
+- Gaussian mechanisms, as ``mu``-GDP (`skdpbayes.privacy.conversions`), composed by
   ``mu = sqrt(sum mu_i^2)`` (Dong, Roth and Su, 2022);
 - parts whose privacy loss distribution is known. Poisson-subsampled Gaussian mechanisms: with record bound
   1, noise ``nu`` and rate ``q`` the pair ``((1-q) N(0, nu^2) + q N(1, nu^2), N(0, nu^2))`` and its reverse
   under ``add_or_remove_one``, and ``(1-q) N(0, nu^2) + q N(-1, nu^2)`` against
   ``(1-q) N(0, nu^2) + q N(1, nu^2)`` under ``replace_one``; the same with a Poisson number of shifts; and
-  accept/reject decisions (`skdpbayes.privacy.accept_bits`). dp-accounting composes them, rounding the loss
+  accept/reject decisions (`skdpbayes.privacy.losses`). dp-accounting composes them, rounding the loss
   up; what its Fourier transforms may lose to rounding is added to delta;
 - parts whose curve ``delta(epsilon)`` is known: pure mechanisms, and the best of a random number of runs
-  (`skdpbayes.privacy.profiles`);
+  (`skdpbayes.privacy.losses`);
 - what is only known to be ``rho``-zCDP, in Rényi orders: ``D_alpha <= rho alpha``. Gaussians are
   ``mu^2/2``-zCDP and bits of range ``eta`` are ``eta^2/8``-zCDP, so that this form can take them over.
 
@@ -19,6 +19,20 @@ A probability with which anything may be revealed is added to delta. Where no cu
 are too large or delta too small for it, what has an epsilon at delta 0 is added to the epsilon of the rest.
 
 Every form that can express a whole cost gives a bound, and the smallest bound is reported.
+
+A cost in words: the relation, and what was spent, part by part.
+
+replace-one: Gaussian noise of mu = 0.25; 4 choices of range 0.1; pure epsilon = 0.5
+
+Costs as dp-accounting's events, for other tools to read.
+
+What costs amount to that are spent on disjoint parts of one table.
+
+    delta(epsilon) = max_j delta_j(epsilon)
+
+A record lies in one part, and what is computed of the others does not depend on it. That holds if which part
+a record belongs to does not depend on any other record, nor, under ``replace_one``, on the record itself. Of
+persons it holds where each has all of their records in one part.
 """
 
 import math
@@ -26,30 +40,129 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._checks import check_number
-from .composition import compose_losses
-from .cost_in_words import cost_in_words
-from .deltas import SMALLEST_DELTA, rounded_down
-from .events import published_event
-
-# `gaussian_mu` for code that imports it from here, where it was.
-from .gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu  # noqa: F401
-from .loss_distributions import (
+from .._arguments import check_number
+from .conversions import (
+    SMALLEST_DELTA,
+    decimal_exact,
+    gaussian_delta,
+    gaussian_epsilon,
+    round_down_delta,
+    round_up,
+    zcdp_delta,
+    zcdp_epsilon,
+)
+from .losses import (
     PERSON_RELATIONS,
     AcceptBits,
     PoissonGaussian,
+    PureMechanism,
     SampledGaussian,
+    SelectedRun,
+    compose_losses,
     has_grid,
-    records_moved,
+    relation_of,
+    sensitivity_factor,
 )
-from .loss_distributions import RELATIONS as NEIGHBORING_RELATIONS
-from .profiles import PureMechanism, SelectedRun
-from .written import as_written, least_above
-from .zcdp import zcdp_delta, zcdp_epsilon
+from .losses import RELATIONS as NEIGHBORING_RELATIONS
+
+
+def cost_in_words(cost):
+    """Return the line that is printed of a `PrivacyCost`."""
+    parts = "; ".join(_parts(cost)) or "nothing"
+    return f"{cost.neighboring_relation.replace('_', '-')}: {parts}"
+
+
+def _parts(cost):
+    """Yield what a cost consists of, without what is empty."""
+    if cost.is_nothing:
+        yield "no privacy (epsilon = inf)"
+        return
+    if cost.mu > 0:
+        yield f"Gaussian noise of mu = {cost.mu:.4g}"
+    for part in cost.sampled:
+        steps = _number(part.count, "step", "steps")
+        yield (
+            f"{steps} with Gaussian noise of {part.noise_multiplier:.4g} times the bound, on batches of rate "
+            f"{part.sampling_rate:.4g}"
+        )
+    for part in cost.counted:
+        steps = _number(part.count, "step", "steps")
+        yield (
+            f"{steps} with Gaussian noise of {part.noise_multiplier:.4g} times the bound, in which a record "
+            f"counts {part.rate:.4g} times on average"
+        )
+    for part in cost.bits:
+        yield f"{_number(part.count, 'choice', 'choices')} of range {part.log_odds_range:.4g}"
+    if cost.rho > 0:
+        yield f"zCDP of rho = {cost.rho:.4g}"
+    for part in cost.pure:
+        times = f"{part.count:,} times " if part.count > 1 else ""
+        yield f"{times}pure epsilon = {part.level:.4g}"
+    for part in cost.selected:
+        yield _of_selection(part)
+    if cost.failure > 0:
+        yield f"a delta of {cost.failure:.3g} on top"
+
+
+def _of_selection(part):
+    runs = " | ".join("; ".join(_parts(cost)) or "nothing" for cost in part.costs)
+    if len(part.costs) > 1:
+        runs = f"the largest of {len(part.costs)} disjoint parts of the table: {runs}"
+    if part.mean_runs > 1:
+        runs = f"the best of {part.mean_runs:.4g} runs on average, each with {runs}"
+    return f"{part.count:,} times ({runs})" if part.count > 1 else f"({runs})"
+
+
+def _number(count, one, many):
+    return f"{count:,} {one if count == 1 else many}"
+
+
+if TYPE_CHECKING:
+    import dp_accounting
+
+
+class PublishedEvent(NamedTuple):
+    """A dp-accounting event, and the only relation under which it means this cost."""
+
+    event: "dp_accounting.DpEvent"
+    neighboring_relation: "dp_accounting.NeighboringRelation"
+
+
+def published_event(cost):
+    """Return what `PrivacyCost.dp_event` does."""
+    import dp_accounting
+
+    relation = relation_of(cost.neighboring_relation)
+    if cost.is_nothing:
+        return PublishedEvent(dp_accounting.NonPrivateDpEvent(), relation)
+    if cost.bits or cost.rho > 0 or cost.counted or cost.pure or cost.selected or cost.failure:
+        if math.isinf(cost.concentrated):
+            raise NotImplementedError(f"dp-accounting has no event for {cost}.")
+        return PublishedEvent(dp_accounting.dp_event.ZCDpEvent(cost.concentrated), relation)
+    events = [
+        dp_accounting.SelfComposedDpEvent(
+            dp_accounting.PoissonSampledDpEvent(
+                part.sampling_rate, dp_accounting.GaussianDpEvent(part.noise_multiplier)
+            ),
+            part.count,
+        )
+        for part in cost.sampled
+    ]
+    if cost.mu > 0 and relation == relation_of("replace_one"):
+        gaussian = dp_accounting.GaussianDpEvent(2.0 / cost.mu)
+        events.append(dp_accounting.PoissonSampledDpEvent(1.0, gaussian))
+    elif cost.mu > 0:
+        events.append(dp_accounting.GaussianDpEvent(1.0 / cost.mu))
+    if len(events) == 1:
+        return PublishedEvent(events[0], relation)
+    return PublishedEvent(dp_accounting.ComposedDpEvent(events), relation)
+
+
+# `gaussian_mu` for code that imports it from here, where it was.
 
 _PARTS = ("sampled", "counted", "bits", "pure", "selected")
 # How a delta is divided between two parts that no single form can express.
@@ -66,7 +179,7 @@ def check_relation(relation, *, persons=False):
 def gaussian_limit(cost):
     """Return the mu of a cost in the limit of many small parts, which is Gaussian."""
     rows_only = cost.sampled or cost.counted
-    shift = records_moved(cost.neighboring_relation) if rows_only else 0.0
+    shift = sensitivity_factor(cost.neighboring_relation) if rows_only else 0.0
     limit = sum(p.count * (shift * p.sampling_rate / p.noise_multiplier) ** 2 for p in cost.sampled)
     limit += sum(p.count * (shift * p.rate / p.noise_multiplier) ** 2 for p in cost.counted)
     limit += sum(p.count * p.log_odds_range**2 / 4.0 for p in cost.bits)
@@ -196,8 +309,8 @@ class PrivacyCost:
         numbers += [part.pure_epsilon for part in self.selected]
         if math.inf in numbers:
             return math.inf
-        pure = (as_written(part.level) * part.count for part in self.pure)
-        return least_above(sum(map(as_written, numbers), sum(pure, Fraction(0))))
+        pure = (decimal_exact(part.level) * part.count for part in self.pure)
+        return round_up(sum(map(decimal_exact, numbers), sum(pure, Fraction(0))))
 
     @property
     def concentrated(self) -> float:
@@ -238,7 +351,7 @@ class PrivacyCost:
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be in [0, 1), got {delta}.")
         if self.failure > 0:
-            left = rounded_down(delta - self.failure)
+            left = round_down_delta(delta - self.failure)
             return replace(self, failure=0.0).epsilon(left) if left > 0 else math.inf
         if self.is_nothing:
             return math.inf
@@ -254,8 +367,8 @@ class PrivacyCost:
             forms.append(rest._exact_epsilon(delta))
         elif math.isinf(self.concentrated):
             forms.extend(
-                zcdp_epsilon(self.rho, rounded_down(share * delta))
-                + rest._exact_epsilon(rounded_down((1 - share) * delta))
+                zcdp_epsilon(self.rho, round_down_delta(share * delta))
+                + rest._exact_epsilon(round_down_delta((1 - share) * delta))
                 for share in _SPLITS
             )
         if math.isinf(min(forms[2:], default=math.inf)):
@@ -445,3 +558,60 @@ def _merged(parts):
     for part in parts:
         counts[replace(part, count=1)] += part.count
     return tuple(replace(kind, count=count) for kind, count in sorted(counts.items()))
+
+
+def in_parallel(*costs: Any, one_part_per_person: bool = False) -> PrivacyCost:
+    """Return the cost of releases from disjoint parts of a table.
+
+    The parts must be fixed beforehand: under ``replace_one`` by the place of a row (its number, or a draw
+    that does not look at the rows), under ``add_or_remove_one`` by each row alone (a draw for every row, or
+    what the row holds). Stratified parts are neither: a replaced label moves other rows to other parts.
+
+    Parameters
+    ----------
+    *costs : PrivacyCost
+        Costs of the parts: at least one, all under the same neighbouring relation.
+    one_part_per_person : bool, default=False
+        Your promise, for costs that protect persons: all rows of a person are in one part, chosen by the
+        place of the person or, under ``add_or_remove_one_person``, by the person alone. A person whose rows
+        are in several parts pays in each of them: then add the costs up.
+
+    Returns
+    -------
+    cost : PrivacyCost
+        Cost of all parts together. It is at least as large as each of them at every delta.
+
+    Raises
+    ------
+    ValueError
+        If there are none, if they are under different relations, or if they protect persons and the promise
+        is missing.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import PrivacyCost, PureMechanism, in_parallel
+    >>> fit = PrivacyCost("replace_one", mu=0.25)
+    >>> in_parallel(fit, fit) == fit
+    True
+    >>> score = PrivacyCost("replace_one", pure=(PureMechanism(0.5),))
+    >>> cost = in_parallel(fit, score)
+    >>> [round(one.epsilon(delta=1e-5), 3) for one in (fit, score, cost)]
+    [0.926, 0.5, 0.926]
+    """
+    relations = {cost.neighboring_relation for cost in costs}
+    if len(relations) != 1:
+        raise ValueError(
+            "in_parallel needs at least one cost, and all under one neighbouring relation, got "
+            f"{sorted(relations)}."
+        )
+    if relations <= set(PERSON_RELATIONS) and not one_part_per_person:
+        raise ValueError(
+            "a person with several rows can be in every part, and then pays the sum of the costs: add them "
+            "up. If all rows of each person are in one part, say so with one_part_per_person=True."
+        )
+    gaussian = [cost for cost in costs if cost.is_gaussian]
+    largest = [max(gaussian, key=lambda cost: cost.mu)] if gaussian else []
+    apart = tuple(dict.fromkeys(largest + [cost for cost in costs if not cost.is_gaussian]))
+    if len(apart) == 1:
+        return apart[0]
+    return PrivacyCost(relations.pop(), selected=(SelectedRun(apart),))

@@ -19,9 +19,9 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from .._checks import callers_level
-from .._silence import silently
-from .vouchers import is_prepaid
+from .._arguments import callers_level
+from .._errors import suppress_fp_warnings
+from .prepaid import is_prepaid
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -140,7 +140,7 @@ def warnings_last(owner: Any):
     fit = _Fit(owner, is_ignored)
     token = _current.set(fit)
     try:
-        with silently(), fit.stack:
+        with suppress_fp_warnings(), fit.stack:
             yield fit
     except BaseException as error:
         for text, category in fit.kept:

@@ -22,8 +22,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import check_number, check_sizes
-from .._compiled import compiled
+from .._arguments import check_number, check_sizes
+from .._jit import compiled
 
 
 @compiled

@@ -16,12 +16,10 @@ from functools import lru_cache
 from typing import Any, Literal, Self
 
 from ..exceptions import BudgetExceededError, LedgerFileError
-from .budget import Budget
+from .budget import Budget, largest_epsilon, round_down_epsilon
 from .cost import PrivacyCost, quick_epsilon
-from .ledger_file import LedgerFile, open_or_create, remember
-from .ledger_memory import Charge, LedgerMemory
+from .ledger_file import Charge, LedgerFile, LedgerMemory, open_or_create, remember
 from .ledger_processes import announce
-from .remaining import largest_epsilon, rounded_down
 
 # Shared by the whole process: a fit in another thread is charged, too.
 _active: list = []
@@ -305,7 +303,7 @@ class PrivacyLedger:
             spent = self._book.spent(patience=1.0)
         except LedgerFileError:
             return "The remaining budget cannot be known."
-        left = rounded_down(largest_epsilon(self.budget, spent))
+        left = round_down_epsilon(largest_epsilon(self.budget, spent))
         at_delta = f"at delta = {self.budget.delta:g}"
         fits = f"A fit of epsilon = {left:g} {at_delta} would fit" if left else "Nothing more fits"
         return f"Spent so far: {spent.epsilon(self.budget.delta):.4g}. {fits}."

@@ -1,14 +1,196 @@
 """What all plans have in common: a cost that keeps to a budget, told in the same words.
 
 epsilon = epsilon(cost, delta),    delta of the budget
+
+What a step says of itself in a report: the bounds that it used, and who said so.
+
+Facts are public: a user's own numbers, defaults, and what was released with noise. What the rows alone would
+tell, such as labels that were read off them, has no value here.
+
+The parameters of a fit, so that a report tells of the fit and not of what was set afterwards.
 """
 
+import math
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import joblib
 
 from .budget import Budget
 from .cost import PrivacyCost
-from .parameters import told_parameters
+
+# Who said so. "labels" is what was taken from the table without noise, and is assumed to be public.
+# "steps" is what follows from public parameters of a pipeline's earlier steps.
+SOURCES = ("declared", "learnt", "default", "steps", "labels")
+# What the norm to which rows are clipped is called.
+LONGEST_ROW = "longest row"
+
+
+class Disclosure(NamedTuple):
+    """A bound, a list or another public number that a step used.
+
+    Attributes
+    ----------
+    what : str
+        What it is, such as "range".
+    value : number, str, list or None
+        None if it is not known yet, or not to be told.
+    source : {"declared", "learnt", "default", "steps", "labels"}
+        Who said so: whoever ran it, the rows with noise that is paid for, the package, the steps before in a
+        pipeline, or the table itself.
+    column : str or None, default=None
+        The column that it belongs to, None for all or none in particular.
+    """
+
+    what: str
+    value: Any
+    source: str
+    column: str | None = None
+
+
+class StepDisclosure(NamedTuple):
+    """What a step says of itself.
+
+    Attributes
+    ----------
+    facts : tuple of Fact, default=()
+    proof : str, default=""
+        The propositions by which its cost is known.
+    """
+
+    facts: tuple[Disclosure, ...] = ()
+    proof: str = ""
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it: infinite numbers as None, and what is no number as text."""
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "tolist"):  # Of NumPy.
+        value = value.tolist()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [as_json(one) for one in value]
+    return str(value)
+
+
+def resolve_source(value: Any, default: Any, learnt: Any = None) -> tuple[Any, str]:
+    """Return the value of a parameter that is a number, None or "auto", and who said so.
+
+    Parameters
+    ----------
+    value : float, "auto" or None
+        The parameter.
+    default : float or None
+        What None means.
+    learnt : float or None, default=None
+        What was learnt for "auto", None before a fit.
+    """
+    if value is None:
+        return default, "default"
+    return (learnt, "learnt") if isinstance(value, str) else (value, "declared")
+
+
+def of_columns(
+    what: str, values: Iterable[Any] | None, source: str, names: Iterable[Any] | None = None
+) -> tuple[Disclosure, ...]:
+    """Return a fact for each column, or one for all if they are alike or not known.
+
+    Parameters
+    ----------
+    what : str
+    values : iterable or None
+        One for each column, None before a fit.
+    source : str
+    names : iterable or None, default=None
+        Names of the columns.
+    """
+    if values is None:
+        return (Disclosure(what, None, source),)
+    values = [as_json(value) for value in values]
+    if len(values) > 1 and all(value == values[0] for value in values):
+        return (Disclosure(what, values[0], source, f"each of {len(values):,} columns"),)
+    names = [f"column {place}" for place in range(len(values))] if names is None else list(names)
+    return tuple(
+        Disclosure(what, value, source, str(name))
+        for name, value in zip(names, values, strict=True)
+    )
+
+
+# What decides nothing that a report says.
+_IRRELEVANT = ("verbose", "n_jobs")
+_PLAIN = (type(None), bool, int, float, str)
+
+
+def parameter_fingerprint(estimator: Any) -> dict[str, str]:
+    """Return every parameter of an estimator, and of those inside, in words or as a digest.
+
+    Of an estimator its class is told, and of a generator of random numbers that it is one, since both change
+    in a fit.
+    """
+    parameters: dict[str, Any] = getattr(estimator, "get_params", dict)()
+    return {
+        name: _told(value)
+        for name, value in parameters.items()
+        if name.rpartition("__")[2] not in _IRRELEVANT
+    }
+
+
+def _told(value):
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_told, value))}]"
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if hasattr(value, "get_params") or "random" in type(value).__module__:
+        return kind
+    try:
+        return f"{kind} {joblib.hash(value)}"
+    except Exception:  # What cannot be pickled.
+        return kind
+
+
+def refuse_changed(fitted: Any) -> None:
+    """Raise an error if parameters of something fitted, or of what it holds, are not those of its fit.
+
+    Raises
+    ------
+    ValueError
+        It names the parameters.
+    """
+    before = getattr(fitted, "_parameters_of_fit", None)
+    if before is not None:
+        now = parameter_fingerprint(fitted)
+        changed = sorted(
+            name for name in before.keys() | now.keys() if before.get(name) != now.get(name)
+        )
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} of this {type(fitted).__name__} changed after its fit, and a report "
+                "would not tell what was fitted: set it back, or fit again."
+            )
+    held = [getattr(fitted, "best_estimator_", None)]
+    if before is None:
+        # Of a private pipeline, parameters of steps are its own; while it fits, they may be others.
+        held += getattr(fitted, "get_params", dict)(deep=False).values()
+        held.append(getattr(fitted, "transformers_", None))
+    for one in _estimators(held):
+        refuse_changed(one)
+
+
+def _estimators(values):
+    for one in values:
+        if isinstance(one, list | tuple):
+            yield from _estimators(one)
+        elif hasattr(one, "get_params") and not isinstance(one, type):
+            yield one
 
 
 class PlannedRelease:
@@ -78,10 +260,10 @@ class PlannedRelease:
         return "\n".join([self._title(), *(f"  {name:<{width}}  {text}" for name, text in lines)])
 
 
-def keep_spent(estimator: Any, plan: PlannedRelease) -> None:
+def set_privacy_attributes(estimator: Any, plan: PlannedRelease) -> None:
     """Set the attributes by which a fitted estimator says what it did and spent."""
     estimator.plan_ = plan
     estimator.privacy_cost_ = plan.cost
     estimator.spent_epsilon_ = plan.epsilon
     estimator.spent_delta_ = plan.delta
-    estimator._parameters_of_fit = told_parameters(estimator)
+    estimator._parameters_of_fit = parameter_fingerprint(estimator)

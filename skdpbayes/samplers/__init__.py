@@ -1,16 +1,13 @@
 """How a target is sampled, and what that costs: one folder for each family of algorithms."""
 
-from ._machinery.compiled_entries import cache_folder
-from ._plan import Plan
-from ._protocol import Released, Sampler, sample
-from ._registry import resolve_sampler
+from .._compute.gradients import cache_folder
 from .auto import Auto
-from .clipped_residuals import ClippedResiduals
-from .fisher import SGFS
+from .base import Released, Sampler, resolve_sampler, sample
 from .gibbs import Gibbs
-from .langevin import OPS, SGHMC, SGLD, SGNHT
+from .langevin import OPS, SGFS, SGHMC, SGLD, SGNHT
 from .metropolis import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
-from .noise_aware import NoiseAware
+from .plan import Plan
+from .statistics import ClippedResiduals, NoiseAware
 from .variational import BayesByBackprop
 
 __all__ = [

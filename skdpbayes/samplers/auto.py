@@ -22,20 +22,21 @@ whose noise is not known.
 import math
 from typing import Any
 
-from ._protocol import CONSTRAINTS, TemperedSampler, options
-from .clipped_residuals import ClippedResiduals
-from .clipped_residuals import sampler as clipped_residuals
-from .fisher import SGFS
-from .fisher.plan import FisherPlan
+from .base import CONSTRAINTS, TemperedSampler, options
 from .gibbs import Gibbs
 from .langevin import SGHMC
-from .noise_aware import NoiseAware
-from .noise_aware import sampler as noise_aware
+from .langevin.fisher import SGFS, FisherPlan
+from .statistics import ClippedResiduals, NoiseAware
+from .statistics import sampler as clipped_residuals
+from .statistics import sampler as noise_aware
 
 __all__ = ["Auto"]
 
 # Samplers of posteriors given statistics, each with the function that tells whether it is for some bounds.
-_POSTERIORS = ((NoiseAware, noise_aware.is_for), (ClippedResiduals, clipped_residuals.is_for))
+_POSTERIORS = (
+    (NoiseAware, noise_aware.is_default_for_labels),
+    (ClippedResiduals, clipped_residuals.is_default_for_numbers),
+)
 
 # The choice if no posterior given statistics is for a target.
 CHAINS = (SGFS, SGHMC)
@@ -64,7 +65,7 @@ class Auto(TemperedSampler):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import Auto
-    >>> from skdpbayes.targets import Logistic, TargetBounds
+    >>> from skdpbayes.models import Logistic, TargetBounds
     >>> bounds = TargetBounds(20, 1.0, 0.25, (0.1, 0.1), row_norm=1.0, family=Logistic())
     >>> Auto().plan(bounds, 100_000, Budget(1.0, 1e-6)).name
     'noise_aware'

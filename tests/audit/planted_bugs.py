@@ -15,16 +15,16 @@ from unittest import mock
 import numpy as np
 from releases import NoisySum, score
 
-import skdpbayes._mechanisms.discrete_laplace as laplace
-import skdpbayes._mechanisms.frequent as frequent
-import skdpbayes._mechanisms.quantiles as quantiles
+import skdpbayes._mechanisms.exponential as quantiles
+import skdpbayes._mechanisms.histogram as frequent
+import skdpbayes._mechanisms.laplace as laplace
 import skdpbayes.metrics._tables as tables
 import skdpbayes.preprocessing.imputer as imputer
 import skdpbayes.preprocessing.one_hot as one_hot
 import skdpbayes.preprocessing.quantile_scaler as quantile_scaler
 import skdpbayes.random as keys
-import skdpbayes.samplers.clipped_residuals.releases as residuals
-import skdpbayes.samplers.clipped_residuals.sums as sums
+import skdpbayes.samplers.statistics.release as residuals
+import skdpbayes.samplers.statistics.release as sums
 from skdpbayes import DPBayesianRidge
 from skdpbayes.audit import audit_fit, replay
 from skdpbayes.metrics import dp_confusion_matrix
@@ -117,9 +117,9 @@ def weak(responses, generator):
     return weakref.ref(rows), rows.get
 
 
-draw_quantiles, draw_frequent = quantiles.draw_quantiles, frequent.draw_frequent
+draw_quantiles, draw_frequent = quantiles.draw_quantiles, frequent.stability_histogram
 choose, lattice, noise = quantiles.choose_weighted, frequent.on_lattice, laplace.discrete_laplace
-scale, key, shift = tables._table_scale, keys._generator, sums.free_shift
+scale, key, shift = tables._table_scale, keys._generator, sums.sensitivity_after_rounding
 
 
 def mode(weights, generator):
@@ -152,9 +152,9 @@ def fixed_key(seed):
     return key(12345 if seed is None else seed)
 
 
-EVERY = (one_hot, "draw_frequent", lambda c, n, t, g: draw_frequent(c, n, -1e9, g))
-LOW = (one_hot, "draw_frequent", lambda c, n, t, g: draw_frequent(c, n, 1.0, g))
-ALL = (one_hot, "draw_frequent", lambda c, n, t, g: [value for value, _ in c])
+EVERY = (one_hot, "stability_histogram", lambda c, n, t, g: draw_frequent(c, n, -1e9, g))
+LOW = (one_hot, "stability_histogram", lambda c, n, t, g: draw_frequent(c, n, 1.0, g))
+ALL = (one_hot, "stability_histogram", lambda c, n, t, g: [value for value, _ in c])
 QUIET = (frequent, "on_lattice", lambda v, n, s: lattice(v, 0 * n, s))
 HALF = (frequent, "on_lattice", lambda v, n, s: lattice(v, n / 2, s))
 KEY = ((keys, "_generator", fixed_key),)

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
 from skdpbayes.random import private_generator
-from skdpbayes.samplers._machinery.lattice import release_vector
+from skdpbayes.samplers.noise import release_vector
 
 DELTA = 1e-5
 

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from skdpbayes.audit import audit_scores, audit_separation
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 
 DELTA = 1e-5
 RATE, NOISE = 0.2, 0.7

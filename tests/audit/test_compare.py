@@ -13,7 +13,7 @@ from sklearn.neighbors import KDTree
 from sklearn.tree import DecisionTreeRegressor
 
 from skdpbayes.audit import replay
-from skdpbayes.audit._compare import compared, differences
+from skdpbayes.audit._replay import compared, differences
 from skdpbayes.preprocessing import DPQuantileScaler
 from skdpbayes.random import private_generator
 

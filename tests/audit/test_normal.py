@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpbayes.audit import audit_scores, audit_separation
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 
 
 def test_separation_of_normal_scores_and_its_error():

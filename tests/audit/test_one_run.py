@@ -7,15 +7,15 @@ import pytest
 from scipy.optimize import brentq, linprog
 from scipy.stats import binom, norm
 
-from skdpbayes.audit._one_run import epsilon_of_scores, p_value
-from skdpbayes.audit._ranked_guesses import (
+from skdpbayes.audit._bounds import (
     WEIGHTS,
     halves_of,
     largest_probability,
     mu_of_scores,
     mu_of_weight,
 )
-from skdpbayes.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from skdpbayes.audit._fit import epsilon_of_scores, p_value
+from skdpbayes.privacy.conversions import gaussian_delta, gaussian_epsilon
 
 M = 1000
 

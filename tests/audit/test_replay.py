@@ -22,8 +22,7 @@ from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyLedger
 from skdpbayes.samplers import DPMH, OPS, SGLD, NoiseAware
-from skdpbayes.samplers.clipped_residuals import sums
-from skdpbayes.samplers.noise_aware import releases
+from skdpbayes.samplers.statistics import release
 
 N = 60
 rng = np.random.default_rng(0)
@@ -238,8 +237,8 @@ def halved(shift):
 
 # What is broken in the package, and an estimator and a record that show it.
 BROKEN = {
-    "noise of labels and scores": (releases, "free_shift", halved, "longer rows", (FAR, 1)),
-    "noise of looks": (sums, "free_shift", halved, "numbers", (FAR, -1.0)),
+    "noise of labels and scores": (release, "free_shift", halved, "longer rows", (FAR, 1)),
+    "noise of looks": (release, "free_shift", halved, "numbers", (FAR, -1.0)),
 }
 
 
@@ -255,9 +254,9 @@ def test_half_the_noise_of_a_sampler_is_found(name, monkeypatch):
 @pytest.mark.nightly
 def test_rows_that_are_not_shortened_are_found(monkeypatch):
     """In coordinates that whiten, rows are longer than the norm that noise is for."""
-    found = releases.mapped
+    found = release.mapped
     monkeypatch.setattr(
-        releases,
+        release,
         "mapped",
         lambda change, target, transform, norm, **options: found(
             change, target, transform, 1e9, **options

@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes._mechanisms.door import listening
+from skdpbayes._compute.gradients import sums_at
+from skdpbayes._mechanisms import audit_hook
+from skdpbayes._mechanisms.audit_hook import observe_releases, step_charges
 from skdpbayes.audit import replay
-from skdpbayes.audit._listeners import Recorder
-from skdpbayes.samplers import SGFS, SGHMC, SGLD, SGNHT, BayesByBackprop
-from skdpbayes.samplers._machinery import watched
-from skdpbayes.samplers._machinery.gradients import sums_at
-from skdpbayes.samplers._machinery.lattice import release_moment
-from skdpbayes.samplers._machinery.watched import step_charges
-from skdpbayes.samplers.fisher import core as fisher
-from skdpbayes.samplers.langevin import overdamped, underdamped
-from skdpbayes.samplers.variational import core as variational
+from skdpbayes.audit._replay import Recorder
+from skdpbayes.samplers import SGFS, SGHMC, SGLD, SGNHT, BayesByBackprop, variational
+from skdpbayes.samplers.langevin import chains, fisher
+from skdpbayes.samplers.noise import release_moment
 
 N = 60
 rng = np.random.default_rng(0)
@@ -48,7 +45,7 @@ def test_steps_pass_each_with_its_charge_and_add_up_to_the_cost():
 def test_a_chain_that_is_listened_to_makes_the_same_draws():
     model = logistic(SGLD(n_steps=20), random_state=0)
     alone = model.fit(X, Y).posterior_samples_
-    with listening(Recorder()):
+    with observe_releases(Recorder()):
         assert np.array_equal(model.fit(X, Y).posterior_samples_, alone)
 
 
@@ -109,10 +106,10 @@ def test_networks_pass():
 
 
 def test_half_the_noise_is_found(monkeypatch):
-    steps = overdamped.Steps
+    steps = chains.OverdampedSteps
     monkeypatch.setattr(
-        overdamped,
-        "Steps",
+        chains,
+        "OverdampedSteps",
         lambda temperature, **others: steps(temperature=temperature / 4.0, **others),
     )
     assert "sensitivity" in {one.kind for one in seen(SGLD(n_steps=20)).violations}
@@ -122,25 +119,28 @@ def test_noise_that_is_not_as_large_as_is_said_is_found(monkeypatch):
     def told(plan, what, generator, memory, deviation, *others):
         return told_before(plan, what, generator, memory, lambda k: 2.0 * deviation(k), *others)
 
-    told_before = watched.watched_chain
-    monkeypatch.setattr(overdamped, "watched_chain", told)
+    told_before = audit_hook.trace_chain
+    monkeypatch.setattr(chains, "trace_chain", told)
     result = seen(SGLD(n_steps=20))
     assert {one.kind for one in result.violations} == {"noise"}
     assert "0.5" in str(result)
 
 
 def test_batches_that_are_larger_than_is_charged_are_found(monkeypatch):
-    steps = overdamped.Steps
+    steps = chains.OverdampedSteps
     monkeypatch.setattr(
-        overdamped, "Steps", lambda rate, **others: steps(rate=2.0 * rate, **others)
+        chains, "OverdampedSteps", lambda rate, **others: steps(rate=2.0 * rate, **others)
     )
     result = seen(SGLD(n_steps=40, batch_size=6))
     assert any("batches" in one.text for one in result.violations), str(result)
 
 
-def one_by_one(monkeypatch, module, planted):
+def one_by_one(monkeypatch, module, sampler, planted):
     """Have ``planted(step, k, call)`` perform a core's steps, by ``step(steps)``."""
-    core = module._advance
+    name = "_advance"
+    if module is chains:
+        name += "_overdamped" if isinstance(sampler, SGLD) else "_underdamped"
+    core = getattr(module, name)
     place = list(inspect.signature(core._fresh.py_func).parameters).index("first")
 
     def advance(*arguments):
@@ -155,7 +155,7 @@ def one_by_one(monkeypatch, module, planted):
 
             planted(step, k, Call(oracle, generator, begun, chain, steps, others))
 
-    monkeypatch.setattr(module, "_advance", advance)
+    monkeypatch.setattr(module, name, advance)
 
 
 class Call(NamedTuple):
@@ -225,13 +225,13 @@ def gradient_noise_without_records(step, k, call):
 
 # What is planted, where, and the kind of what is found.
 PLANTED = {
-    draws_of_sums: (overdamped, SGLD(n_steps=20), "output"),
-    place_of_sums: (underdamped, SGHMC(n_steps=20), "output"),
-    friction_of_sums: (underdamped, SGNHT(n_steps=20), "output"),
+    draws_of_sums: (chains, SGLD(n_steps=20), "output"),
+    place_of_sums: (chains, SGHMC(n_steps=20), "output"),
+    friction_of_sums: (chains, SGNHT(n_steps=20), "output"),
     values_of_sums: (variational, BayesByBackprop(n_steps=20), "output"),
-    noise_once_a_call: (overdamped, SGLD(n_steps=20), "output"),
-    noise_without_records: (overdamped, SGLD(n_steps=20), "noise"),
-    no_noise_at_one_step: (overdamped, SGLD(n_steps=20), "noise"),
+    noise_once_a_call: (chains, SGLD(n_steps=20), "output"),
+    noise_without_records: (chains, SGLD(n_steps=20), "noise"),
+    no_noise_at_one_step: (chains, SGLD(n_steps=20), "noise"),
     gradient_noise_without_records: (variational, BayesByBackprop(n_steps=20), "noise"),
 }
 
@@ -240,10 +240,10 @@ PLANTED = {
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.__name__)
 def test_what_is_planted_in_steps_is_found(planted, monkeypatch):
     module, sampler, kind = PLANTED[planted]
-    one_by_one(monkeypatch, module, lambda step, k, call: step())
+    one_by_one(monkeypatch, module, sampler, lambda step, k, call: step())
     assert seen(sampler).passed
     monkeypatch.undo()
-    one_by_one(monkeypatch, module, planted)
+    one_by_one(monkeypatch, module, sampler, planted)
     result = seen(sampler)
     assert {one.kind for one in result.violations} == {kind}, str(result)
 
@@ -253,13 +253,13 @@ def test_longer_chains_have_64_steps_looked_at_and_another_seed_has_others():
         result = replay(logistic(SGLD(n_steps=200)), X, Y, RECORDS[0], seed=seed)
         assert result.passed and (result.n_releases, result.n_looked_at) == (200, 64)
     generators = [np.random.Generator(np.random.PCG64(seed)) for seed in (0, 0, 1)]
-    first, same, other = (watched._looked_at(200, generator) for generator in generators)
+    first, same, other = (audit_hook._looked_at(200, generator) for generator in generators)
     assert first == same != other and {0, 199} <= first & other
 
 
 def test_a_start_that_depends_on_records_is_found(monkeypatch):
     starts = iter([np.zeros(3), np.ones(3), np.zeros(3)])  # Of the second run it is another.
-    monkeypatch.setattr(overdamped, "start_of", lambda target, plan: next(starts))
+    monkeypatch.setattr(chains, "start_of", lambda target, plan: next(starts))
     assert "sensitivity" in {one.kind for one in seen(SGLD(n_steps=20)).violations}
 
 

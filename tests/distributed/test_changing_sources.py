@@ -27,9 +27,11 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._tables.dask.marks import mark_of  # noqa: E402
-from skdpbayes._tables.dask.shards import DaskShards  # noqa: E402
-from skdpbayes._tables.rows import Rows  # noqa: E402
+from skdpbayes._data.dask_partitions import (
+    DaskShards,
+    mark_of,
+)
+from skdpbayes._data.table import Rows
 
 
 def drawn_anew(number):

@@ -32,14 +32,18 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-from dask.sizeof import sizeof  # noqa: E402
+from dask.sizeof import sizeof
 
-from skdpbayes._tables.dask import read as tables  # noqa: E402
-from skdpbayes._tables.dask.read import blocks_of  # noqa: E402
-from skdpbayes._tables.dask.shards import DaskShards, MarkedShard, _name  # noqa: E402
-from skdpbayes._tables.rows import Rows  # noqa: E402
-from skdpbayes.samplers._machinery import shards  # noqa: E402
-from skdpbayes.samplers._machinery.shards import Shard  # noqa: E402
+from skdpbayes._data import dask_read as tables
+from skdpbayes._data import shards
+from skdpbayes._data.dask_partitions import (
+    DaskShards,
+    MarkedShard,
+    _name,
+    blocks_of,
+)
+from skdpbayes._data.shards import Shard
+from skdpbayes._data.table import Rows
 
 
 @pytest.fixture(scope="module")
@@ -418,7 +422,7 @@ def test_partitions_that_are_not_as_declared_are_refused(table, client, on_clust
 
 
 def test_labels_that_are_declared_are_not_asked_for(table, monkeypatch):
-    monkeypatch.setattr(tables, "_labels", None)
+    monkeypatch.setattr(tables, "_distinct_labels", None)
     clf = DPBayesianLogisticRegression(classes=["no", "yes"], random_state=0)
     assert clf.fit(*in_parts(*table)).classes_.tolist() == ["no", "yes"]
 
@@ -539,11 +543,11 @@ def _fails_for_one(rows):
 
 def test_workers_add_up_counts_of_many_tasks_before_the_client_gets_them(client, monkeypatch):
     """As many tasks as partitions, two by two: the same integers, and few results for the client."""
-    from skdpbayes._tables.dask import shards
-    from skdpbayes._tables.read import read_table
+    from skdpbayes._data import dask_partitions
+    from skdpbayes._data.read import read_table
 
-    monkeypatch.setattr(shards, "SHARE_OF_MEMORY", 1e-12)
-    monkeypatch.setattr(shards, "TOGETHER", 2)
+    monkeypatch.setattr(dask_partitions, "SHARE_OF_MEMORY", 1e-12)
+    monkeypatch.setattr(dask_partitions, "TOGETHER", 2)
     table = np.arange(1_000.0)[:, None] % 10
     lazy, gathered = da.from_array(table, chunks=(150, 1)), []
     with read_table(DPQuantileScaler(), lazy, client=client) as remote:

@@ -13,10 +13,14 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-from dask.sizeof import sizeof  # noqa: E402
+from dask.sizeof import sizeof
 
-from skdpbayes._tables.dask.shards import SHARE_OF_MEMORY, DaskShards, MarkedShard  # noqa: E402
-from skdpbayes._tables.dask.shards import _groups as groups_of  # noqa: E402
+from skdpbayes._data.dask_partitions import (
+    SHARE_OF_MEMORY,
+    DaskShards,
+    MarkedShard,
+)
+from skdpbayes._data.dask_partitions import _groups as groups_of
 
 MB = 10**6
 

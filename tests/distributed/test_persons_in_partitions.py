@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from references import configured
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianPoissonRegressor
-from skdpbayes._tables.persons import choose_rows, number_persons
+from skdpbayes._data.privacy_units import choose_rows, number_persons
 from skdpbayes.exceptions import ChangedRowsError
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import make_private_pipeline
@@ -19,7 +19,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._tables.dask.persons import choose_in_parts  # noqa: E402
+from skdpbayes._data.dask_read import choose_in_parts
 
 N, PERSONS = 4_000, 900
 SECRET = "Jane Doe 987654321"

@@ -27,8 +27,8 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
-from skdpbayes._tables.dask.marks import mark_of  # noqa: E402
-from skdpbayes._tables.rows import Rows  # noqa: E402
+from skdpbayes._data.dask_partitions import mark_of
+from skdpbayes._data.table import Rows
 
 N = 12_000
 SECRET = "Jane Doe 987654321"

@@ -11,16 +11,16 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianRidge
-from skdpbayes._estimator.doubts import (
+from skdpbayes._estimator.model_checks import (
     _SURPRISES,
-    hidden_columns,
-    let_loose,
+    columns_below_noise,
     model_checks,
+    prior_dominated,
     skewed_errors,
     surprise,
 )
-from skdpbayes.samplers.noise_aware.design import hidden_columns as hidden_columns_of
-from skdpbayes.samplers.noise_aware.design import share_of_norm
+from skdpbayes.samplers.statistics.design import hidden_columns as hidden_columns_of
+from skdpbayes.samplers.statistics.design import share_of_norm
 
 CAUSES = {
     "coefficients are": "narrow",
@@ -223,16 +223,18 @@ def test_labels_say_whose_scale_is_too_narrow():
 def test_draws_that_follow_a_wide_prior_are_told_from_those_that_do_not(rng):
     prior, known = 5.0 * rng.normal(size=(2, 400, 1, 8))
     known = 10.0 + 0.1 * known
-    assert let_loose(prior, 5.0, 2.5 / 3.0)
-    assert not let_loose(known, 5.0, 2.5 / 3.0)
-    assert not let_loose(prior, 5.0, 2.5 / 1.9)  # A deviation of logits of at most 10 is not wide.
-    assert not let_loose(prior[:10], 5.0, 2.5 / 3.0)
+    assert prior_dominated(prior, 5.0, 2.5 / 3.0)
+    assert not prior_dominated(known, 5.0, 2.5 / 3.0)
+    assert not prior_dominated(
+        prior, 5.0, 2.5 / 1.9
+    )  # A deviation of logits of at most 10 is not wide.
+    assert not prior_dominated(prior[:10], 5.0, 2.5 / 3.0)
     # Much shorter than the prior says, and known to a fifth or a fiftieth: it moves only the first by much.
     direction = rng.normal(size=(1, 1, 8))
     for spread, is_told in ((0.2, True), (0.02, False)):
         lengths = 3.0 * np.exp(spread * rng.normal(size=(400, 1, 1)))
         draws = lengths * direction / np.linalg.norm(direction)
-        assert bool(let_loose(draws, 5.0, 2.5 / 3.0)) == is_told
+        assert bool(prior_dominated(draws, 5.0, 2.5 / 3.0)) == is_told
 
 
 def test_doubts_follow_from_what_is_released_and_spend_nothing():
@@ -334,11 +336,15 @@ def test_nothing_is_said_of_a_column_where_noise_hides_kind_ones_too(rng):
 
 
 def test_hidden_columns_are_named_and_a_few_stand_for_many():
-    (text,) = hidden_columns({"hidden_columns": np.array([1, 2])}, ["age", "income", "debt"])
+    (text,) = columns_below_noise({"hidden_columns": np.array([1, 2])}, ["age", "income", "debt"])
     assert "income, debt" in text and "age" not in text
-    (text,) = hidden_columns({"hidden_columns": np.arange(9)}, "abcdefghi")
+    (text,) = columns_below_noise({"hidden_columns": np.arange(9)}, "abcdefghi")
     assert "f and 3 more" in text
-    assert hidden_columns({}, "ab") == () == hidden_columns({"hidden_columns": np.array([])}, "ab")
+    assert (
+        columns_below_noise({}, "ab")
+        == ()
+        == columns_below_noise({"hidden_columns": np.array([])}, "ab")
+    )
 
 
 @pytest.mark.parametrize("estimator", ["classes", "numbers"])

@@ -8,11 +8,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianPoissonRegressor
-from skdpbayes._estimator.doubts import _FEW_TRIALS, _REACHED, _SHORT, overdispersed
+from skdpbayes._estimator.model_checks import _FEW_TRIALS, _REACHED, _SHORT, overdispersed
+from skdpbayes.models.families.poisson import drawn
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges, share_of_largest
-from skdpbayes.samplers.clipped_residuals.counts.posterior import CountPosterior
-from skdpbayes.targets.linear.families.dispersed import drawn
+from skdpbayes.samplers.statistics.dispersion import count_edges, share_of_largest
+from skdpbayes.samplers.statistics.poisson import CountPosterior
 
 
 def told(seed, law, rate, max_count=20, n=6000, d=3, epsilon=1.0, skewed=False, **options):

@@ -18,12 +18,13 @@ from sklearn.model_selection import (
 )
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes._tables.persons import check_groups
+from skdpbayes._data.privacy_units import check_groups
 from skdpbayes.audit import audit_separation
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.model_selection import total_privacy_cost
+from skdpbayes.models import TargetBounds
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import (
@@ -31,9 +32,8 @@ from skdpbayes.privacy import (
     PrivacyLedger,
     privacy_report,
 )
-from skdpbayes.privacy.persons import plan_for_persons
+from skdpbayes.privacy.units import plan_for_persons
 from skdpbayes.samplers import SGHMC, SGLD
-from skdpbayes.targets import TargetBounds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from attacks import audit_path

@@ -9,7 +9,7 @@ from scipy import stats
 
 from skdpbayes import DPBayesianPoissonRegressor
 from skdpbayes.inspection._effects import responses
-from skdpbayes.samplers.clipped_residuals.counts.histogram import (
+from skdpbayes.samplers.statistics.dispersion import (
     exposure_edges,
     log_exposures_seen,
     typical_exposure,

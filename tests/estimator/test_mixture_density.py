@@ -7,8 +7,9 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
-from skdpbayes._estimator import mixture_density
-from skdpbayes.mixture import DPGaussianMixturePosterior, MixtureDraws
+from skdpbayes._estimator import mixture
+from skdpbayes._estimator.mixture import MixtureDraws
+from skdpbayes.mixture import DPGaussianMixturePosterior
 
 KINDS = ["spherical", "diag", "tied", "full"]
 rng = np.random.default_rng(0)
@@ -72,7 +73,7 @@ def log_joint(estimator, rows):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("block", [2**18, 40, 1])
 def test_densities_and_responsibilities_average_over_the_draws(kind, block, monkeypatch):
-    monkeypatch.setattr(mixture_density, "_BLOCK_ENTRIES", block)
+    monkeypatch.setattr(mixture, "_BLOCK_ENTRIES", block)
     estimator = some_draws(kind)
     joint = log_joint(estimator, X[:50])
     expected = logsumexp(joint, axis=(1, 2)) - np.log(6)

@@ -17,7 +17,7 @@ from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import DPQuantileScaler
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.vouchers import covers
+from skdpbayes.privacy.prepaid import dominates
 from skdpbayes.random import separate_generator
 
 N, D = 3000, 40
@@ -90,7 +90,7 @@ def test_what_follows_depends_on_the_norm_alone(table):
 
 
 def test_the_draw_is_that_of_a_private_quantile(table):
-    from skdpbayes._mechanisms.quantiles import draw_quantiles
+    from skdpbayes._mechanisms.exponential import draw_quantiles
 
     X, y = table
     X = X * np.random.default_rng(1).uniform(0.5, 2.0, size=(N, 1))
@@ -125,7 +125,7 @@ def test_a_ledger_is_charged_once_and_before_the_norm(table, monkeypatch):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert 0.999 < ledger.spent_epsilon <= 1.0
     drawn = []
-    monkeypatch.setattr("skdpbayes._estimator.norm.draw_quantiles", lambda *_: drawn.append(1))
+    monkeypatch.setattr("skdpbayes._estimator.base.draw_quantiles", lambda *_: drawn.append(1))
     with PrivacyLedger(0.5, 1e-5, allow_seeds=True) as ledger, pytest.raises(BudgetExceededError):
         logistic(1.0, delta=1e-5).fit(X, y)
     assert ledger.spent_epsilon == 0 and not drawn
@@ -137,7 +137,7 @@ def test_a_fit_that_fails_after_the_norm_has_spent_it_all(table, monkeypatch):
     def fails(*_):
         raise RuntimeError("after the norm")
 
-    monkeypatch.setattr("skdpbayes.targets.linear.model.make_linear", fails)
+    monkeypatch.setattr("skdpbayes.models.linear.make_linear", fails)
     with (
         PrivacyLedger(1.0, 1e-5, allow_seeds=True) as ledger,
         pytest.raises(RuntimeError, match="after the norm"),
@@ -249,7 +249,9 @@ def test_a_pipeline_charges_for_it_exactly(table):
     assert (own + before).epsilon(1e-5) == pytest.approx(pipe.spent_epsilon_, rel=1e-4)
     paid = pipe.plan_.costs["dpbayesianlogisticregression"]
     assert len(paid.bits) == 1 and not paid.pure
-    assert covers(paid, own) and not covers(paid, own + own) and not covers(own, paid + own)
+    assert (
+        dominates(paid, own) and not dominates(paid, own + own) and not dominates(own, paid + own)
+    )
 
 
 @pytest.mark.parametrize("n_samples", [700, 780])

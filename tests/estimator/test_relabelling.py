@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skdpbayes._estimator.relabelling import relabel, reorder
+from skdpbayes._estimator.mixture import relabel, reorder
 
 S, K, D = 60, 4, 3
 

@@ -10,10 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.doubts import _DOMINATED, unscaled
+from skdpbayes._estimator.model_checks import _DOMINATED, single_direction
 from skdpbayes.preprocessing import BoundedScaler
-from skdpbayes.samplers.fisher.plan import moment_noise
-from skdpbayes.samplers.noise_aware.design import share_of_a_direction
+from skdpbayes.samplers.langevin.fisher import moment_noise
+from skdpbayes.samplers.statistics.design import share_of_a_direction
 
 N, ROWS = 6000, 1500
 rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_it_costs_nothing_and_follows_from_what_is_released():
     assert math.isclose(
         share_of_a_direction(*arguments), released.share_of_a_direction, rel_tol=1e-6
     )
-    assert unscaled({}) == ()
+    assert single_direction({}) == ()
     assert plan.cost == DPBayesianLogisticRegression().privacy_plan(N, 4).cost
 
 

@@ -19,16 +19,16 @@ from skdpbayes import (
     DPBayesianPoissonRegressor,
     DPBayesianRidge,
 )
-from skdpbayes._tables.weights import largest_weight
+from skdpbayes._data.columns import largest_weight
 from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.models import potential_gradient, second_moment
+from skdpbayes.models.families import classifier
+from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
+from skdpbayes.models.sums import reweighted, weighted_scores, weighted_sums
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import OPS, SGHMC, SGLD, NoiseAware
-from skdpbayes.samplers.noise_aware.releases import Releases
-from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
-from skdpbayes.targets import potential_gradient, second_moment
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
-from skdpbayes.targets.linear.weighted import reweighted, weighted_scores, weighted_sums
+from skdpbayes.samplers.statistics.release import LogisticReleases
+from skdpbayes.samplers.statistics.sensitivity import joint_multiplier
 
 N = 3000
 
@@ -101,7 +101,7 @@ def test_no_two_weighted_records_are_farther_apart_than_is_paid_for(relation, n_
             rows[0], labels[0] = [[0.0, -1.0], [1.0, 0.0]][trial % 2], trial % n_classes
             weights[0] = largest * [1.0, 0.0, 0.5][trial % 3]
             other, _ = weighted_target(rows.copy(), labels, weights.copy(), largest, n_classes)
-        released = Releases(plan, target, np.random.default_rng(trial))
+        released = LogisticReleases(plan, target, np.random.default_rng(trial))
         released.look_around()
         found = differences(released, target, other)
         # A score and a curvature at one point count together.
@@ -140,7 +140,7 @@ def test_noise_is_in_proportion_to_the_largest_weight(table):
     for largest in (1.0, 3.0):
         target, bounds = weighted_target(X, y, np.minimum(w, 0.9), largest)
         plan = NoiseAware().plan(bounds, N, Budget(1.0, 1e-6))
-        released = Releases(plan, target, np.random.default_rng(0))
+        released = LogisticReleases(plan, target, np.random.default_rng(0))
         of_moment.append(released.moment_noise)
         released.release_labels()
         of_labels.append(released.label_noise / released.coordinates.norm)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpbayes._mechanisms.discrete_laplace import discrete_laplace, laplace_scale, with_noise
+from skdpbayes._mechanisms.laplace import discrete_laplace, laplace_scale, with_noise
 from skdpbayes.random import private_generator
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from skdpbayes._mechanisms.even_choice import UNIT, choose_even
+from skdpbayes._mechanisms.exponential import SUM_UNIT, choose_zero_crossing
 from skdpbayes.privacy import AcceptBits, PrivacyCost
 
 MOVED = {"replace_one": 2.0, "add_or_remove_one": 1.0}
@@ -16,23 +16,23 @@ WEIGHTS = np.log([1.0, 2.0, 3.0])
 
 def law(sums, log_weights, eta, moved):
     """The law that is claimed."""
-    logs = log_weights - eta / (2.0 * moved) * np.abs(np.asarray(sums) * UNIT)
+    logs = log_weights - eta / (2.0 * moved) * np.abs(np.asarray(sums) * SUM_UNIT)
     weights = np.exp(logs - logs.max())
     return weights / weights.sum()
 
 
 def test_points_are_chosen_by_the_law_that_is_claimed(rng):
-    sums = (np.array([3.0, -5.0, 9.5]) / UNIT).astype(np.int64)
+    sums = (np.array([3.0, -5.0, 9.5]) / SUM_UNIT).astype(np.int64)
     expected = law(sums, WEIGHTS, 0.7, 2.0)
-    drawn = [choose_even(sums, WEIGHTS, 0.7, 2.0, rng) for _ in range(20_000)]
+    drawn = [choose_zero_crossing(sums, WEIGHTS, 0.7, 2.0, rng) for _ in range(20_000)]
     counts = np.bincount(drawn, minlength=3)
     assert chisquare(counts, 20_000 * expected).pvalue > 1e-4
-    assert choose_even(sums, WEIGHTS, math.inf, 2.0, rng) == 0
+    assert choose_zero_crossing(sums, WEIGHTS, math.inf, 2.0, rng) == 0
 
 
 def test_what_is_hopeless_counts_as_no_less_likely_than_a_bound(rng):
     sums = np.array([0, 2**53], dtype=np.int64)
-    assert choose_even(sums, np.zeros(2), 8.0, 1.0, rng) == 0
+    assert choose_zero_crossing(sums, np.zeros(2), 8.0, 1.0, rng) == 0
 
 
 def of_range(first, second):
@@ -45,7 +45,7 @@ def test_no_neighbour_s_sums_move_the_law_by_more_than_the_range_and_some_do_by_
     rng, relation
 ):
     eta, moved, farthest = 0.3, MOVED[relation], 0.0
-    unit = 1.0 / UNIT
+    unit = 1.0 / SUM_UNIT
     for _ in range(2000):
         records = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], size=(rng.integers(1, 6), 3))
         changed = records.copy()[: None if relation == "replace_one" else -1]

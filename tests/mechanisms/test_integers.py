@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from skdpbayes._mechanisms.integers import choose_weighted, integer_below
+from skdpbayes._mechanisms.laplace import choose_weighted, integer_below
 
 
 def test_numbers_below_a_total_are_even(rng):

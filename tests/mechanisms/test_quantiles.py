@@ -10,18 +10,21 @@ import pytest
 from references import ColumnTable, itself
 from scipy.stats import chisquare
 
-from skdpbayes._mechanisms import quantiles
-from skdpbayes._mechanisms.decimals import Decimals, Grid, exact_decimals, short_decimals
-from skdpbayes._mechanisms.quantiles import (
+from skdpbayes._mechanisms import exponential
+from skdpbayes._mechanisms.exponential import (
     _SLACK,
+    Decimals,
+    Grid,
     draw_place,
     draw_quantiles,
     draws_cost,
+    exact_decimals,
     lines_of,
     log_odds_range,
     rank_values,
     reach_of,
     run_weights,
+    short_decimals,
     step_weights,
 )
 from skdpbayes.privacy import Budget
@@ -173,7 +176,7 @@ def test_an_attack_on_one_draw_reaches_most_of_its_curve_and_never_passes_it():
 )
 def test_draws_follow_the_law(monkeypatch, few, quantile, level):
     """Whether each value is a block, or several are."""
-    monkeypatch.setattr(quantiles, "_FEW", few)
+    monkeypatch.setattr(exponential, "_FEW", few)
     values = [0.0, 1.0, 1.0, 1.3, -3.0, 7e305, 1.04, 1.25, 1.31, *[2.0] * 9, 5.0, 5.1, 5.2]
     (ranked,) = rank_values(ColumnTable(values), itself, [(quantile, *ALL)])
     weights, generator = step_weights(ranked, quantile, level, LINES), private_generator(0)
@@ -205,7 +208,7 @@ def test_no_candidate_of_a_block_is_rarely_kept(rng, table, level):
     for quantile in (0.05, 0.5):
         (ranked,) = rank_values(column, itself, [reach_of(quantile, level)])
         lines = lines_of(quantile, level, 3000)
-        blocks = list(quantiles._blocks(ranked, quantile, level, lines))
+        blocks = list(exponential._blocks(ranked, quantile, level, lines))
         assert len(blocks) < 1500
         for block in blocks[:: max(1, len(blocks) // 60)]:
             for place in (block.start, block.start + block.length - 1):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpbayes.metrics._interval import inverted, probability_within
+from skdpbayes.metrics._base import invert_test, probability_within
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_without_noise_it_is_normal_and_without_sampling_laplace(q):
 
 def test_without_noise_it_is_wilsons_interval():
     n, k = 50, 44
-    ends = inverted(lambda p: k - n * p, lambda p: (np.sqrt(n * p * (1 - p)), []), k / n, 0.9)
+    ends = invert_test(lambda p: k - n * p, lambda p: (np.sqrt(n * p * (1 - p)), []), k / n, 0.9)
     exact = stats.binomtest(k, n).proportion_ci(0.9, "wilson")
     np.testing.assert_allclose(ends, [exact.low, exact.high], atol=1e-5)

@@ -9,11 +9,9 @@ import itertools
 import numpy as np
 import pytest
 
-from skdpbayes._mechanisms.discrete_laplace import discrete_laplace, laplace_scale
+from skdpbayes._mechanisms.laplace import discrete_laplace, laplace_scale
 from skdpbayes.metrics import (
-    _bounded_mean,
-    _numbers,
-    _ranking,
+    _scores,
     _tables,
     dp_accuracy_score,
     dp_brier_score,
@@ -61,7 +59,7 @@ def released(monkeypatch):
         caught.append(np.ravel(np.asarray(integers, dtype=float)) / float(scale))
         return np.asarray(integers)
 
-    for module in (_bounded_mean, _numbers, _tables, _ranking):
+    for module in (_scores, _scores, _tables, _tables):
         monkeypatch.setattr(module, "with_noise", catch)
 
     def release(score, rows, **options):

@@ -16,8 +16,7 @@ from skdpbayes.metrics import (
     dp_r2_score,
     make_private_scorer,
 )
-from skdpbayes.metrics._make_scorer import NAMED
-from skdpbayes.metrics._scorer import _OF_NUMBERS
+from skdpbayes.metrics._scorer import _OF_NUMBERS, NAMED
 from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import PrivacyLedger

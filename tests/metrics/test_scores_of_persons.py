@@ -9,11 +9,11 @@ from sklearn import metrics as plain
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, cross_val_score
 
-import skdpbayes.metrics._bounded_mean
+import skdpbayes.metrics._scores
 from skdpbayes import metrics
 from skdpbayes.audit import replay
 from skdpbayes.metrics import make_private_scorer
-from skdpbayes.metrics._persons import UNIT, weights_of
+from skdpbayes.metrics._base import PERSON_UNIT, weights_of
 from skdpbayes.privacy import PrivacyLedger
 
 rng = np.random.default_rng(5)
@@ -174,7 +174,7 @@ def test_a_person_of_several_rows_moves_a_score_as_a_row_may(name, relation):
 @pytest.mark.parametrize("name", OF_MEANS[:3])
 def test_rows_that_count_in_full_are_found(name, monkeypatch):
     monkeypatch.setattr(
-        skdpbayes.metrics._bounded_mean,
+        skdpbayes.metrics._scores,
         "means_of",
         lambda shares, persons: np.bincount(persons, weights=shares),
     )
@@ -197,7 +197,7 @@ def test_a_person_who_is_replaced_by_one_with_more_rows_moves_a_mean_by_one():
 def test_a_person_adds_one_in_all_to_a_table_whoever_else_is_in_it():
     who = np.append(WHO, np.repeat(PERSONS, 2**10 + 1))
     weights = weights_of(who)
-    assert (np.bincount(who, weights=weights) == UNIT).all() and (weights >= 0).all()
+    assert (np.bincount(who, weights=weights) == PERSON_UNIT).all() and (weights >= 0).all()
     for person in (0, 5, PERSONS):
         own = weights[who == person]
         assert own.max() - own.min() <= 1
@@ -206,7 +206,7 @@ def test_a_person_adds_one_in_all_to_a_table_whoever_else_is_in_it():
     # The rows of one person in their order, between others.
     kept = np.sort(mixed[:500])
     _, again = np.unique(who[kept], return_inverse=True)
-    assert (np.bincount(again, weights=weights_of(again)) == UNIT).all()
+    assert (np.bincount(again, weights=weights_of(again)) == PERSON_UNIT).all()
 
 
 @pytest.mark.parametrize("relation", ["replace_one", ADD])

@@ -21,12 +21,12 @@ from skdpbayes.exceptions import BudgetExceededError, PrivacyWarning
 from skdpbayes.metrics import make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV, total_privacy_cost
 from skdpbayes.model_selection import _search as module
-from skdpbayes.model_selection._total import planned_cost
+from skdpbayes.model_selection._total_cost import planned_cost
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism, SelectedRun
-from skdpbayes.privacy.reserve import reserve
-from skdpbayes.privacy.vouchers import covers
+from skdpbayes.privacy.charge import charge
+from skdpbayes.privacy.prepaid import dominates
 
 X = np.random.default_rng(0).normal(size=(4000, 3))
 y = (X[:, 0] > 0).astype(int)
@@ -333,7 +333,7 @@ def test_kinds_of_models_get_the_form_of_cost_that_all_have():
     assert plan.fit_epsilon < 2.0 <= 3.0 * plan.fit_epsilon
     for model in KINDS:
         own = clone(model).set_params(epsilon=plan.fit_epsilon, delta=plan.fit_delta)
-        assert covers(plan.fit_cost, own.privacy_plan(plan.n_train, 3, 2).cost)
+        assert dominates(plan.fit_cost, own.privacy_plan(plan.n_train, 3, 2).cost)
 
 
 class Pure(Cheap):
@@ -347,7 +347,7 @@ class Pure(Cheap):
         self.classes_, self.n_features_in_, self.threshold_ = np.arange(2), 3, self.cut
         self.plan_ = self.privacy_plan(len(X), 3)
         self.privacy_cost_ = self.plan_.cost
-        reserve(self.plan_, self)
+        charge(self.plan_, self)
         return self
 
 

@@ -15,9 +15,9 @@ import pytest
 from cheap import Cheap
 from scipy import stats
 
-from skdpbayes._mechanisms.discrete_laplace import laplace_scale
+from skdpbayes._mechanisms.laplace import laplace_scale
 from skdpbayes.model_selection import DPRandomizedSearchCV
-from skdpbayes.privacy.profiles import number_law
+from skdpbayes.privacy.losses import number_law
 
 DELTA = 1e-5
 SHAPES = [0.0, 1.0, math.inf]

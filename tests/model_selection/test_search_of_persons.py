@@ -125,7 +125,7 @@ def test_a_person_of_several_rows_moves_each_release_as_is_charged(person):
 
 def test_rows_counted_in_full_are_found(monkeypatch):
     """Rows of a person who is scored, each counted as if it were a person's only one."""
-    import skdpbayes.metrics._bounded_mean as means
+    import skdpbayes.metrics._scores as means
 
     monkeypatch.setattr(
         means, "means_of", lambda shares, persons: np.bincount(persons, weights=shares)

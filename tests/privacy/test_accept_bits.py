@@ -15,16 +15,15 @@ from scipy.special import expit
 from scipy.stats import norm, poisson
 
 from skdpbayes.privacy import AcceptBits, PoissonGaussian, PrivacyCost, SampledGaussian
-from skdpbayes.privacy.accept_bits import (
+from skdpbayes.privacy.conversions import gaussian_epsilon, gaussian_mu, zcdp_epsilon
+from skdpbayes.privacy.losses import (
     _CELLS,
     LARGEST_BATCH_RATIO,
     _extend,
+    _from_curve,
     accept_bits_curve,
     accept_range,
 )
-from skdpbayes.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from skdpbayes.privacy.loss_distributions import _from_curve
-from skdpbayes.privacy.zcdp import zcdp_epsilon
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 RATIOS = (0.01, 0.3, 1.0, LARGEST_BATCH_RATIO)

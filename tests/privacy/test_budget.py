@@ -5,7 +5,7 @@ import math
 import pytest
 
 from skdpbayes.privacy import Budget, PrivacyCost, default_delta
-from skdpbayes.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_epsilon, gaussian_mu
 
 
 def test_the_default_delta_is_below_one_record():

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator import norm
+from skdpbayes._estimator import base
 from skdpbayes.exceptions import BudgetExceededError
-from skdpbayes.metrics import _means, dp_accuracy_score
+from skdpbayes.metrics import _scores, dp_accuracy_score
 from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.models import Logistic
+from skdpbayes.models.linear import linear_bounds, make_linear
 from skdpbayes.pipeline import _pipeline, make_private_pipeline
 from skdpbayes.preprocessing import DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import charge
 from skdpbayes.samplers import SGLD, NoiseAware, sample
-from skdpbayes.samplers.noise_aware import plan as noise_aware
-from skdpbayes.targets import Logistic
-from skdpbayes.targets.linear.target import linear_bounds, make_linear
+from skdpbayes.samplers.statistics import plan as noise_aware
 
 N = 613  # Plans are cached: this one is nobody else's.
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))
@@ -37,7 +37,7 @@ def refused(release, what="was made for at most 1:"):
     [
         (noise_aware, "LABEL_SHARE", 0.8, DPBayesianLogisticRegression(sampler="noise_aware")),
         (noise_aware, "MOMENT_SHARE", 0.2, DPBayesianLogisticRegression(sampler="noise_aware")),
-        (norm, "_ROOM", 1.1, DPBayesianLogisticRegression(data_norm="auto")),
+        (base, "_ROOM", 1.1, DPBayesianLogisticRegression(data_norm="auto")),
     ],
 )
 def test_one_share_that_is_raised_is_refused(monkeypatch, module, name, more, estimator):
@@ -83,10 +83,10 @@ def test_so_is_a_plan_that_costs_persons_more_than_they_were_promised():
     plan = model.privacy_plan(N, 3)
     dearer = plan.changed(cost=replace(plan.cost, mu=1.2 * plan.cost.mu))
     assert plan.cost.epsilon(1e-6) <= 1 < dearer.cost.epsilon(1e-6)
-    refused(lambda: reserve(dearer))
+    refused(lambda: charge(dearer))
     rows = plan.changed(cost=plan.persons.cost_of_rows)
     refused(
-        lambda: reserve(rows), "'replace_one_person', but its cost is one under 'add_or_remove_one'"
+        lambda: charge(rows), "'replace_one_person', but its cost is one under 'add_or_remove_one'"
     )
 
 
@@ -107,7 +107,7 @@ def twice(made):
 
 
 def test_so_are_scores_searches_pipelines_and_preprocessing(monkeypatch):
-    monkeypatch.setattr(_means, "plan_score", twice(_means.plan_score))
+    monkeypatch.setattr(_scores, "plan_score", twice(_scores.plan_score))
     refused(lambda: dp_accuracy_score(LABELS, LABELS, epsilon=1.0))
     for kind in (DPQuantileScaler, DPImputer, DPOneHotEncoder):
         options = {"strategy": "median"} if kind is DPImputer else {}

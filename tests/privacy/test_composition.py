@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, SampledGaussian, composition
-from skdpbayes.privacy.composition import _Kept, compose_losses
-from skdpbayes.privacy.loss_distributions import fitting_interval
-from skdpbayes.privacy.profiles import PureMechanism
+from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, SampledGaussian, losses
+from skdpbayes.privacy.losses import PureMechanism, _Kept, compose_losses, fitting_interval
 
 DELTA = 1e-6
 
@@ -22,8 +20,8 @@ def nothing_is_kept(monkeypatch):
     forget(monkeypatch)
 
 
-def forget(monkeypatch, room=composition._ROOM):
-    monkeypatch.setattr(composition, "_kept", _Kept(room))
+def forget(monkeypatch, room=losses._ROOM):
+    monkeypatch.setattr(losses, "_kept", _Kept(room))
     compose_losses.cache_clear()
 
 
@@ -84,7 +82,7 @@ def test_what_costs_come_to_does_not_depend_on_their_order_or_on_what_is_kept(mo
     ]
     totals = set()
     for seed in range(3):
-        forget(monkeypatch, composition._ROOM if seed else 0)
+        forget(monkeypatch, losses._ROOM if seed else 0)
         ledger = PrivacyLedger(1e3, DELTA)
         for place in np.random.default_rng(seed).permutation(len(costs)):
             ledger.reserve(costs[place])
@@ -106,7 +104,7 @@ def test_it_is_what_composition_one_by_one_gives(monkeypatch):
         assert found.get_delta_for_epsilon(epsilon) == pytest.approx(wanted, rel=1e-8, abs=1e-13)
     # Digests that are all alike tell nothing apart, and make no difference either.
     forget(monkeypatch)
-    monkeypatch.setattr(composition, "_digest", lambda part: 0)
+    monkeypatch.setattr(losses, "_digest", lambda part: 0)
     alike = compose_losses(total.sampled, 0.0, "replace_one")
     assert alike.get_delta_for_epsilon(epsilon) == pytest.approx(wanted, rel=1e-8, abs=1e-13)
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from skdpbayes.privacy import PrivacyCost, SampledGaussian
-from skdpbayes.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from skdpbayes.privacy.loss_distributions import AcceptBits, PoissonGaussian
-from skdpbayes.privacy.profiles import PureMechanism, SelectedRun
+from skdpbayes.privacy.conversions import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.losses import AcceptBits, PoissonGaussian, PureMechanism, SelectedRun
 
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 ADD = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skdpbayes._tables.persons import check_groups, choose_rows
+from skdpbayes._data.privacy_units import check_groups, choose_rows
 from skdpbayes.privacy import (
     AcceptBits,
     Budget,
@@ -18,8 +18,13 @@ from skdpbayes.privacy import (
     SelectedRun,
     privacy_report,
 )
-from skdpbayes.privacy.persons import Persons, chain_of_rows, cost_for_persons, plan_for_persons
-from skdpbayes.privacy.profiles import PureMechanism as Pure
+from skdpbayes.privacy.losses import PureMechanism as Pure
+from skdpbayes.privacy.units import (
+    Persons,
+    cost_for_persons,
+    group_privacy_factor,
+    plan_for_persons,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class APlan:
 @pytest.mark.parametrize("max_rows", [1, 2, 3])
 def test_a_chain_of_rows_is_as_long_as_the_longest_way_between_persons(relation, max_rows):
     """By breadth-first search over the numbers of rows of the two persons, all rows being different."""
-    of_rows, steps = chain_of_rows(relation, max_rows)
+    of_rows, steps = group_privacy_factor(relation, max_rows)
 
     def neighbours(state):
         old, new = state

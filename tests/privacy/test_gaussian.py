@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.gaussian import SMALLEST_MU, gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdpbayes.privacy.conversions import SMALLEST_MU, gaussian_delta, gaussian_epsilon, gaussian_mu
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.25, 1.0, 5.0])

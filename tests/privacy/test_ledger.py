@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.gaussian import gaussian_delta
+from skdpbayes.privacy.conversions import gaussian_delta
 from skdpbayes.samplers import SGFS, SGHMC
 
 X, y = make_classification(500, 4, random_state=0)

@@ -13,7 +13,7 @@ from children import in_a_child
 
 from skdpbayes.exceptions import LedgerFileError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, ledger_file
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import charge
 
 SMALL = PrivacyCost("replace_one", mu=0.05)
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -94,7 +94,7 @@ def test_a_child_knows_what_its_parent_had_seen(path, tmp_path, monkeypatch):
     def as_spawned():
         """Like a process that knows the announcement alone."""
         ledger_file._seen.clear()
-        reserve(small_plan)
+        charge(small_plan)
         return "charged"
 
     with ledger:
@@ -131,7 +131,7 @@ def test_an_older_copy_under_another_name_is_not_the_ledger(path, tmp_path, time
 def test_two_names_of_one_file_are_one_ledger(path, tmp_path):
     os.link(path, tmp_path / "link")
     with PrivacyLedger.open(path) as ledger, PrivacyLedger.open(tmp_path / "link"):
-        reserve(small_plan)
+        charge(small_plan)
     assert len(ledger.records()) == 3
 
 

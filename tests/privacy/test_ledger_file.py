@@ -27,8 +27,8 @@ from skdpbayes.privacy import (
     SampledGaussian,
     SelectedRun,
 )
+from skdpbayes.privacy.budget import round_down_epsilon
 from skdpbayes.privacy.ledger_file import cost_from_text, cost_to_text
-from skdpbayes.privacy.remaining import rounded_down
 from skdpbayes.samplers import SGLD
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
@@ -168,7 +168,7 @@ def test_when_nothing_is_left_that_is_said(path):
     ],
 )
 def test_numbers_are_rounded_down(number, down):
-    assert rounded_down(number) == down
+    assert round_down_epsilon(number) == down
 
 
 # History

@@ -17,7 +17,7 @@ from children import in_a_child
 
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, ledger_processes
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import charge
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -28,7 +28,7 @@ import sys
 from types import SimpleNamespace
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import reserve
 
 plan = SimpleNamespace(cost=PrivacyCost("replace_one", mu=0.1))
 for _ in sys.stdin:
@@ -47,7 +47,7 @@ class plan:
 
 def attempt():
     try:
-        reserve(plan)
+        charge(plan)
     except LedgerOutOfReachError as error:
         return f"refused: {error}"
     return "charged"
@@ -167,7 +167,7 @@ def test_without_proc_a_mark_that_is_missing_is_a_refusal(folder, monkeypatch, t
         named = os.environ["SKDPBAYES_ACTIVE_LEDGERS"]
         mark.unlink()
         assert "is gone" in in_a_child(attempt)
-        reserve(plan)  # Its process writes it again.
+        charge(plan)  # Its process writes it again.
         assert in_a_child(attempt).startswith("refused: a ledger of")
     monkeypatch.setenv("SKDPBAYES_ACTIVE_LEDGERS", named)
     assert in_a_child(attempt) == "charged", "the block has ended, and its mark says so"
@@ -221,7 +221,7 @@ def test_blocks_leave_one_open_file_however_many_there_were():
     before = n_open()
     for _ in range(20):
         with PrivacyLedger(np.inf, 1e-5), PrivacyLedger(np.inf, 1e-5):
-            reserve(plan)
+            charge(plan)
     assert n_open() == before
 
 
@@ -249,7 +249,7 @@ def test_charges_from_many_threads_renew_a_mark_that_vanishes(folder):
             for _ in range(20):
                 for mark in folder.glob("skdpbayes-ledger-*"):
                     mark.unlink(missing_ok=True)
-                reserve(plan)
+                charge(plan)
 
         threads = [threading.Thread(target=charge) for _ in range(4)]
         for thread in threads:

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import charge
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
 MODEL = DPBayesianLogisticRegression(sampler="sgld", n_draws=5, random_state=0)
@@ -32,18 +32,18 @@ def fit(model=None):
     return (model or DPBayesianLogisticRegression(**MODEL.get_params())).fit(X, y).spent_epsilon_
 
 
-def attempt(charge=None):
+def attempt(own_charge=None):
     """Tell in which process a charge was attempted, and how it ended."""
     try:
-        charge() if charge else reserve(PLAN)
+        own_charge() if own_charge else charge(PLAN)
     except LedgerOutOfReachError:
         return os.getpid(), "refused"
     return os.getpid(), "charged"
 
 
-def attempts(charge=None):
+def attempts(own_charge=None):
     """Attempt charges in workers of loky's; return the workers, and how the attempts ended."""
-    tasks = [delayed(attempt)(charge)] * 4
+    tasks = [delayed(attempt)(own_charge)] * 4
     pids, outcomes = zip(*Parallel(n_jobs=2, backend="loky")(tasks), strict=True)
     return set(pids), set(outcomes)
 
@@ -54,7 +54,7 @@ def test_workers_that_loky_started_before_a_block_refuse_until_it_ends():
     assert outcomes == {"charged"} and os.getpid() not in before
     with PrivacyLedger(np.inf, 1e-5) as ledger:
         for charge in (None, fit, partial(fit, MODEL)):
-            within, outcomes = attempts(charge=charge)
+            within, outcomes = attempts(own_charge=charge)
             assert outcomes == {"refused"}
     after, outcomes = attempts()
     assert outcomes == {"charged"} and ledger.spent_epsilon == 0.0
@@ -114,12 +114,12 @@ def test_a_process_that_outlives_its_parent_is_still_known_by_what_it_was_starte
 
 def spend_by_a_ledger_of_ones_own():
     with PrivacyLedger(np.inf, 1e-5) as ledger:
-        reserve(PLAN)
+        charge(PLAN)
     return ledger.spent_epsilon
 
 
 def test_a_worker_charges_its_own_ledger_unless_it_is_within_anothers_block():
-    run = partial(attempts, charge=spend_by_a_ledger_of_ones_own)
+    run = partial(attempts, own_charge=spend_by_a_ledger_of_ones_own)
     assert run()[1] == {"charged"}
     with PrivacyLedger(np.inf, 1e-5):
         assert run()[1] == {"refused"}
@@ -129,9 +129,9 @@ def test_a_block_within_a_block_does_not_end_it():
     with PrivacyLedger(np.inf, 1e-5) as outer:
         with PrivacyLedger(np.inf, 1e-5) as inner:
             assert attempts()[1] == {"refused"}
-            reserve(PLAN)
+            charge(PLAN)
         assert attempts()[1] == {"refused"}
-        reserve(PLAN)
+        charge(PLAN)
     assert attempts()[1] == {"charged"}
     assert outer.spent.mu == pytest.approx(np.sqrt(2) * inner.spent.mu)
 
@@ -153,7 +153,7 @@ def test_a_forked_copy_of_a_ledger_is_never_charged():
         os.wait()
         assert os.read(reader, 100) == b"refused refused refused"
         assert attempts()[1] == {"refused"}, "the child's leaving did not end the block"
-        reserve(PLAN)
+        charge(PLAN)
     assert ledger.spent.mu == pytest.approx(PLAN.cost.mu)
 
 

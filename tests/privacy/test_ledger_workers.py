@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.exceptions import BudgetExceededError, LedgerFileError, LedgerOutOfReachError
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger
-from skdpbayes.privacy.reserve import reserve
+from skdpbayes.privacy.charge import charge
 
 X, y = make_classification(200, 3, n_redundant=0, random_state=0)
 MODEL = DPBayesianLogisticRegression(0.3, delta=1e-6, sampler="sgld", n_draws=5)
@@ -42,7 +42,7 @@ def attempt(meeting=None):
         while len([*meeting.iterdir()]) < 2 and time.monotonic() < give_up:
             time.sleep(0.01)
     try:
-        reserve(PLAN)
+        charge(PLAN)
     except (LedgerOutOfReachError, BudgetExceededError, LedgerFileError) as error:
         return os.getpid(), type(error).__name__
     return os.getpid(), "allowed"

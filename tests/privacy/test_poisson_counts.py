@@ -11,7 +11,7 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import poisson
 
 from skdpbayes.privacy import PoissonGaussian, PrivacyCost, SampledGaussian
-from skdpbayes.privacy.loss_distributions import _interval
+from skdpbayes.privacy.losses import _interval
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 DELTA = 1e-6

@@ -9,7 +9,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from skdpbayes._mechanisms.number_of_runs import draw_number
+from skdpbayes._mechanisms.histogram import draw_number
 from skdpbayes.privacy import (
     PoissonGaussian,
     PrivacyCost,
@@ -18,7 +18,7 @@ from skdpbayes.privacy import (
     SelectedRun,
     in_parallel,
 )
-from skdpbayes.privacy.profiles import number_law
+from skdpbayes.privacy.losses import number_law
 from skdpbayes.random import private_generator
 
 DELTA = 1e-5

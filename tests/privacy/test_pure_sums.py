@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from skdpbayes._mechanisms.discrete_laplace import laplace_scale
+from skdpbayes._mechanisms.laplace import laplace_scale
 from skdpbayes.exceptions import BudgetExceededError
 from skdpbayes.metrics import (
     dp_accuracy_score,
@@ -19,8 +19,8 @@ from skdpbayes.metrics import (
     dp_mean_score,
 )
 from skdpbayes.privacy import AcceptBits, PrivacyCost, PrivacyLedger, cost
-from skdpbayes.privacy.profiles import PureMechanism
-from skdpbayes.privacy.written import as_written, least_above, most_below
+from skdpbayes.privacy.conversions import decimal_exact, round_down, round_up
+from skdpbayes.privacy.losses import PureMechanism
 
 y = np.arange(1000) % 2
 
@@ -77,7 +77,7 @@ def test_sums_are_never_below_what_is_written():
         )
         assert Fraction(repr(math.nextafter(total.epsilon(0.0), 0.0))) < whole
         assert whole <= Fraction(repr(total.epsilon(0.0)))
-        assert as_written(most_below(whole)) <= whole <= as_written(least_above(whole))
+        assert decimal_exact(round_down(whole)) <= whole <= decimal_exact(round_up(whole))
 
 
 def test_the_noise_of_a_score_is_that_of_epsilon_as_it_is_written_or_less():

@@ -18,9 +18,9 @@ from skdpbayes.privacy import (
     PrivacyReport,
     privacy_report,
 )
-from skdpbayes.privacy.facts import About, Fact
-from skdpbayes.privacy.report import Account, Step
-from skdpbayes.privacy.report._markdown import escaped
+from skdpbayes.privacy.release import Disclosure, StepDisclosure
+from skdpbayes.report import Account, Step
+from skdpbayes.report.markdown import escaped
 
 NASTY = "<script>alert('x')</script>\n| a | [b](javascript:c) `d` **e**\x00\ud800 & \"f\""
 
@@ -29,13 +29,16 @@ class Nasty:
     """What has a nasty text in every place that a user can name."""
 
     def _privacy_account(self):
-        facts = (Fact(NASTY, NASTY, "declared", NASTY), Fact("list", [NASTY, 1.0], "learnt"))
+        facts = (
+            Disclosure(NASTY, NASTY, "declared", NASTY),
+            Disclosure("list", [NASTY, 1.0], "learnt"),
+        )
         step = Step(
             NASTY,
             NASTY,
             "charged",
             cost=PrivacyCost("replace_one", mu=0.1),
-            about=About(facts, NASTY),
+            about=StepDisclosure(facts, NASTY),
             does=NASTY,
             columns=(NASTY,) * 2,
             rows=5,

@@ -35,8 +35,8 @@ from skdpbayes.preprocessing import (
     RowNormClipper,
 )
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, privacy_report
-from skdpbayes.privacy.gaussian import gaussian_mu
-from skdpbayes.samplers._registry import samplers_by_name
+from skdpbayes.privacy.conversions import gaussian_mu
+from skdpbayes.samplers.base import samplers_by_name
 
 N = 3000
 rng = np.random.default_rng(0)

@@ -13,10 +13,10 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
-from skdpbayes.__main__ import main as run
-from skdpbayes.ledger import main as ledger
+from skdpbayes._cli import main as run
 from skdpbayes.metrics import dp_accuracy_score, make_private_scorer
 from skdpbayes.model_selection import DPRandomizedSearchCV
+from skdpbayes.models import TargetBounds
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPOneHotEncoder, DPQuantileScaler
 from skdpbayes.privacy import (
@@ -29,10 +29,14 @@ from skdpbayes.privacy import (
     SampledGaussian,
     SelectedRun,
 )
-from skdpbayes.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
-from skdpbayes.privacy.zcdp import zcdp_delta, zcdp_epsilon
+from skdpbayes.privacy.conversions import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    zcdp_delta,
+    zcdp_epsilon,
+)
 from skdpbayes.samplers import SGHMC
-from skdpbayes.targets import TargetBounds
 
 SUBNORMAL = [2e-308, 5.6e-309, 5.5e-309, 1e-310, 1e-320, 5e-324]
 DELTAS = [0.3, 1e-5, 1e-12, 1e-16, 1e-100, 1e-299, 1e-300, 1e-307, *SUBNORMAL]
@@ -218,12 +222,12 @@ def test_plans_refuse_a_delta_that_they_cannot_divide(door, delta):
 
 def test_so_does_the_command_line(tmp_path, capsys):
     path = tmp_path / "survey.ledger"
-    for main, words in (
-        (run, ["plan", "logistic", "--rows", "1000", "--columns", "3"]),
-        (ledger, ["create", str(path)]),
+    for words in (
+        ["plan", "logistic", "--rows", "1000", "--columns", "3"],
+        ["ledger", "create", str(path)],
     ):
         with pytest.raises(SystemExit):
-            main([*words, "--epsilon", "1", "--delta", "1e-310"])
+            run([*words, "--epsilon", "1", "--delta", "1e-310"])
         assert "delta must be 0 or at least 1e-300, got 1e-310" in capsys.readouterr().err
     assert not path.exists()
 

@@ -22,9 +22,8 @@ from skdpbayes.model_selection import DPRandomizedSearchCV
 from skdpbayes.pipeline import make_private_pipeline
 from skdpbayes.preprocessing import BoundedScaler, DPImputer, DPQuantileScaler
 from skdpbayes.privacy import PrivacyCost, PrivacyLedger, PureMechanism
-from skdpbayes.privacy.accept_bits import accept_range
-from skdpbayes.privacy.cost import AcceptBits
-from skdpbayes.privacy.vouchers import covers
+from skdpbayes.privacy.losses import AcceptBits, accept_range
+from skdpbayes.privacy.prepaid import dominates
 
 DELTA = 1e-5
 X = np.random.default_rng(0).uniform(-1, 1, (2000, 4))
@@ -238,19 +237,21 @@ def test_a_voucher_covers_what_reveals_no_more():
 
     bits, more = ((AcceptBits(accept_range(a, 0.0, "replace_one"), 10),) for a in (0.01, 0.02))
     response = cost(pure=(PureMechanism(1.0),), failure=1e-6)
-    assert covers(cost(mu=1.0), cost(mu=1.0)) and covers(cost(mu=1.0), cost(mu=0.5))
-    assert not covers(cost(mu=0.5), cost(mu=1.0))
-    assert not covers(cost(mu=1.0), PrivacyCost("add_or_remove_one", mu=0.5))
-    assert covers(cost(mu=1.0, bits=more), cost(mu=1.0, bits=bits))
-    assert not covers(cost(mu=1.0, bits=bits), cost(mu=1.0, bits=more))
-    assert not covers(cost(mu=9.0), cost(mu=0.1, bits=bits))
-    assert not covers(cost(mu=9.0), cost(rho=1e-6)) and not covers(cost(mu=9.0), cost(failure=1e-9))
+    assert dominates(cost(mu=1.0), cost(mu=1.0)) and dominates(cost(mu=1.0), cost(mu=0.5))
+    assert not dominates(cost(mu=0.5), cost(mu=1.0))
+    assert not dominates(cost(mu=1.0), PrivacyCost("add_or_remove_one", mu=0.5))
+    assert dominates(cost(mu=1.0, bits=more), cost(mu=1.0, bits=bits))
+    assert not dominates(cost(mu=1.0, bits=bits), cost(mu=1.0, bits=more))
+    assert not dominates(cost(mu=9.0), cost(mu=0.1, bits=bits))
+    assert not dominates(cost(mu=9.0), cost(rho=1e-6)) and not dominates(
+        cost(mu=9.0), cost(failure=1e-9)
+    )
     # Randomised response that may fail is worse than anything with its epsilon at that delta.
-    assert covers(response, cost(mu=0.15)) and not covers(response, cost(mu=0.3))
-    assert covers(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.5, 2),)))
-    assert not covers(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.6, 2),)))
-    assert not covers(cost(pure=(PureMechanism(1.0),)), cost(mu=1e-3))
-    assert covers(cost(mu=np.inf), cost(mu=5.0))
+    assert dominates(response, cost(mu=0.15)) and not dominates(response, cost(mu=0.3))
+    assert dominates(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.5, 2),)))
+    assert not dominates(cost(pure=(PureMechanism(1.0),)), cost(pure=(PureMechanism(0.6, 2),)))
+    assert not dominates(cost(pure=(PureMechanism(1.0),)), cost(mu=1e-3))
+    assert dominates(cost(mu=np.inf), cost(mu=5.0))
 
 
 def one_fit(estimator, X, y):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes._estimator.diagnostics import effective_size
+from skdpbayes._estimator.model_checks import effective_size
 from skdpbayes.exceptions import PrivacyWarning
 from skdpbayes.samplers import DPMH, OPS, SGFS, SGHMC, SGLD, SGNHT, Auto
 

@@ -6,10 +6,10 @@ import pytest
 from references import planned
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.models import Logistic, TargetBounds
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
 from skdpbayes.samplers import SGFS, SGHMC, Auto
-from skdpbayes.targets import Logistic, TargetBounds
 
 BOUNDS = TargetBounds(50, 1.0, 0.25, (0.16, 0.16), convex=True, row_norm=1.0, family=Logistic())
 

@@ -10,8 +10,8 @@ from references import configured, planned
 
 from skdpbayes import samplers
 from skdpbayes.linear_model import DPBayesianLogisticRegression
+from skdpbayes.models import Logistic, TargetBounds
 from skdpbayes.privacy import Budget
-from skdpbayes.targets import Logistic, TargetBounds
 
 SAMPLERS = [
     samplers.SGLD(),

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skdpbayes.models import MixtureModel, make_mixture, make_mlp, mlp_bounds
+from skdpbayes.models.families import classifier
+from skdpbayes.models.linear import linear_bounds, make_linear
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import (
     DPMH,
@@ -16,10 +19,7 @@ from skdpbayes.samplers import (
     sample,
 )
 from skdpbayes.samplers.mixture.sampler import MixtureSampler
-from skdpbayes.samplers.network.sampler import NetworkSampler
-from skdpbayes.targets import MixtureModel, make_mixture, make_mlp, mlp_bounds
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.target import linear_bounds, make_linear
+from skdpbayes.samplers.network import NetworkSampler
 
 N, D = 200, 3
 BUDGET = Budget(1.0, 1e-6)

@@ -8,9 +8,9 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import PrivacyCost
 from skdpbayes.samplers import Plan, Released, Sampler
-from skdpbayes.targets import TargetBounds
 
 N = 400
 

@@ -13,11 +13,10 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes.models import Logistic, TargetBounds
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
-from skdpbayes.samplers._protocol import TemperedSampler
-from skdpbayes.samplers._registry import samplers_by_name
-from skdpbayes.targets import Logistic, TargetBounds
+from skdpbayes.samplers.base import TemperedSampler, samplers_by_name
 
 BOUNDS = TargetBounds(
     3, 1.0, 0.25, (0.1, 0.1), convex=True, row_norm=1.0, constant=0.5, family=Logistic()

@@ -16,6 +16,7 @@ from skdpbayes import (
     DPGaussianMixturePosterior,
 )
 from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.models import Logistic, TargetBounds, mlp_bounds
 from skdpbayes.preprocessing import BoundedScaler
 from skdpbayes.privacy import Budget, PrivacyCost, PrivacyLedger
 from skdpbayes.samplers import (
@@ -31,7 +32,6 @@ from skdpbayes.samplers import (
     Sampler,
     resolve_sampler,
 )
-from skdpbayes.targets import Logistic, TargetBounds, mlp_bounds
 
 NAMES = [
     "auto",

@@ -10,7 +10,8 @@ from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
 from skdpbayes.exceptions import TooLargeError
 from skdpbayes.mixture import DPGaussianMixturePosterior
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.samplers import SGLD, BayesByBackprop, _resources
+from skdpbayes.samplers import SGLD, BayesByBackprop
+from skdpbayes.samplers import plan as _resources
 
 X, y = make_classification(300, 4, random_state=0)
 HUGE = 10**12

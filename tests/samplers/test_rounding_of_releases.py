@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from skdpbayes.models import Logistic, MixtureModel, make_mixture, potential_gradient
+from skdpbayes.models.families import classifier
+from skdpbayes.models.linear import make_linear
+from skdpbayes.models.sums import reweighted, weighted_sums
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.floating_point import UNIT_ROUNDOFF, n_chunks, sum_inflation
-from skdpbayes.samplers.mixture.local import Reference, inflation, local_sums, lower_entries
-from skdpbayes.samplers.mixture.scales import scales_for
-from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.targets import Logistic, MixtureModel, make_mixture, potential_gradient
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.target import make_linear
-from skdpbayes.targets.linear.weighted import reweighted, weighted_sums
+from skdpbayes.privacy.rounding import UNIT_ROUNDOFF, n_chunks, sum_inflation
+from skdpbayes.samplers.mixture.plan import scales_for
+from skdpbayes.samplers.mixture.posterior import MixtureState, inflation, local_sums, lower_entries
+from skdpbayes.samplers.statistics.design import Coordinates
 
 LONG = np.longdouble
 pytestmark = pytest.mark.skipif(
@@ -128,7 +128,7 @@ def test_what_is_charged_for_a_mixture_s_statistics_covers_what_is_proved(kind):
                     factors = factors[:, :, None] * np.eye(d)
                 means = np.zeros((k, d))
                 means[:, 0] = 1.0
-                reference = Reference(kind, np.ones(k), means, factors)
+                reference = MixtureState(kind, np.ones(k), means, factors)
                 for n in (1, 10**4, 10**9, 10**12):
                     chain = BLOCK + n / BLOCK + 7 * d + k + 81
                     square = (6.6 * d + 6.4) * reference.steepness() ** 2
@@ -183,7 +183,9 @@ def test_a_mixture_s_statistics_are_rounded_by_less_than_is_charged(kind, deviat
         )
     elif kind == "spherical":
         factors = np.repeat(factors[:, :1], d, axis=1)
-    reference = Reference(kind, rng.uniform(1.0, 9.0, k), rng.uniform(-0.5, 0.5, (k, d)), factors)
+    reference = MixtureState(
+        kind, rng.uniform(1.0, 9.0, k), rng.uniform(-0.5, 0.5, (k, d)), factors
+    )
     scales = scales_for(kind, d, 3.0)
     found = local_sums(table, reference, scales)
     true = exact_statistics(table, reference, scales)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdpbayes.targets.mixture.target import Components, MixtureModel, make_mixture
+from skdpbayes.models.mixture import Components, MixtureModel, make_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 ALPHA, MEAN_SCALE, COVARIANCE = 1.7, 2.3, 0.4

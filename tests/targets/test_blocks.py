@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
-from skdpbayes.targets import LinearModel, Logistic, _threads, second_moment
-from skdpbayes.targets.linear import blocks
-from skdpbayes.targets.linear.weighted import record_weights, sum_of_losses, weighted_sums
+from skdpbayes.models import LinearModel, Logistic, second_moment, threads
+from skdpbayes.models import sums as blocks
+from skdpbayes.models.sums import record_weights, sum_of_losses, weighted_sums
 
 N, D, CONSTANT = 9000, 5, 0.6
 
@@ -64,8 +64,8 @@ def test_sums_do_not_depend_on_how_many_threads_there_are(make_target, rows, mon
         return make_block(*args)
 
     monkeypatch.setattr(blocks, "_block", noted)
-    monkeypatch.setattr(_threads, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(_threads.numba, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: 3)
     shared, *_ = sums(target, np.random.default_rng(0))
     assert threading.main_thread().name not in names
     for one, other in zip(alone, shared, strict=True):
@@ -82,8 +82,8 @@ def test_chains_of_additions_are_as_short_as_rounding_is_allowed_for():
 
 
 def test_warnings_that_were_turned_into_errors_stay_silent_in_threads(make_target, monkeypatch):
-    monkeypatch.setattr(_threads, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(_threads.numba, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(threads, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: 2)
     target, _ = make_target(np.zeros((N, D)), np.arange(N) % 2)
     with np.errstate(all="raise"):
         weights = record_weights(target, np.eye(D), 1.0)

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from references import configured
 
 from skdpbayes import DPBayesianLogisticRegression, DPBayesianMLPClassifier
-from skdpbayes._silence import silently
+from skdpbayes._errors import suppress_fp_warnings
 from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.models.rows import NORMS, clip_rows
 from skdpbayes.preprocessing import RowNormClipper, row_scales
 from skdpbayes.privacy import PrivacyLedger
-from skdpbayes.targets._clipping import NORMS, clip_rows
 
 LARGEST, SUBNORMAL = np.finfo(np.float64).max, 5e-324
 ESTIMATORS = [DPBayesianLogisticRegression, DPBayesianMLPClassifier, DPGaussianMixturePosterior]
@@ -48,7 +48,7 @@ def lengths(table, scale):
 
 @pytest.mark.parametrize("norm", [NORMS[0], 1e-18, 1.0, 1e10, NORMS[1]])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@silently()
+@suppress_fp_warnings()
 def test_no_row_is_longer_than_the_norm_and_none_is_shortened_in_vain(container, norm):
     X = odd_rows()
     before = np.array(
@@ -82,7 +82,7 @@ def test_a_factor_that_is_no_normal_double_is_zero(container):
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@silently()
+@suppress_fp_warnings()
 def test_rows_of_a_usual_size_are_read_in_place_beside_any_other(rng, container):
     X = rng.normal(size=(50, 4))
     table, mixed = container(X), container(np.vstack([X, odd_rows()]))

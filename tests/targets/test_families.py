@@ -3,16 +3,9 @@
 import numpy as np
 import pytest
 
-from skdpbayes.targets import (
-    LinearModel,
-    Logistic,
-    Normal,
-    Poisson,
-    Softmax,
-    potential_gradient,
-)
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.target import LinearTarget
+from skdpbayes.models import LinearModel, Logistic, Normal, Poisson, Softmax, potential_gradient
+from skdpbayes.models.families import classifier
+from skdpbayes.models.linear import LinearTarget
 
 CLASSES = [Logistic(), Softmax(3), Softmax(5), Softmax(3).identified]
 NUMBERS = [

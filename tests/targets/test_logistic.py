@@ -7,8 +7,8 @@ from compiling import called
 from numba import njit
 from scipy.special import log_softmax, logsumexp
 
-from skdpbayes.targets import potential_gradient
-from skdpbayes.targets.linear.vector_math import exp, softmax, subtract_from_sigmoid
+from skdpbayes.models import potential_gradient
+from skdpbayes.models.kernels import exp, softmax, subtract_from_sigmoid
 
 
 def potential(target, X, y, theta, norm, constant, n_classes, precision, temperature):

@@ -9,8 +9,8 @@ from compiling import called
 from numba import njit
 from scipy.special import expit
 
-from skdpbayes.targets import example_loss, has_losses, implements, loss_differences, n_examples
-from skdpbayes.targets.linear.vector_math import log_sum_exp, subtract_losses
+from skdpbayes.models import example_loss, has_losses, implements, loss_differences, n_examples
+from skdpbayes.models.kernels import log_sum_exp, subtract_losses
 
 subtracted, total_of = called(subtract_losses), called(log_sum_exp)
 

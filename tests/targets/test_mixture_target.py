@@ -7,12 +7,8 @@ import pytest
 from mixtures import KINDS, make_model, make_reference
 from scipy.spatial.distance import cdist
 
+from skdpbayes.models.mixture import STATISTICS_NORM, Components, make_mixture
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture.target import (
-    STATISTICS_NORM,
-    Components,
-    make_mixture,
-)
 
 
 def statistics_of(table, components, one):

@@ -6,25 +6,28 @@ from compiling import called
 from numba import njit
 from scipy.special import log_softmax
 
-from skdpbayes.samplers._machinery.compiled_entries import several_cores
-from skdpbayes.samplers._machinery.gradients import (
+from skdpbayes._compute.gradients import (
     estimate_gradient,
     gradient_oracle,
     gradient_sum,
+    several_cores,
     shuffle,
 )
-from skdpbayes.targets import clips_each_example, mlp_bounds, potential_gradient
-from skdpbayes.targets._clipping import clip_rows
-from skdpbayes.targets.network.layers import ROW_NORM, layers_of, mlp_size, random_start
-from skdpbayes.targets.network.mlp import (
+from skdpbayes.models import clips_each_example, mlp_bounds, potential_gradient
+from skdpbayes.models.mlp import (
     CHUNK,
+    ROW_NORM,
     _backward,
     _softmax_error,
     _weighted_sum,
     forward,
+    layers_of,
     make_mlp,
+    mlp_size,
+    random_start,
     scaled_rows,
 )
+from skdpbayes.models.rows import clip_rows
 
 SHAPES = [(4, 3), (4, 5, 3), (4, 5, 6, 2)]
 DATA_NORM = 2.5

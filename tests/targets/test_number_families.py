@@ -8,9 +8,7 @@ from numba import njit
 from references import effective_size, moments, planned
 from scipy.special import gammaln
 
-from skdpbayes.privacy import Budget
-from skdpbayes.samplers import SGFS, SGHMC, SGLD, DPFastMH, sample
-from skdpbayes.targets import (
+from skdpbayes.models import (
     LinearModel,
     Logistic,
     Normal,
@@ -19,7 +17,9 @@ from skdpbayes.targets import (
     loss_differences,
     potential_gradient,
 )
-from skdpbayes.targets.linear.curvature import loss_and_derivatives
+from skdpbayes.models.sums import loss_and_derivatives
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import SGFS, SGHMC, SGLD, DPFastMH, sample
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 FAMILIES = [
@@ -240,7 +240,7 @@ def test_public_numbers_out_of_range_are_named(make, named):
 
 def test_overflow_of_a_mean_changes_nothing():
     """Means above Y + tau give the same clipped residual, whatever they are."""
-    from skdpbayes.targets.linear.families.poisson import _subtract_from_exp
+    from skdpbayes.models.families.poisson import _subtract_from_exp
 
     subtract, family = called(_subtract_from_exp), Poisson(5.0, clip=2.0)
     logits = np.array([np.log(7.1), 50.0, 800.0, 1e308, np.inf, np.nan, -np.inf, -1e308])

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from references import planned
 
-from skdpbayes.privacy import Budget, PrivacyLedger
-from skdpbayes.samplers import SGFS, SGLD, sample
-from skdpbayes.targets import (
+from skdpbayes.models import (
     TargetBounds,
     add_gradient,
     clips_each_example,
@@ -20,6 +18,8 @@ from skdpbayes.targets import (
     pullback,
     shared_parameters,
 )
+from skdpbayes.privacy import Budget, PrivacyLedger
+from skdpbayes.samplers import SGFS, SGLD, sample
 
 
 class Location(NamedTuple):

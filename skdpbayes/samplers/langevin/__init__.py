@@ -1,5 +1,6 @@
-"""Langevin dynamics: SGLD, SGHMC, SGNHT, and one posterior sample (OPS)."""
+"""Langevin dynamics: SGLD, SGHMC, SGNHT, SGFS, and one posterior sample (OPS)."""
 
+from .fisher import SGFS
 from .sampler import OPS, SGHMC, SGLD, SGNHT
 
-__all__ = ["OPS", "SGHMC", "SGLD", "SGNHT"]
+__all__ = ["OPS", "SGFS", "SGHMC", "SGLD", "SGNHT"]

@@ -6,7 +6,7 @@
     DPFastMHGaussian     a Poisson batch, the same noise      T Gaussians on Poisson counts
 
 under ``replace_one``; ``a = G M / tau`` for proposals at distance ``M``. A decision by Barker's rule needs no
-noise: its log-odds move by no more than the range (`skdpbayes.privacy.accept_bits`). Batches give way to the
+noise: its log-odds move by no more than the range (`skdpbayes.privacy.losses`). Batches give way to the
 table where they would be larger.
 
 `kernel` says what a step costs and how often it accepts, `search` which distance, batch and noise are best,
@@ -22,27 +22,24 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from ..._checks import Interval
-from ...privacy.accept_bits import LARGEST_BATCH_RATIO
-from ...targets import has_losses
-from .._machinery.compiled_entries import count_examples
-from .._machinery.losses import potential_at
-from .._machinery.shards import check_in_memory
-from .._made_for import check_made_for
-from .._protocol import (
+from ..._arguments import Interval
+from ..._compute.gradients import count_examples, potential_at
+from ..._data.shards import check_in_memory
+from ...models import has_losses
+from ...privacy.losses import LARGEST_BATCH_RATIO
+from ..base import (
     AUTO,
     CONSTRAINTS,
     TemperedSampler,
     checked_gaussian,
-    given,
     options,
+    resolve_auto,
     resolved_batch_size,
+    samplers_with,
 )
-from .._registry import names_where
 from ..langevin import SGHMC
-from .exact import plan_walk
-from .kernel import Kernel
-from .search import WalkOptions, WalkProblem
+from ..plan import check_plan_matches_target
+from .plan import Kernel, WalkOptions, WalkProblem, plan_walk
 
 _WALK = {
     **{name: CONSTRAINTS[name] for name in ("temperature", "n_steps", "step_size", "burn_in")},
@@ -78,7 +75,7 @@ class RandomWalk(TemperedSampler):
         return self.is_noisy
 
     def _plan(self, bounds, n_samples, budget, n_draws):
-        chosen = {name: given(value) for name, value in self.get_params(deep=False).items()}
+        chosen = {name: resolve_auto(value) for name, value in self.get_params(deep=False).items()}
         chosen["temperature"], chosen["n_steps"] = self.fixed()
         fixed = WalkOptions(n_draws=n_draws, **chosen)
         self._check_options(bounds, n_samples, budget, fixed)
@@ -92,7 +89,7 @@ class RandomWalk(TemperedSampler):
             raise ValueError(
                 f"sampler={self.name!r} compares losses, whose differences have no bound where "
                 "gradients are clipped, as in networks: take one of "
-                f"{names_where(lambda other: 'network' in other.targets)}."
+                f"{samplers_with(lambda other: 'network' in other.targets)}."
             )
         if self.is_noisy:
             checked_gaussian(self, bounds, budget)
@@ -125,7 +122,7 @@ class RandomWalk(TemperedSampler):
 
     def check(self, plan: Any, target: Any) -> None:
         """Raise a ValueError if a plan was made for another target, or this one has no losses."""
-        check_made_for(plan, target)
+        check_plan_matches_target(plan, target)
         check_in_memory(self, target)
         if not has_losses(target):
             raise ValueError(
@@ -139,7 +136,7 @@ class RandomWalk(TemperedSampler):
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Walk until the plan's steps are made, or what they cost is used up."""
-        from .core import run_metropolis
+        from .chain import run_metropolis
 
         return run_metropolis(plan, target, generator, verbose)
 
@@ -181,7 +178,7 @@ class DPMH(RandomWalk):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import DPMH
-    >>> from skdpbayes.targets import TargetBounds
+    >>> from skdpbayes.models import TargetBounds
     >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
     >>> DPMH().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=0.0)).epsilon <= 1.0
     True
@@ -223,7 +220,7 @@ class DPFastMH(RandomWalk):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import DPFastMH
-    >>> from skdpbayes.targets import TargetBounds
+    >>> from skdpbayes.models import TargetBounds
     >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
     >>> plan = DPFastMH().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=1e-6))
     >>> plan.epsilon <= 1.0, plan.batch_size < 20_000
@@ -265,7 +262,7 @@ class PenaltyMH(RandomWalk):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import PenaltyMH
-    >>> from skdpbayes.targets import TargetBounds
+    >>> from skdpbayes.models import TargetBounds
     >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
     >>> PenaltyMH().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=1e-6)).epsilon <= 1.0
     True
@@ -305,7 +302,7 @@ class DPFastMHGaussian(DPFastMH):
     --------
     >>> from skdpbayes.privacy import Budget
     >>> from skdpbayes.samplers import DPFastMHGaussian
-    >>> from skdpbayes.targets import TargetBounds
+    >>> from skdpbayes.models import TargetBounds
     >>> bounds = TargetBounds(3, gradient_bound=1.0, smoothness=0.25, prior_precision=(1.0, 1.0))
     >>> plan = DPFastMHGaussian().plan(bounds, 1_000_000, Budget(epsilon=1.0, delta=1e-6))
     >>> plan.epsilon <= 1.0

@@ -12,12 +12,9 @@ import numpy as np
 from sklearn.base import clone
 
 from ..._typing import RandomStateLike
-from .._made_for import check_made_for
-from .._protocol import Sampler, of_plan
-from .._public_numbers import check_public
-from .._registry import names_where
-from .plan import statistics_bounds
-from .rounds import plan_rounds, with_fewer
+from ..base import Sampler, freeze_sampler, samplers_with
+from ..plan import check_plan_matches_target, check_public
+from .plan import plan_rounds, statistics_bounds, with_fewer
 
 
 class MixtureSampler(Sampler):
@@ -82,11 +79,11 @@ class MixtureSampler(Sampler):
         _check_for_mixtures(own)
         if own.has_rounds_of_mixtures:
             budget.checked_gaussian("a mixture's statistics")
-            made_by = of_plan(MixtureSampler(own, self.chooses))
+            made_by = freeze_sampler(MixtureSampler(own, self.chooses))
             return plan_rounds(made_by, model, n_samples, budget, n_draws, self.chooses)
         if self.chooses:
             raise ValueError(
-                f"n_components='auto' needs {names_where(_conditions_on_statistics)} as the sampler, and a "
+                f"n_components='auto' needs {samplers_with(_conditions_on_statistics)} as the sampler, and a "
                 "finite epsilon: give a number of components."
             )
         return own.plan(model, n_samples, budget, n_draws=n_draws)
@@ -97,7 +94,7 @@ class MixtureSampler(Sampler):
 
     def run(self, plan: Any, target: Any, generator: np.random.Generator, verbose: int) -> Any:
         """Release what the plan says, and draw given it."""
-        from .noise_aware import run_rounds
+        from .release import run_rounds
 
         return run_rounds(plan, target, generator, verbose)
 
@@ -110,13 +107,13 @@ class MixtureSampler(Sampler):
 
 def check_table(plan: Any, target: Any) -> None:
     """Raise a ValueError if a plan of a mixture was made for another table."""
-    check_made_for(plan, target)
+    check_plan_matches_target(plan, target)
     for name in ("n_features", "data_norm"):
         planned, own = getattr(plan.model, name), getattr(target, name, None)
         if own != planned:
             raise ValueError(
                 f"the plan is for {name}={planned:g}, but the target's is {own}: make a table of the "
-                "plan's model, skdpbayes.targets.make_mixture(X, plan.model)."
+                "plan's model, skdpbayes.models.make_mixture(X, plan.model)."
             )
 
 
@@ -128,5 +125,5 @@ def _check_for_mixtures(sampler):
     if "mixture" not in sampler.targets:
         raise ValueError(
             f"sampler={sampler.name!r} does not support mixtures: take one of "
-            f"{names_where(lambda other: 'mixture' in other.targets)}."
+            f"{samplers_with(lambda other: 'mixture' in other.targets)}."
         )

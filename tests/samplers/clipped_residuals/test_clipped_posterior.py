@@ -7,26 +7,31 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from skdpbayes.models import LinearModel, Logistic, Normal
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals, sample
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.samplers.clipped_residuals import releases
-from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal
-from skdpbayes.samplers.clipped_residuals.conditioned import conditioned, inverted
-from skdpbayes.samplers.clipped_residuals.releases import Releases
-from skdpbayes.samplers.clipped_residuals.schedule import (
+from skdpbayes.samplers.base import run_plan
+from skdpbayes.samplers.statistics import release
+from skdpbayes.samplers.statistics.hmc import draw
+from skdpbayes.samplers.statistics.normal import (
+    NoisyMeanSquare,
+    NoisyScore,
+    NormalSurrogate,
+    conditioned,
+    positive_inverse,
+)
+from skdpbayes.samplers.statistics.plan import (
     _TOLERANCE,
-    CLIPPING,
     ERRORS,
+    NORMAL_CLIPPING,
     Clippings,
     _best_shares,
     _expected_error,
+    clipped_normal,
     share_budget,
 )
-from skdpbayes.samplers.clipped_residuals.surrogate import Look, Size, Surrogate
-from skdpbayes.samplers.noise_aware.draws import draw
-from skdpbayes.samplers.noise_aware.scales import Group, Prior
-from skdpbayes.targets import LinearModel, Logistic, Normal
+from skdpbayes.samplers.statistics.prior import Group, Prior
+from skdpbayes.samplers.statistics.release import NormalReleases
 
 # Laws
 
@@ -87,7 +92,7 @@ def test_the_law_of_looks_is_that_of_a_symmetric_matrix_integrated_out(rng):
 def test_inverses_and_determinants_of_many_small_matrices(rng):
     root = rng.normal(size=(3, 4, 5, 5))
     matrices = root @ root.swapaxes(-1, -2) + 0.1 * np.eye(5)
-    inverse, log_det = inverted(matrices)
+    inverse, log_det = positive_inverse(matrices)
     np.testing.assert_allclose(inverse, np.linalg.inv(matrices), rtol=1e-9)
     np.testing.assert_allclose(log_det, np.linalg.slogdet(matrices)[1], rtol=1e-9)
 
@@ -107,13 +112,13 @@ def a_surrogate(rng, length=5, **changed):
         usual=0.5,
         spread=1.5,
         looks=tuple(
-            Look(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
+            NoisyScore(0.3 * rng.normal(size=length), t, 30 * rng.normal(size=length), 5.0 + t)
             for t in clips
         ),
-        sizes=tuple(Size(0.3 * rng.normal(size=length), t, 0.3, 0.05) for t in clips),
+        sizes=tuple(NoisyMeanSquare(0.3 * rng.normal(size=length), t, 0.3, 0.05) for t in clips),
         start=np.zeros(length + 1),
     )
-    return Surrogate(**{**fields, **changed})
+    return NormalSurrogate(**{**fields, **changed})
 
 
 def test_gradients_are_derivatives(rng):
@@ -133,7 +138,7 @@ def test_gradients_are_derivatives(rng):
 
 def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, monkeypatch):
     """Tables of normal rows and errors: what clips take is in the mean, what looks share is not noise."""
-    monkeypatch.setattr("skdpbayes.samplers.clipped_residuals.surrogate._OF_SHAPE", 0.0)
+    monkeypatch.setattr("skdpbayes.samplers.statistics.normal._OF_SHAPE", 0.0)
     n, s, clips = 400, 0.5, (0.9, 0.6)
     mean, deviations = np.array([0.4, 0.0, 0.3]), np.array([1.0, 0.6, 0.0])
     truth, points = np.array([0.5, -0.3, 0.4]), np.array([[0.0, 0.3, 0.0], [0.3, -0.1, 0.5]])
@@ -164,10 +169,10 @@ def test_a_look_has_the_mean_and_the_covariance_that_the_surrogate_says(rng, mon
         mean=mean @ basis,
         squares=values,
         looks=tuple(
-            Look(point @ basis, clip, np.zeros(3), 1e-9)
+            NoisyScore(point @ basis, clip, np.zeros(3), 1e-9)
             for point, clip in zip(points, clips, strict=True)
         ),
-        sizes=(Size(np.zeros(3), 1.0, 0.3, 0.05),),
+        sizes=(NoisyMeanSquare(np.zeros(3), 1.0, 0.3, 0.05),),
     )
     means, covariance = implied(surrogate, np.append(truth @ basis, math.log(s)))
     error = found.std(axis=0) / math.sqrt(len(found))
@@ -187,8 +192,8 @@ def implied(surrogate, at):
         looks = tuple(
             look._replace(value=value) for look, value in zip(surrogate.looks, values, strict=True)
         )
-        fields = {name: getattr(surrogate, name) for name in Surrogate.__dataclass_fields__}
-        return Surrogate(**{**fields, "looks": looks}).likelihood(at[None])[0][0]
+        fields = {name: getattr(surrogate, name) for name in NormalSurrogate.__dataclass_fields__}
+        return NormalSurrogate(**{**fields, "looks": looks}).likelihood(at[None])[0][0]
 
     zero, step = np.zeros((n_looks, length)), 1.0
     means, covariance = np.zeros((n_looks, length)), np.zeros((length, n_looks, n_looks))
@@ -218,8 +223,8 @@ def test_draws_follow_the_density(rng):
         law = clipped_normal(0.0, math.hypot(s, math.sqrt(curvature) * (truth - point)), clip)
         noise = 20.0 * clip
         value = 500.0 * law.slope * curvature * (truth - point) + noise * rng.normal()
-        looks.append(Look(np.array([point]), clip, np.array([value]), noise))
-        sizes.append(Size(np.array([point]), clip, float(law.square), 0.1))
+        looks.append(NoisyScore(np.array([point]), clip, np.array([value]), noise))
+        sizes.append(NoisyMeanSquare(np.array([point]), clip, float(law.square), 0.1))
     surrogate = a_surrogate(
         rng,
         length=1,
@@ -263,7 +268,7 @@ def fitted(
     )
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-6, relation))
     plan = plan.changed(n_draws=n_draws or plan.n_draws)
-    released = carry_out(model.target(rows, responses, weights), plan, seed, 0)
+    released = run_plan(model.target(rows, responses, weights), plan, seed, 0)
     return model.in_blocks(released.draws.copy())[:, 0], truth, released
 
 
@@ -330,8 +335,8 @@ def plan_for(epsilon, n=20_000, d=3):
 def test_long_rows_count_the_more_the_less_noise_there_is():
     plans = [plan_for(epsilon) for epsilon in (0.01, 0.3, 1.0, 3.0, 30.0)]
     rows = [plan.row_clipping for plan in plans]
-    assert rows == sorted(rows) and rows[0] == CLIPPING and rows[-1] > 6.0 * CLIPPING
-    assert plans[0].matrix_clipping == CLIPPING
+    assert rows == sorted(rows) and rows[0] == NORMAL_CLIPPING and rows[-1] > 6.0 * NORMAL_CLIPPING
+    assert plans[0].matrix_clipping == NORMAL_CLIPPING
     assert all(plan.row_clipping <= plan.matrix_clipping for plan in plans)
     assert plan_for(1.0, n=2000).row_clipping <= plan_for(1.0, n=200_000).row_clipping
     for plan in plans:
@@ -366,14 +371,14 @@ def away_from_least_squares(plan, seed):
     z = np.column_stack([rows, np.ones(len(rows))])
     least, rest, *_ = np.linalg.lstsq(z, responses, rcond=None)
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=2, norm=math.sqrt(2.0))
-    released = carry_out(model.target(rows, responses), plan, seed, 0)
+    released = run_plan(model.target(rows, responses), plan, seed, 0)
     found = model.in_blocks(released.draws.copy())[:, 0].mean(axis=0)
     return np.linalg.norm(z @ (found - least)) / math.sqrt(rest[0])
 
 
 def test_where_no_line_is_right_a_large_budget_finds_that_of_least_squares():
     plan = plan_for(10.0, d=2).changed(tails_multipliers=None)  # Which mend the intercept of both.
-    held = plan.changed(row_clipping=CLIPPING, matrix_clipping=CLIPPING)
+    held = plan.changed(row_clipping=NORMAL_CLIPPING, matrix_clipping=NORMAL_CLIPPING)
     far, near = (away_from_least_squares(p, 0) for p in (held, plan))
     assert near < 0.6 * far
 
@@ -398,7 +403,7 @@ def test_a_single_column_through_zero_is_covered(design):
         model = LinearModel(family=Normal(-4.0, 4.0), n_features=1, norm=1.0, constant=0.0)
         plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(1.0, 1e-5))
         generator = np.random.default_rng(1000 + seed)
-        released = releases.Releases(plan, model.target(rows, responses), generator)
+        released = release.NormalReleases(plan, model.target(rows, responses), generator)
         released.look_around()
         posterior = released.posterior()
         at, factor = posterior.surrogate, posterior.transform
@@ -415,8 +420,8 @@ def test_rows_that_count_less_where_they_are_long_are_as_large_as_they_are(rng):
     rows = rng.uniform(-1.0, 1.0, size=(20_000, 1))
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=1, norm=1.0, constant=0.0)
     plan = ClippedResiduals().plan(model.bounds(), len(rows), Budget(1.0, 1e-5))
-    plan = plan.changed(row_clipping=CLIPPING, matrix_clipping=CLIPPING)
-    released = releases.Releases(plan, model.target(rows, rows[:, 0]), rng)
+    plan = plan.changed(row_clipping=NORMAL_CLIPPING, matrix_clipping=NORMAL_CLIPPING)
+    released = release.NormalReleases(plan, model.target(rows, rows[:, 0]), rng)
     found, moved = released.curvature, rows @ released.curvature.transform
     assert found.squares == pytest.approx(np.mean(moved**2, axis=0), rel=0.03)
     assert found.values[0] < 0.85 * found.squares[0]
@@ -425,8 +430,8 @@ def test_rows_that_count_less_where_they_are_long_are_as_large_as_they_are(rng):
 @pytest.mark.nightly
 def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     """The test above could fail."""
-    exact = releases.Look
-    monkeypatch.setattr(releases, "Look", lambda *fields: exact(*fields[:3], 0.1 * fields[3]))
+    exact = release.NoisyScore
+    monkeypatch.setattr(release, "NoisyScore", lambda *fields: exact(*fields[:3], 0.1 * fields[3]))
     shares = []
     for seed in range(5):
         draws, truth, _ = fitted(seed, 2000, 4, 0.3)
@@ -439,7 +444,7 @@ def test_clips_follow_residuals_and_never_grow():
     rows, responses, _ = a_table(0, 5000, 3)
     model = LinearModel(family=Normal(-40.0, 40.0), n_features=3, norm=math.sqrt(3))
     plan = ClippedResiduals().plan(model.bounds(), 5000, Budget(3.0, 1e-6))
-    released = Releases(plan, model.target(rows, responses), np.random.default_rng(0))
+    released = NormalReleases(plan, model.target(rows, responses), np.random.default_rng(0))
     released.look_around()
     clips = np.array([look.clip for look in released.looks])
     assert np.all(np.diff(clips) <= 0) and clips[-1] < 0.8 * clips[0] < 40.0

@@ -7,18 +7,13 @@ import pytest
 import scipy.sparse as sp
 
 from skdpbayes.audit import audit_separation
+from skdpbayes.models import LinearModel, Normal, second_moment
+from skdpbayes.models.sums import clipped_sums, reweighted, squares_moment, weighted_moment
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
-from skdpbayes.samplers.clipped_residuals.releases import Releases
-from skdpbayes.samplers.clipped_residuals.sensitivity import FREE, look_precision
-from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.targets import LinearModel, Normal, second_moment
-from skdpbayes.targets.linear.weighted import (
-    clipped_sums,
-    reweighted,
-    squares_moment,
-    weighted_moment,
-)
+from skdpbayes.samplers.statistics.design import Coordinates
+from skdpbayes.samplers.statistics.release import NormalReleases
+from skdpbayes.samplers.statistics.sensitivity import FREE, look_precision
 
 FAMILY, LONG = Normal(-2.0, 2.0), np.longdouble
 
@@ -209,7 +204,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(relation, constant):
     for which, table in enumerate(tables):
         found = []
         for seed in range(60):
-            released = Releases(plan, table, np.random.default_rng(1000 * which + seed))
+            released = NormalReleases(plan, table, np.random.default_rng(1000 * which + seed))
             released.look_around()
             found.append(log_ratio(released, tables))
         scores.append(np.array(found))

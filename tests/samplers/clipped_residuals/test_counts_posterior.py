@@ -10,34 +10,38 @@ import scipy.sparse as sp
 from scipy import stats
 
 from skdpbayes import DPBayesianPoissonRegressor
+from skdpbayes.models import LinearModel, Poisson
+from skdpbayes.models.families.poisson import distribution, drawn
+from skdpbayes.models.sums import weighted_moment
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import Auto, ClippedResiduals
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.samplers.clipped_residuals.counts import beliefs, table
-from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs
-from skdpbayes.samplers.clipped_residuals.counts.centre import centre_for
-from skdpbayes.samplers.clipped_residuals.counts.clips import best_clip
-from skdpbayes.samplers.clipped_residuals.counts.curvature import (
-    curvature_given,
-    levelled,
-    moment_given,
-)
-from skdpbayes.samplers.clipped_residuals.counts.dispersion import dispersion_given, of_histogram
-from skdpbayes.samplers.clipped_residuals.counts.histogram import (
+from skdpbayes.samplers.base import run_plan
+from skdpbayes.samplers.statistics import dispersion as table
+from skdpbayes.samplers.statistics import poisson
+from skdpbayes.samplers.statistics.dispersion import (
+    clipped_count,
     count_edges,
     counts_seen,
+    dispersion_given,
     exposure_edges,
     log_exposures_seen,
+    looked_up,
+    of_histogram,
+    tabulated,
 )
-from skdpbayes.samplers.clipped_residuals.counts.law import clipped_count
-from skdpbayes.samplers.clipped_residuals.counts.population import CountPopulation, counted
-from skdpbayes.samplers.clipped_residuals.counts.releases import CountLook, CountReleases
-from skdpbayes.samplers.clipped_residuals.counts.table import looked_up, tabulated
-from skdpbayes.samplers.noise_aware.draws import draw
-from skdpbayes.samplers.noise_aware.scales import Group, Prior
-from skdpbayes.targets import LinearModel, Poisson
-from skdpbayes.targets.linear.families.dispersed import distribution, drawn
-from skdpbayes.targets.linear.weighted import weighted_moment
+from skdpbayes.samplers.statistics.hmc import draw
+from skdpbayes.samplers.statistics.poisson import (
+    CountPopulation,
+    PosteriorState,
+    best_count_clip,
+    centre_for,
+    counted,
+    curvature_given,
+    moment_given,
+    rescaled_to,
+)
+from skdpbayes.samplers.statistics.prior import Group, Prior
+from skdpbayes.samplers.statistics.release import NoisyCountScore, PoissonReleases
 
 # Laws
 
@@ -83,13 +87,13 @@ def test_tables_are_the_law_and_their_slopes_its_derivatives(rng):
     at = np.linspace(-6.0, 6.0, 201)[:, None] + logits
     found, slopes = looked_up(at, logits[None], tables[None])
     exact, _ = clipped_count(np.exp(at), np.exp(logits), clip, 1.4, 20.0)
-    inside = np.abs(at - logits) <= table.REACH
+    inside = np.abs(at - logits) <= table.LARGEST_LOGIT
     assert np.max(np.abs(found[:, 0] - exact)[inside]) < 4e-3 * clip
-    far = at > logits + table.REACH + 0.2
+    far = at > logits + table.LARGEST_LOGIT + 0.2
     assert np.all(slopes[:, 0][far] == 0.0) and np.max(np.abs(found[:, 0] - exact)[far]) < 0.02
     step = 1e-6
     ahead, behind = (looked_up(at + s, logits[None], tables[None])[0] for s in (step, -step))
-    smooth = np.abs(np.abs(at - logits) - table.REACH) > 0.01
+    smooth = np.abs(np.abs(at - logits) - table.LARGEST_LOGIT) > 0.01
     change = ((ahead - behind) / (2 * step))[:, 0]
     np.testing.assert_allclose(slopes[:, 0][smooth], change[smooth], atol=1e-6)
 
@@ -147,9 +151,11 @@ def test_a_histogram_tells_how_dispersed_counts_are(rng, phi):
 def test_clips_are_tighter_where_noise_is_larger(rng):
     means = np.full(4000, 3.0)
     counts = rng.poisson(3.0, size=4000).astype(float)
-    clips = [best_clip(counts, means, means, reach, 5000, 40.0) for reach in (0.1, 30.0, 1e4)]
+    clips = [best_count_clip(counts, means, means, reach, 5000, 40.0) for reach in (0.1, 30.0, 1e4)]
     assert clips[0] > clips[1] >= clips[2]
-    leaning = best_clip(counts, means, means, 1e4, 5000, 40.0, lambda clip: np.full(3, 9.0 / clip))
+    leaning = best_count_clip(
+        counts, means, means, 1e4, 5000, 40.0, lambda clip: np.full(3, 9.0 / clip)
+    )
     assert leaning > clips[2]
 
 
@@ -182,12 +188,12 @@ def test_variances_that_are_all_too_large_are_told_by_their_sum(rng, noise, with
         matrix = a_release(rng, flat + 0.4 * varying, noise)
         for doubt in found:
             unknown = doubt**2 * np.eye(length)
-            level = levelled(flat, varying, unknown, matrix, noise)[0, 0]
+            level = rescaled_to(flat, varying, unknown, matrix, noise)[0, 0]
             found[doubt].append(level)
     assert np.median(found[0.3]) == pytest.approx(0.4, abs=within)
     if noise == 0.5:
         assert np.median(found[1e-4]) == pytest.approx(1.0, abs=0.01)
-    everything_known = levelled(0.0 * flat, varying, 0.0 * varying, flat + varying, noise)
+    everything_known = rescaled_to(0.0 * flat, varying, 0.0 * varying, flat + varying, noise)
     np.testing.assert_allclose(everything_known, varying, rtol=1e-5)
 
 
@@ -249,14 +255,14 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
     rows[:, -1] = 1.0
     population = CountPopulation(rows, np.ones(400), np.zeros(400), n / 400, 20.0, 40.0)
     truth = 0.3 * rng.normal(size=length)
-    given = Beliefs.__new__(Beliefs)
+    given = PosteriorState.__new__(PosteriorState)
     fields = dict(
         population=population,
         transform=np.eye(length),
         constant=1.0,
         prior=Prior((Group.learnt(np.eye(length), length),)),
         scales=np.ones(1),
-        dispersion=beliefs.USUAL,
+        dispersion=poisson.USUAL,
         looks=[],
         settled=None,
         _tables={},
@@ -271,7 +277,9 @@ def some_beliefs(rng, length=3, n=3000.0, noise=40.0, **changed):
         centres = centre(population.logits(point))
         value, square = clipped_count(means, centres, clip, given.dispersion.value, 20.0)
         sums = population.size * value @ rows + noise * clip * rng.normal(size=length)
-        given.looks.append(CountLook(point, clip, centre, sums, noise * clip, square.mean(), 0.01))
+        given.looks.append(
+            NoisyCountScore(point, clip, centre, sums, noise * clip, square.mean(), 0.01)
+        )
     return given, truth
 
 
@@ -289,7 +297,7 @@ def test_gradients_are_derivatives(rng):
 
 def test_looks_have_the_mean_and_the_covariance_that_is_believed(rng):
     """Of tables whose rows are those of the population: what clips take is in the mean."""
-    given, truth = some_beliefs(rng, noise=1e-9, dispersion=beliefs.USUAL._replace(doubt=1e-9))
+    given, truth = some_beliefs(rng, noise=1e-9, dispersion=poisson.USUAL._replace(doubt=1e-9))
     population, surrogate = given.population, given.surrogate()
     mean, _ = population.seen(truth[None], surrogate.centres, surrogate.tables)
     copies = int(population.size * 2)  # Half a record is no record.
@@ -345,7 +353,7 @@ def test_with_much_budget_it_is_the_posterior_by_quadrature(rate):
     model = LinearModel(family=Poisson(20.0), n_features=1, norm=1.0, constant=0.0, prior_scale=1.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(2000.0, 1e-6))
     target = model.target(rows, counts, None, offsets)
-    draws = carry_out(target, plan, 0, 0).draws[:, 0]
+    draws = run_plan(target, plan, 0, 0).draws[:, 0]
     grid = np.linspace(-0.5, 1.0, 3001)
     log_p = counts @ (rows * grid) - rate * np.exp(rows * grid).sum(axis=0) - 0.5 * grid**2
     p = np.exp(log_p - log_p.max())
@@ -391,7 +399,7 @@ def fitted(seed, n, d, epsilon, rate=1.0, weights=None, relation="replace_one", 
         max_weight=None if weights is None else weights.max(),
     )
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-6, relation))
-    released = carry_out(model.target(rows, counts, weights), plan, seed, 0)
+    released = run_plan(model.target(rows, counts, weights), plan, seed, 0)
     return model.in_blocks(released.draws.copy())[:, 0], truth, released
 
 
@@ -429,7 +437,7 @@ def test_intervals_cover_where_columns_decay(epsilon, rate):
             family=Poisson(largest), n_features=d, norm=math.sqrt(d), constant="short"
         )
         plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-5))
-        released = carry_out(model.target(rows, counts), plan, seed, 0)
+        released = run_plan(model.target(rows, counts), plan, seed, 0)
         draws = model.in_blocks(released.draws.copy())[:, 0]
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         shares.append(np.mean((low < truth) & (truth < high)))
@@ -439,12 +447,12 @@ def test_intervals_cover_where_columns_decay(epsilon, rate):
 @pytest.mark.nightly
 def test_intervals_do_not_cover_if_noise_is_not_accounted_for(monkeypatch):
     """The test above could fail."""
-    exact = Beliefs._blocks
+    exact = PosteriorState._blocks
 
     def without_noise(self, looks):
         return exact(self, [look._replace(noise=0.1 * look.noise) for look in looks])
 
-    monkeypatch.setattr(Beliefs, "_blocks", without_noise)
+    monkeypatch.setattr(PosteriorState, "_blocks", without_noise)
     assert coverage(8, 5000, 4, 0.3) < 0.7
 
 
@@ -455,7 +463,7 @@ def test_intervals_do_not_cover_if_clips_are_not_accounted_for(monkeypatch):
     def unclipped(logits, centres, clip, dispersion, largest):
         return tabulated(logits, centres, largest, 1.0, 10.0 * largest)
 
-    monkeypatch.setattr(beliefs, "tabulated", unclipped)
+    monkeypatch.setattr(poisson, "tabulated", unclipped)
     assert coverage(8, 5000, 4, 1.0) < 0.7
 
 
@@ -496,7 +504,7 @@ def test_rows_are_as_they_are_believed_to_be_where_noise_hides_most_columns(epsi
     target = model.target(rows, counts)
     off = []
     for seed in range(4):
-        released = CountReleases(plan, target, np.random.default_rng(seed))
+        released = PoissonReleases(plan, target, np.random.default_rng(seed))
         given = released.beliefs
         matrix = weighted_moment(released.target, given.transform) / n
         curvature = given.curvature

@@ -7,22 +7,16 @@ import pytest
 import scipy.sparse as sp
 
 from skdpbayes.audit import audit_separation
+from skdpbayes.models import LinearModel, Poisson, second_moment
+from skdpbayes.models.sums import binned, clipped_sums, reweighted, weighted_moment
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.floating_point import UNIT_ROUNDOFF
+from skdpbayes.privacy.rounding import UNIT_ROUNDOFF
 from skdpbayes.samplers import ClippedResiduals
-from skdpbayes.samplers.clipped_residuals.counts.beliefs import Beliefs
-from skdpbayes.samplers.clipped_residuals.counts.centre import FIRST, centre_for
-from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges, exposure_edges
-from skdpbayes.samplers.clipped_residuals.counts.releases import CountReleases
-from skdpbayes.samplers.clipped_residuals.sensitivity import FREE
-from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.targets import LinearModel, Poisson, second_moment
-from skdpbayes.targets.linear.weighted import (
-    binned,
-    clipped_sums,
-    reweighted,
-    weighted_moment,
-)
+from skdpbayes.samplers.statistics.design import Coordinates
+from skdpbayes.samplers.statistics.dispersion import count_edges, exposure_edges
+from skdpbayes.samplers.statistics.poisson import FIRST, PosteriorState, centre_for
+from skdpbayes.samplers.statistics.release import PoissonReleases
+from skdpbayes.samplers.statistics.sensitivity import FREE
 
 LARGEST = 9.0
 LONG = np.longdouble
@@ -118,7 +112,7 @@ def test_sums_and_curvatures_are_rounded_by_less_than_is_charged(far, clip):
     transform = np.linalg.qr(rng.normal(size=(4, 4)))[0] * np.geomspace(1.0, 300.0, 4)
     theta = far * rng.normal(size=4)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(1.0, 1e-6))
-    released = CountReleases.__new__(CountReleases)
+    released = PoissonReleases.__new__(PoissonReleases)
     released.coordinates = Coordinates(transform, 1.5, float(np.hypot(1.0, 0.7)))
     own = reweighted(target, transform, 1.5)
     z = np.hstack([rows.astype(LONG) * target.scale[:, None], np.full((n, 1), LONG(0.7))])
@@ -170,8 +164,8 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, relation,
     Two rows are opposite, and both have a count of 0 where others have the maximum, or one is left out.
     Points and clips are fixed here: what they follow from takes time, and reads what is released only.
     """
-    monkeypatch.setattr(Beliefs, "learn", lambda self, rounds: None)
-    monkeypatch.setattr(Beliefs, "clip", lambda self, reach: 1.5)
+    monkeypatch.setattr(PosteriorState, "learn", lambda self, rounds: None)
+    monkeypatch.setattr(PosteriorState, "clip", lambda self, reach: 1.5)
     tables, plan = two_tables(relation, exposed)
     scores = [
         np.array([scored(plan, table, tables, 10_000 * which + seed) for seed in range(100)])
@@ -211,7 +205,7 @@ def two_tables(relation, exposed, n=30):
 
 def scored(plan, table, tables, seed):
     """Log likelihood ratio of everything that is released of a table, of two."""
-    released = CountReleases(plan, table, np.random.default_rng(seed))
+    released = PoissonReleases(plan, table, np.random.default_rng(seed))
     released.look_around()
     transform, n_records, found = released.coordinates.transform, released.n_records, 0.0
     matrix, matrix_noise = released.released_curvature

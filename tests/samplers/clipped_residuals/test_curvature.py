@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianRidge
-from skdpbayes.samplers.clipped_residuals.curvature import (
+from skdpbayes.samplers.statistics.design import Design
+from skdpbayes.samplers.statistics.normal import (
     _USUAL,
     _USUAL_HIDDEN,
     Curvature,
     _of_noise,
     _usual,
     combined,
-    gathered_eigenvalues,
+    denoised_eigenvalues,
 )
-from skdpbayes.samplers.noise_aware.design import Design
 
 
 def with_noise(matrix, deviation, rng):
@@ -40,7 +40,7 @@ def test_eigenvalues_are_what_the_matrix_has_along_eigenvectors(rng, deviation):
         seen = np.full(truth.shape, deviation**2) * (1.0 + np.eye(len(truth)))
         inside = basis.T @ truth @ basis
         along = np.diag(inside)
-        found = gathered_eigenvalues(values, seen.sum() / len(truth))
+        found = denoised_eigenvalues(values, seen.sum() / len(truth))
         gathered.append(np.mean((found - along) ** 2))
         spread.append(np.mean((values - along) ** 2))
         off = inside[~np.eye(len(truth), dtype=bool)]
@@ -58,16 +58,16 @@ def test_far_eigenvalues_keep_their_noise_between_them(rng, length):
     believed = []
     for _ in range(60):
         values = np.linalg.eigvalsh(with_noise(truth, deviation, rng))
-        found = gathered_eigenvalues(values, seen.sum() / length)
+        found = denoised_eigenvalues(values, seen.sum() / length)
         believed.append(_of_noise(values, found, seen))
     assert np.mean(believed) > 0.6
 
 
 def test_without_noise_eigenvalues_stay(rng):
     values = rng.gamma(2.0, size=7)
-    np.testing.assert_allclose(gathered_eigenvalues(values, 1e-14), values, atol=1e-10)
-    np.testing.assert_array_equal(gathered_eigenvalues(values, 0.0), values)
-    assert gathered_eigenvalues(values[:1], 0.3) == pytest.approx(values[:1])
+    np.testing.assert_allclose(denoised_eigenvalues(values, 1e-14), values, atol=1e-10)
+    np.testing.assert_array_equal(denoised_eigenvalues(values, 0.0), values)
+    assert denoised_eigenvalues(values[:1], 0.3) == pytest.approx(values[:1])
     assert _of_noise(values[:1], values[:1], np.ones((1, 1))) == 1.0
 
 

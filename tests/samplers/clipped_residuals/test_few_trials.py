@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from skdpbayes.samplers.clipped_residuals.counts.few_trials import evidence_of_few_trials
-from skdpbayes.samplers.clipped_residuals.counts.histogram import count_edges
-from skdpbayes.targets.linear.families.dispersed import drawn
+from skdpbayes.models.families.poisson import drawn
+from skdpbayes.samplers.statistics.dispersion import count_edges, evidence_of_few_trials
 
 N, TOLD = 10_000, math.log(50.0)
 EDGES = count_edges(20.0)

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianRidge
+from skdpbayes.models import LinearModel, Normal
+from skdpbayes.models.sums import squares_moment
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals
-from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal, deviation_of
-from skdpbayes.samplers.clipped_residuals.releases import Releases
-from skdpbayes.samplers.clipped_residuals.sandwich import slopes_of, varying_part
-from skdpbayes.samplers.clipped_residuals.surrogate import Surrogate
-from skdpbayes.targets import LinearModel, Normal
-from skdpbayes.targets.linear.weighted import squares_moment
+from skdpbayes.samplers.statistics.normal import NormalSurrogate, slopes_of, varying_part
+from skdpbayes.samplers.statistics.plan import clipped_normal, deviation_of
+from skdpbayes.samplers.statistics.release import NormalReleases
 
 DEVIATION = 0.3
 
@@ -37,7 +36,9 @@ def posterior_of(seed, n, varies, epsilon):
     rows, responses, truth = table_of(seed, n, varies)
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=3, norm=math.sqrt(3), constant=1.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(epsilon, 1e-5))
-    released = Releases(plan, model.target(rows, responses), np.random.default_rng(1000 + seed))
+    released = NormalReleases(
+        plan, model.target(rows, responses), np.random.default_rng(1000 + seed)
+    )
     released.look_around()
     return released.posterior(), truth
 
@@ -120,7 +121,7 @@ def test_with_little_noise_it_is_the_sandwich_of_weighted_records(rng, weights, 
     responses = z @ truth + sizes * rng.normal(size=n)
     model = LinearModel(family=Normal(-4.0, 4.0), n_features=d, norm=math.sqrt(d), max_weight=5.0)
     plan = ClippedResiduals().plan(model.bounds(), n, Budget(1000.0, 1e-5))
-    released = Releases(plan, model.target(rows, responses, w), np.random.default_rng(0))
+    released = NormalReleases(plan, model.target(rows, responses, w), np.random.default_rng(0))
     released.look_around()
     posterior = released.posterior()
     at = posterior.surrogate
@@ -152,14 +153,14 @@ def test_rare_columns_do_not_make_looks_contradict_each_other():
     model = LinearModel(family=Normal(-6.0, 6.0), n_features=4, norm=2.0, constant=1.0)
     plan = ClippedResiduals().plan(model.bounds(), 20_000, Budget(3.0, 1e-5))
     generator = np.random.default_rng(10**6 + 24)
-    released = Releases(plan, model.target(rows, responses), generator)
+    released = NormalReleases(plan, model.target(rows, responses), generator)
     released.look_around()
     assert 0.1 < released.posterior().surrogate.contradiction() < 2.0
 
 
 @pytest.mark.parametrize("contradiction, is_told", [(1.5, False), (20.0, True)])
 def test_a_fit_tells_of_looks_that_contradict_each_other(monkeypatch, contradiction, is_told):
-    monkeypatch.setattr(Surrogate, "contradiction", lambda self: contradiction)
+    monkeypatch.setattr(NormalSurrogate, "contradiction", lambda self: contradiction)
     rows, responses, _ = table_of(0, 2000, False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

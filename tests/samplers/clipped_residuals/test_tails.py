@@ -10,15 +10,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianRidge
 from skdpbayes.audit import replay
+from skdpbayes.models import LinearModel, Normal
+from skdpbayes.models.sums import clipped_sums
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import ClippedResiduals, sample
-from skdpbayes.samplers.clipped_residuals import releases
-from skdpbayes.samplers.clipped_residuals.clipped_normal import clipped_normal
-from skdpbayes.samplers.clipped_residuals.schedule import tails_clip
-from skdpbayes.samplers.clipped_residuals.surrogate import Surrogate
-from skdpbayes.samplers.clipped_residuals.tails import _SCALES, _SHARES, Tails
-from skdpbayes.targets import LinearModel, Normal
-from skdpbayes.targets.linear.weighted import clipped_sums
+from skdpbayes.samplers.statistics import release as releases
+from skdpbayes.samplers.statistics.normal import (
+    _SCALES,
+    _SHARES,
+    HeavyTailCorrection,
+    NormalSurrogate,
+)
+from skdpbayes.samplers.statistics.plan import clipped_normal, tails_clip
 
 BOUND = 4.0
 ERRORS = {
@@ -94,7 +97,7 @@ def test_the_deviation_of_errors_is_that_of_all_of_them():
 def plain_surrogate(n):
     """A surrogate that knows all but the errors' law."""
     none = np.zeros(1)
-    return Surrogate(
+    return NormalSurrogate(
         n_samples=n,
         curvature=np.ones(1),
         doubt=none,
@@ -116,7 +119,7 @@ def test_what_is_missing_from_a_mean_has_the_law_of_a_mixture(rng, mean):
     """Against an integral over it; without noise of privacy, and with squares as for normal errors."""
     n, size = 1000.0, 40_000
     square = clipped_normal(0.0, 1.0, 4.0).square
-    tails = Tails(np.zeros(1), 4.0, mean, 0.02, square, 1e-3)
+    tails = HeavyTailCorrection(np.zeros(1), 4.0, mean, 0.02, square, 1e-3)
     delta, deviations = tails.given(plain_surrogate(n), np.zeros((size, 1)), np.ones(size), rng)
 
     def density(x):

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes._estimator.diagnostics import effective_size
-from skdpbayes.samplers.fisher.reference import find_mode
-from skdpbayes.targets import potential_gradient, second_moment
-from skdpbayes.targets.linear.curvature import curvature_bound, loss_and_derivatives
+from skdpbayes._estimator.model_checks import effective_size
+from skdpbayes.models import potential_gradient, second_moment
+from skdpbayes.models.sums import curvature_bound, loss_and_derivatives
+from skdpbayes.samplers.langevin.fisher import posterior_mode
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -33,7 +33,7 @@ def test_a_default_fit_without_privacy_has_the_moments_of_the_posterior(
     target, _ = make_target(
         X, y, norm=2.0, prior_scale=1.0, intercept_scaling=1.0, n_classes=n_classes
     )
-    mode, hessian = find_mode(target, 1.0)
+    mode, hessian = posterior_mode(target, 1.0)
     deviations = np.sqrt(np.diag(np.linalg.inv(hessian)))
     assert np.abs((draws.mean(axis=0) - mode) / deviations).max() < 0.15
     assert np.abs(draws.std(axis=0) / deviations - 1.0).max() < 0.15

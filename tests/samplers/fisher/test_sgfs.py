@@ -13,22 +13,21 @@ from scipy.special import expit
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.audit import audit_separation
-from skdpbayes.privacy import Budget
-from skdpbayes.privacy.gaussian import gaussian_mu
-from skdpbayes.samplers import SGFS, SGHMC
-from skdpbayes.samplers._machinery.lattice import OfBlocks, release_moment, to_coordinates
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.samplers.fisher.plan import WhitenedGeometry, complete
-from skdpbayes.samplers.fisher.reference import find_mode
-from skdpbayes.targets import (
+from skdpbayes.models import (
     Logistic,
     TargetBounds,
     potential_gradient,
     record_weights,
     second_moment,
 )
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.target import linear_bounds, linear_prior_precision, make_linear
+from skdpbayes.models.families import classifier
+from skdpbayes.models.linear import linear_bounds, linear_prior_precision, make_linear
+from skdpbayes.privacy import Budget
+from skdpbayes.privacy.conversions import gaussian_mu
+from skdpbayes.samplers import SGFS, SGHMC
+from skdpbayes.samplers.base import run_plan
+from skdpbayes.samplers.langevin.fisher import WhitenedGeometry, complete, posterior_mode
+from skdpbayes.samplers.noise import OfBlocks, release_moment, to_coordinates
 
 BOUNDS = TargetBounds(10, 1.0, 0.25, (0.16, 0.16), row_norm=1.0, family=Logistic())
 
@@ -248,7 +247,7 @@ def test_the_mode_stays_where_it_was_on_columns_of_rare_ones():
     weights = record_weights(target, transform, norm)
     assert np.mean(weights < 1) > 0.1
     rows = np.column_stack([X, np.ones(n)])
-    mode, hessian = find_mode(target, 1.0)
+    mode, hessian = posterior_mode(target, 1.0)
     moved = mode.copy()
     for _ in range(20):
         p = expit(rows @ moved)
@@ -326,7 +325,7 @@ def test_the_law_against_quadrature_on_correlated_columns(constant):
         X = np.ascontiguousarray(X[:, :1])
     target, bounds = logistic(X, y, constant=constant)
     plan = planned(SGFS, bounds, n, Budget(np.inf, 1e-5), n_steps=100_000, n_draws=30_000)
-    released = carry_out(target, plan, 0, 0)
+    released = run_plan(target, plan, 0, 0)
     rows = np.column_stack([X, np.full(n, constant)]) if constant else X
     assert np.allclose(released.other["second_moment"], rows.T @ rows)
     # The coordinate of the constant column is the intercept over the constant.

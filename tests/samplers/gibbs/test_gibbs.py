@@ -11,12 +11,12 @@ from skdpbayes import (
     DPBayesianMLPClassifier,
     DPGaussianMixturePosterior,
 )
+from skdpbayes._data.shards import LocalShards, Shard
+from skdpbayes.models import MixtureModel, make_mixture
+from skdpbayes.models.mixture import remote_mixture
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import Gibbs, NoiseAware, sample
-from skdpbayes.samplers._machinery.shards import LocalShards, Shard
 from skdpbayes.samplers.mixture import MixtureSampler
-from skdpbayes.targets import MixtureModel, make_mixture
-from skdpbayes.targets.mixture.remote import remote_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 MODEL = MixtureModel(3, 2, "diag", 2.0, 1.0, 2.0, 4.0, 0.05)

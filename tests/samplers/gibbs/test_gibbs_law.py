@@ -11,17 +11,16 @@ from references import effective_size
 from scipy.special import polygamma, psi
 from scipy.stats import kstest
 
-from skdpbayes.privacy import Budget
-from skdpbayes.samplers import Gibbs, sample
-from skdpbayes.samplers.gibbs.conditionals import draw_parameters, wishart_factors
-from skdpbayes.samplers.gibbs.core import Allocations
-from skdpbayes.targets.mixture.allocations import uniform_of
-from skdpbayes.targets.mixture.target import (
+from skdpbayes.models.mixture import (
     Components,
     MixtureModel,
     make_mixture,
+    uniform_of,
     unpack_mixture,
 )
+from skdpbayes.privacy import Budget
+from skdpbayes.samplers import Gibbs, sample
+from skdpbayes.samplers.gibbs import Allocations, draw_parameters, wishart_factors
 
 KINDS = ["spherical", "diag", "tied", "full"]
 NOT_PRIVATE = Budget(np.inf, 1e-5)

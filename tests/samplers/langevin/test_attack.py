@@ -10,11 +10,12 @@ from attacks import audit_path, path_of
 from references import planned
 from scipy.special import expit
 
+from skdpbayes._compute import gradients as machinery
 from skdpbayes.audit import audit_separation
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian
-from skdpbayes.privacy.gaussian import gaussian_epsilon
-from skdpbayes.samplers import OPS, SGLD, _made_for, sample
-from skdpbayes.samplers._machinery import gradients as machinery
+from skdpbayes.privacy.conversions import gaussian_epsilon
+from skdpbayes.samplers import OPS, SGLD, sample
+from skdpbayes.samplers import plan as _made_for
 
 DELTA = 1e-5
 NOT_PRIVATE = Budget(np.inf, DELTA)

@@ -8,12 +8,12 @@ import pytest
 from attacks import audit_path, draws_of, path_of
 from references import Tilt, planned
 
+from skdpbayes._compute import gradients as machinery
 from skdpbayes.audit import audit_separation
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 from skdpbayes.samplers import SGLD
-from skdpbayes.samplers._machinery import gradients as machinery
-from skdpbayes.targets import TargetBounds
 
 pytestmark = pytest.mark.nightly
 REPETITIONS = 3000

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from references import planned
 
+from skdpbayes.models import mlp_bounds
+from skdpbayes.models.mlp import make_mlp
 from skdpbayes.privacy import Budget, PrivacyCost
-from skdpbayes.privacy.cost import SampledGaussian
-from skdpbayes.samplers import OPS, SGHMC, SGLD, SGNHT, _made_for, sample
-from skdpbayes.targets import mlp_bounds
-from skdpbayes.targets.network.mlp import make_mlp
+from skdpbayes.privacy.losses import SampledGaussian
+from skdpbayes.samplers import OPS, SGHMC, SGLD, SGNHT, sample
+from skdpbayes.samplers import plan as _made_for
 
 BOUNDS = mlp_bounds((20, 16, 3), clip_norm=1.5, prior_precision=1.0)
 SAMPLERS = [SGLD, SGHMC, SGNHT]

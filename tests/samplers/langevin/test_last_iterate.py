@@ -8,17 +8,17 @@ import pytest
 from references import Tilt, logistic_moments, planned
 from scipy.special import expit
 
+from skdpbayes._compute import gradients
 from skdpbayes.linear_model import DPBayesianLogisticRegression
+from skdpbayes.models import TargetBounds, add_gradient, example_gradient, implements, n_examples
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
+from skdpbayes.privacy.rounding import box_half_width, lattice_spacing
 from skdpbayes.samplers import OPS, SGLD, sample
-from skdpbayes.samplers._machinery import gradients
-from skdpbayes.samplers.langevin import overdamped
-from skdpbayes.targets import TargetBounds, add_gradient, example_gradient, implements, n_examples
+from skdpbayes.samplers.langevin import chains
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 # As Python runs them.
-STEPS = overdamped._advance._fresh.py_func
+STEPS = chains._advance_overdamped._fresh.py_func
 
 
 def plan_last(bounds, n, budget, **options):
@@ -169,7 +169,7 @@ def test_iterates_stay_on_the_lattice_and_in_the_box(make_target, monkeypatch):
     def pushing(generator, theta, batch, out):
         out[:] = -40 * 0.7
 
-    monkeypatch.setattr(overdamped, "_advance", interpreted(pushing, 1e-9))
+    monkeypatch.setattr(chains, "_advance_overdamped", interpreted(pushing, 1e-9))
     rows, labels = np.zeros((40, 2)), np.arange(40) % 2
     target, bounds = make_target(rows, labels, norm=1e-5, prior_scale=1e-9**-0.5)
     plan = planned(OPS, bounds, 40, NOT_PRIVATE, step_size=1e7, n_steps=6000, n_draws=3)
@@ -235,7 +235,7 @@ def test_each_draw_starts_on_the_lattice_with_batches_cut_anew(make_target, monk
         selections.append(gradients.next_batch(generator, batch).copy())
         out[:] = 0.0
 
-    monkeypatch.setattr(overdamped, "_advance", interpreted(noting))
+    monkeypatch.setattr(chains, "_advance_overdamped", interpreted(noting))
     target, bounds = make_target(np.zeros((60, 2)), np.arange(60) % 2, prior_scale=1.0)
     plan = plan_last(bounds, 60, NOT_PRIVATE, n_steps=24, n_draws=3, batch_size=20)
     spacing = lattice_spacing(np.sqrt(2 * plan.step_size * plan.temperature))

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from references import planned
 
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget, hidden_state_mu, hidden_state_mu_cyclic
-from skdpbayes.privacy.floating_point import contraction_slack
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
+from skdpbayes.privacy.rounding import contraction_slack
 from skdpbayes.samplers import OPS, SGLD
-from skdpbayes.targets import TargetBounds
 
 BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)
 N = 24_420

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from references import planned
 
+from skdpbayes.models import TargetBounds, add_gradient, implements, n_examples
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.floating_point import box_half_width, lattice_spacing
+from skdpbayes.privacy.rounding import box_half_width, lattice_spacing
 from skdpbayes.samplers import SGHMC, SGLD
-from skdpbayes.samplers._machinery import lattice
-from skdpbayes.samplers.langevin.overdamped import run_overdamped
-from skdpbayes.samplers.langevin.underdamped import run_underdamped
-from skdpbayes.targets import TargetBounds, add_gradient, implements, n_examples
+from skdpbayes.samplers import noise as lattice
+from skdpbayes.samplers.langevin.chains import run_overdamped, run_underdamped
 
 N_PARAMETERS = 400
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from references import planned
 
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.gaussian import gaussian_mu
+from skdpbayes.privacy.conversions import gaussian_mu
 from skdpbayes.samplers import SGLD
-from skdpbayes.samplers.langevin.all_iterates import levels as noise_levels
-from skdpbayes.samplers.langevin.schedule import power_sum, steps_for
-from skdpbayes.targets import TargetBounds
+from skdpbayes.samplers.langevin.cost import runs_of_similar_noise as noise_levels
+from skdpbayes.samplers.langevin.plan import power_sum, steps_for
 
 BOUNDS = TargetBounds(93, gradient_bound=1.0, smoothness=0.25, prior_precision=(0.16, 0.16))
 

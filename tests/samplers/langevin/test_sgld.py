@@ -5,9 +5,9 @@ import pytest
 from references import effective_size, log_posterior, logistic_moments, moments, planned
 from scipy.special import expit
 
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import SGLD, sample
-from skdpbayes.targets import TargetBounds
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 
@@ -214,7 +214,7 @@ def test_fresh_randomness_without_a_seed(make_target):
 
 def test_states_lie_on_the_lattice(make_target):
     """Drift and noise are rounded to one lattice, so that their sum is exact."""
-    from skdpbayes.privacy.floating_point import lattice_spacing
+    from skdpbayes.privacy.rounding import lattice_spacing
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))

@@ -7,9 +7,9 @@ import pytest
 from references import logistic_moments, planned, standard_error
 from scipy.special import expit
 
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import SGHMC, SGLD, SGNHT, sample
-from skdpbayes.targets import TargetBounds
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 BOUNDS = TargetBounds(93, 1.0, 0.25, (0.16, 0.16), convex=True)

@@ -20,13 +20,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import skdpbayes
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes._compute import execution, gradients
+from skdpbayes._compute.execution import single_threaded_blas
 from skdpbayes.exceptions import PrivacyWarning
+from skdpbayes.models import TargetBounds, example_gradient, implements, n_examples
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.samplers import SGFS, SGHMC, SGLD, Auto, sample
-from skdpbayes.samplers._machinery import compiled_entries, execution
-from skdpbayes.samplers._machinery.execution import single_threaded_blas
-from skdpbayes.samplers.langevin import overdamped
-from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
+from skdpbayes.samplers.langevin import chains
 
 # Of the sources that are tested, for processes that are started from elsewhere.
 HERE = {**os.environ, "PYTHONPATH": str(Path(skdpbayes.__file__).parents[1])}
@@ -108,8 +108,7 @@ def test_an_interrupt_is_answered_and_costs_the_whole_plan(monkeypatch, sampler)
 
         return execution.run_in_blocks(advance_or_stop, *args)
 
-    for core in ("overdamped", "underdamped"):
-        monkeypatch.setattr(f"skdpbayes.samplers.langevin.{core}.run_in_blocks", interrupted_soon)
+    monkeypatch.setattr(chains, "run_in_blocks", interrupted_soon)
     monkeypatch.setattr(execution, "_BLOCK_SECONDS", 0.01)
     clf = DPBayesianLogisticRegression(sampler=sampler, random_state=0)
     clf.set_params(sampler__n_steps=20_000)
@@ -175,17 +174,17 @@ def _enter(work):
 
 def test_compiled_cores_are_kept_on_disk():
     DPBayesianLogisticRegression(sampler=SGLD(n_steps=140), random_state=0).fit(X[:300], y[:300])
-    core = overdamped._advance._cached
+    core = chains._advance_overdamped._cached
     assert core.stats.cache_hits or core.stats.cache_misses
     context = core.targetdescr.target_context
     assert all(core._cache.load_overload(s, context) is not None for s in core.signatures)
 
 
 def test_compiled_cores_are_stale_where_constants_that_they_hold_have_changed():
-    # The cut of drifts, in lattice.py, is made of those of floating_point.py.
+    # The cut of drifts, in noise.py, is made of those of rounding.py.
     root = Path(skdpbayes.__file__).parent
-    sources = {str(path.relative_to(root)) for path in compiled_entries._sources(root)}
-    assert {"_compiled.py", "privacy/floating_point.py", "targets/mixture/target.py"} <= sources
+    sources = {str(path.relative_to(root)) for path in gradients._sources(root)}
+    assert {"_jit.py", "privacy/rounding.py", "models/mixture.py"} <= sources
 
 
 @pytest.mark.nightly
@@ -194,10 +193,10 @@ def test_compiled_cores_are_loaded_by_the_next_process(tmp_path):
     script.write_text(
         "from sklearn.datasets import make_classification\n"
         "from skdpbayes import DPBayesianLogisticRegression\n"
-        "from skdpbayes.samplers.langevin.overdamped import _advance\n"
+        "from skdpbayes.samplers.langevin.chains import _advance_overdamped\n"
         "X, y = make_classification(300, 4, random_state=0)\n"
         "DPBayesianLogisticRegression(sampler='sgld').fit(X, y)\n"
-        "stats = getattr(_advance._cached, 'stats', None)\n"
+        "stats = getattr(_advance_overdamped._cached, 'stats', None)\n"
         "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))\n"
     )
 
@@ -257,7 +256,7 @@ def test_a_fit_after_warm_up_compiles_nothing(tmp_path):
 
 def test_without_a_folder_for_the_cache_cores_are_compiled_anew(monkeypatch):
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
-    core = compiled_entries.CompiledCore(lambda target: target + 1)
+    core = gradients.CompiledCore(lambda target: target + 1)
     assert core(1) == 2
     assert core._cached(1) == 2
     assert core._cached.stats.cache_path is None

@@ -8,14 +8,14 @@ import pytest
 from compiling import called
 from numba import njit
 
-from skdpbayes.random import private_generator
-from skdpbayes.samplers._machinery.gradients import (
+from skdpbayes._compute.gradients import (
     cyclic_batches,
     gradient_oracle,
     next_batch,
     poisson_batch,
     sums_at,
 )
+from skdpbayes.random import private_generator
 
 
 def test_poisson_batches_are_independent_coin_flips():

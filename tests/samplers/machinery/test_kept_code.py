@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import skdpbayes
-from skdpbayes.samplers._machinery import compiled_entries
+from skdpbayes._compute import gradients
 
 PACKAGE = Path(skdpbayes.__file__).parent
-LINKING = "samplers/_machinery/compiled_entries.py"
+LINKING = "_compute/gradients.py"
 
 
 _no_caches = shutil.ignore_patterns("__pycache__")
@@ -32,8 +32,8 @@ def replace(package, path, old, new):
 
 
 def fingerprint(package):
-    files = (path.read_bytes() for path in compiled_entries._sources(package))
-    return compiled_entries._hash_of_code(package, compiled_entries._hash(files))
+    files = (path.read_bytes() for path in gradients._sources(package))
+    return gradients._hash_of_code(package, gradients._hash(files))
 
 
 def printed_by(package, script):
@@ -74,10 +74,10 @@ def test_a_module_of_words_alone_is_hashed(package, before):
 
 
 CODE = [
-    ("_compiled.py", "ir.IntType(64)", "ir.IntType(32)"),
-    ("samplers/_machinery/compiled_entries.py", "done != n_chunks", "done < n_chunks"),
-    ("samplers/_machinery/compiled_entries.py", '"an entry takes', '"an Entry takes'),
-    ("targets/__init__.py", '"""\n', '"""\n"""A string that is no docstring."""\n'),
+    ("_jit.py", "ir.IntType(64)", "ir.IntType(32)"),
+    ("_compute/gradients.py", "done != n_chunks", "done < n_chunks"),
+    ("_compute/gradients.py", '"an entry takes', '"an Entry takes'),
+    ("models/__init__.py", '"""\n', '"""\n"""A string that is no docstring."""\n'),
 ]
 
 
@@ -88,28 +88,26 @@ def test_a_change_of_the_code_is_one_of_the_hash(package, before, path, old, new
 
 
 def test_a_file_in_another_place_is_another_hash(package, before):
-    (package / LINKING).rename(package / "samplers" / "_machinery" / "links.py")
+    (package / LINKING).rename(package / "_compute" / "links.py")
     assert fingerprint(package) != before
 
 
 def test_files_that_changed_after_the_import_do_not_stand_for_what_was_imported(package):
-    imported = compiled_entries._hash(
-        path.read_bytes() for path in compiled_entries._sources(package)
-    )
+    imported = gradients._hash(path.read_bytes() for path in gradients._sources(package))
     replace(package, LINKING, "done != n_chunks", "done < n_chunks")
-    assert compiled_entries._hash_of_code(package, imported) == imported
+    assert gradients._hash_of_code(package, imported) == imported
     assert fingerprint(package) != imported
 
 
 SCRIPT = """
 import numpy as np
-from skdpbayes.samplers._machinery import compiled_entries
-from skdpbayes.targets import Logistic
-from skdpbayes.targets.linear.target import make_linear
+from skdpbayes._compute import gradients
+from skdpbayes.models import Logistic
+from skdpbayes.models.linear import make_linear
 
 X, y = np.ones((3, 2)), np.array([0.0, 1.0, 1.0])
-assert compiled_entries.count_examples(make_linear(X, y, Logistic(), 1.0, 0.0, np.ones(2))) == 3
-stats = compiled_entries._lay_out._cached.stats
+assert gradients.count_examples(make_linear(X, y, Logistic(), 1.0, 0.0, np.ones(2))) == 3
+stats = gradients._lay_out._cached.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
 
@@ -121,19 +119,19 @@ def test_words_in_a_cores_own_file_compile_nothing_and_code_elsewhere_compiles_i
 
     assert hits_and_misses() == ["0", "1"]
     replace(package, LINKING, '"""', '"""Other words.\n\n')
-    replace(package, "targets/linear/families/logistic.py", '"""', '"""Other words.\n\n')
+    replace(package, "models/families/logistic.py", '"""', '"""Other words.\n\n')
     assert hits_and_misses() == ["1", "0"]
-    replace(package, "_compiled.py", '"nogil": True', '"nogil": 1')
+    replace(package, "_jit.py", '"nogil": True', '"nogil": 1')
     assert hits_and_misses() == ["0", "1"]
 
 
 PREDICTING = """
 import numpy as np
-from skdpbayes._estimator import predictive
+from skdpbayes._estimator import classifier
 
 logits, weights = np.full((1, 4), 1.0, np.float32), np.full(4, 0.25, np.float32)
 mean = np.empty((1, 2), np.float32)
-predictive._average_of_logits(logits, weights, mean)
+classifier._average_of_logits(logits, weights, mean)
 print(*mean[0].round(3))
 """
 
@@ -145,5 +143,5 @@ def test_predictions_are_not_computed_by_code_of_other_sources(package):
 
     assert mean() == ["0.269", "0.731"]
     old = "x = _LEAST if x < _LEAST else x\n    shifted"
-    replace(package, "targets/network/single_precision.py", old, "x = _LEAST\n    shifted")
+    replace(package, "models/single_precision.py", old, "x = _LEAST\n    shifted")
     assert mean() == ["0.0", "1.0"]

@@ -13,18 +13,14 @@ from scipy.special import expit
 from scipy.stats import poisson
 from walks import cliffs
 
+from skdpbayes._compute.gradients import log_ratio_of_all, loss_oracle
 from skdpbayes.audit import audit_separation
 from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
-from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.samplers.metropolis.core import (
-    is_accepted_by_barker,
-    log_ratio_of_batch,
-    propose,
-)
-from skdpbayes.samplers.metropolis.kernel import Kernel
+from skdpbayes.samplers.base import run_plan
+from skdpbayes.samplers.metropolis.chain import is_accepted_by_barker, log_ratio_of_batch, propose
+from skdpbayes.samplers.metropolis.plan import Kernel
 
 # What bits tell
 
@@ -123,7 +119,7 @@ def moves_up(plan, direction, seed):
     steps = CHAINS_OF_DRAWS * plan.n_steps
     clock = plan.clock._replace(total=float(steps))
     long = plan.changed(n_steps=steps, n_draws=steps, clock=clock)
-    released = carry_out(cliffs(0.0, 0.0, direction)[0], long, seed, 0)
+    released = run_plan(cliffs(0.0, 0.0, direction)[0], long, seed, 0)
     moves = np.diff(released.draws[:, 0], prepend=0.0)
     assert released.other["n_iter"] == steps
     assert released.other["acceptance_rate"] == np.count_nonzero(moves) / steps

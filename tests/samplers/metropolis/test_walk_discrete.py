@@ -13,7 +13,7 @@ from numba import njit
 from scipy.stats import chisquare, poisson
 
 from skdpbayes.random import private_generator
-from skdpbayes.samplers.metropolis import discrete
+from skdpbayes.samplers.metropolis import chain
 
 RATES = (0.01, 0.9, 1.0, 4.5, 30.0, 3000.0, 1e5)
 
@@ -45,7 +45,7 @@ def test_an_event_happens_if_the_digits_of_a_uniform_are_below_its_probability(p
         uniforms.append(whole / 2**53)
         value += Fraction(whole, 2 ** (53 * place))
     # Whatever follows, it decides nothing.
-    happened = discrete.happens(Script([*uniforms, 0.0]), probability)
+    happened = chain.exact_bernoulli(Script([*uniforms, 0.0]), probability)
     assert happened == (value < Fraction(probability))
 
 
@@ -53,7 +53,7 @@ def test_an_event_happens_if_the_digits_of_a_uniform_are_below_its_probability(p
 def count_events(generator, probability, repeats):
     count = 0
     for _ in range(repeats):
-        count += discrete.happens(generator, probability)
+        count += chain.exact_bernoulli(generator, probability)
     return count
 
 
@@ -70,7 +70,7 @@ def test_events_happen_as_often_as_they_should(probability):
 def choice(k, n):
     """Return the number that a uniform of 32 digits stands for; None if it is drawn again."""
     try:
-        number, digits = discrete.choose(Script([(k * 2**21 + 12345) / 2**53]), n)
+        number, digits = chain.choose(Script([(k * 2**21 + 12345) / 2**53]), n)
     except StopIteration:
         return None
     assert digits == 12345
@@ -94,7 +94,7 @@ def test_every_number_is_chosen_by_as_many_uniforms(n):
 def draw(generator, rate, size):
     numbers = np.empty(size, np.int64)
     for i in range(size):
-        numbers[i] = discrete.poisson(generator, rate)
+        numbers[i] = chain.poisson(generator, rate)
     return numbers
 
 
@@ -124,8 +124,8 @@ def law(rate, reach):
         taken.append(probability)
         return True
 
-    names = {**discrete.poisson.__globals__, "happens": happens}
-    once = types.FunctionType(discrete.poisson.__code__, names)
+    names = {**chain.poisson.__globals__, "happens": happens}
+    once = types.FunctionType(chain.poisson.__code__, names)
     length = math.floor(0.6 * math.sqrt(rate) + 1.5) if rate >= 1 else 1
     places = 8
     while places < 6 * length:

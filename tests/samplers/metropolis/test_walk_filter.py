@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from walks import blocks, logistic_table, watched
 
-import skdpbayes.samplers.metropolis.core as core
+import skdpbayes.samplers.metropolis.chain as core
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import DPMH, DPFastMH, PenaltyMH
-from skdpbayes.samplers._protocol import carry_out
+from skdpbayes.samplers.base import run_plan
 
 VARIED = ({"proposal": "gaussian"}, {"adapt_step_size": True})
 
@@ -33,7 +33,7 @@ def test_no_chain_with_steps_of_different_lengths_passes_what_was_planned(
         charges = plan.clock.coefficient * distances**2
         np.testing.assert_allclose(np.diff(spent)[taken], charges[taken], rtol=1e-6)
         assert taken.any()
-        released = carry_out(target, plan, seed, 0)
+        released = run_plan(target, plan, seed, 0)
         assert released.other["n_iter"] == records[-1, core._STEPS] <= plan.n_steps
         share = records[-1, core._ACCEPTED] / records[-1, core._STEPS]
         assert released.other["acceptance_rate"] == share
@@ -79,7 +79,7 @@ def adapted_chains(make_target, n, d, epsilon, repeats):
     """Return a plan, and the public record of some chains that follow it."""
     target, bounds = make_target(*logistic_table(n, d), norm=2.0, prior_scale=1.0)
     plan = DPFastMH(adapt_step_size=True).plan(bounds, n, Budget(epsilon, 1e-6))
-    return plan, [carry_out(target, plan, seed, 0).other for seed in range(repeats)]
+    return plan, [run_plan(target, plan, seed, 0).other for seed in range(repeats)]
 
 
 @pytest.mark.parametrize("n", [100, 1000])

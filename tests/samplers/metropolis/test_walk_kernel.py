@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from skdpbayes.samplers.metropolis.kernel import barker_acceptance, metropolis_acceptance
+from skdpbayes.samplers.metropolis.plan import barker_acceptance, metropolis_acceptance
 
 
 @pytest.mark.parametrize("deviation", [0.1, 1.0, 3.0, 8.0])

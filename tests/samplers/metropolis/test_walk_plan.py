@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from references import planned
 
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.accept_bits import LARGEST_BATCH_RATIO, accept_range
+from skdpbayes.privacy.losses import LARGEST_BATCH_RATIO, accept_range
 from skdpbayes.samplers import DPMH, SGHMC, DPFastMH, DPFastMHGaussian, PenaltyMH
-from skdpbayes.samplers.metropolis.core import is_accepted
-from skdpbayes.samplers.metropolis.kernel import Kernel
-from skdpbayes.targets import TargetBounds
+from skdpbayes.samplers.metropolis.chain import is_accepted
+from skdpbayes.samplers.metropolis.plan import Kernel
 
 BARE = (DPMH, DPFastMH)
 NOISY = (PenaltyMH, DPFastMHGaussian)

@@ -15,12 +15,13 @@ from scipy.special import expit, ndtr
 from scipy.stats import poisson
 from walks import propose_often, watched
 
-import skdpbayes.samplers.metropolis.core as core
+import skdpbayes.samplers.metropolis.chain as core
+from skdpbayes._compute.gradients import log_ratio_of_all, loss_oracle
+from skdpbayes.models import example_loss, implements, n_examples, prior_potential
 from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
-from skdpbayes.samplers import DPFastMH, _resources, sample
-from skdpbayes.samplers._machinery.losses import log_ratio_of_all, loss_oracle
-from skdpbayes.targets import example_loss, implements, n_examples, prior_potential
+from skdpbayes.samplers import DPFastMH, sample
+from skdpbayes.samplers import plan as _resources
 
 # Exact, on problems that can be enumerated
 

@@ -8,11 +8,11 @@ from references import planned
 from scipy.stats import truncnorm
 from walks import BATCHED, NOISY, SAMPLERS, assert_moments, propose_often, repeated, watched
 
+from skdpbayes.models import TargetBounds, example_gradient, implements, n_examples
 from skdpbayes.privacy import Budget, PrivacyLedger
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import DPMH, DPFastMH, sample
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples
+from skdpbayes.samplers.base import run_plan
 
 
 @pytest.mark.daily(1)
@@ -83,7 +83,7 @@ def test_a_target_of_ones_own_needs_no_more_than_losses(sampler):
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     target, bounds = watched(directions, precision=2.0)
     plan = sampler().plan(bounds, 200, Budget(2.0, 1e-5))
-    released = carry_out(target, plan, 0, 0)
+    released = run_plan(target, plan, 0, 0)
     assert released.draws.shape == (100, 2) and np.isfinite(released.draws).all()
     assert 0 < released.other["acceptance_rate"] < 1
     assert released.other["n_iter"] == plan.n_steps

@@ -7,18 +7,12 @@ from numba import njit
 from references import effective_size, planned, standard_error
 from scipy.special import expit
 
-import skdpbayes.samplers.metropolis.core as core
+import skdpbayes.samplers.metropolis.chain as core
+from skdpbayes._compute.gradients import loss_oracle
+from skdpbayes.models import TargetBounds, example_loss, implements, n_examples, prior_potential
 from skdpbayes.privacy import Budget
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import DPMH, DPFastMH, DPFastMHGaussian, PenaltyMH
-from skdpbayes.samplers._machinery.losses import loss_oracle
-from skdpbayes.targets import (
-    TargetBounds,
-    example_loss,
-    implements,
-    n_examples,
-    prior_potential,
-)
 
 SAMPLERS = (DPMH, DPFastMH, PenaltyMH, DPFastMHGaussian)
 NOISY = (PenaltyMH, DPFastMHGaussian)

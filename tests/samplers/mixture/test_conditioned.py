@@ -8,14 +8,18 @@ import pytest
 from scipy.stats import norm
 
 from skdpbayes.mixture import DPGaussianMixturePosterior
-from skdpbayes.samplers.mixture import noise_aware
-from skdpbayes.samplers.mixture.conditioned import Conditioned
-from skdpbayes.samplers.mixture.local import Reference
-from skdpbayes.samplers.mixture.looks import _map_and_covariance, condition, make_look
-from skdpbayes.samplers.mixture.noise_aware import MixturePosterior
-from skdpbayes.samplers.mixture.scales import scales_for, statistics_length
-from skdpbayes.samplers.noise_aware.draws import find_mode
-from skdpbayes.targets.mixture.target import MixtureModel, unpack_mixture
+from skdpbayes.models.mixture import MixtureModel, unpack_mixture
+from skdpbayes.samplers.mixture import release
+from skdpbayes.samplers.mixture.plan import scales_for, statistics_length
+from skdpbayes.samplers.mixture.posterior import (
+    ConditionalPosterior,
+    MixtureState,
+    _map_and_covariance,
+    gaussian_conditional,
+    noisy_statistics,
+)
+from skdpbayes.samplers.mixture.release import MixturePosterior
+from skdpbayes.samplers.statistics.hmc import find_mode
 
 KINDS = ["spherical", "diag", "tied", "full"]
 
@@ -28,7 +32,7 @@ def reference_of(rng, k, d, kind):
         factors = factors[:, :, None] * (np.eye(d) + 0.3 * np.tril(rng.normal(size=(k, d, d)), -1))
     if kind == "tied":
         factors[:] = factors[0]
-    return Reference(kind, rng.uniform(20, 50, size=k), 0.3 * rng.normal(size=(k, d)), factors)
+    return MixtureState(kind, rng.uniform(20, 50, size=k), 0.3 * rng.normal(size=(k, d)), factors)
 
 
 @pytest.fixture(params=KINDS)
@@ -38,7 +42,7 @@ def conditioned(request, rng):
     size = k * statistics_length(kind, d)
     root = 0.01 * rng.normal(size=(size, size))
     at = reference_of(rng, k, d, kind)
-    return Conditioned(model, at, root @ root.T, root[0], leash=0.8)
+    return ConditionalPosterior(model, at, root @ root.T, root[0], leash=0.8)
 
 
 @pytest.mark.parametrize("is_size_public", [True, False])
@@ -65,9 +69,9 @@ def test_volumes_of_covariances_are_those_of_their_entries(rng):
     """Without data: traces of precisions have Wishart's mean, nu d / (nu c)."""
     kind, d, degrees = "full", 2, 6.0
     model = MixtureModel(1, d, kind, 1.0, 1.0, 1.0, degrees, 0.5)
-    at = Reference(kind, np.array([100.0]), np.zeros((1, d)), 0.5 * np.eye(d)[None])
+    at = MixtureState(kind, np.array([100.0]), np.zeros((1, d)), 0.5 * np.eye(d)[None])
     size = statistics_length(kind, d)
-    nothing = Conditioned(model, at, np.zeros((size, size)), np.zeros(size))
+    nothing = ConditionalPosterior(model, at, np.zeros((size, size)), np.zeros(size))
     draws = MixturePosterior(model, nothing, nothing).draw(4000, np.random.default_rng(0))
     _, means, factors = unpack_mixture(draws, model)
     precisions = factors[:, 0] @ factors[:, 0].swapaxes(1, 2)
@@ -110,14 +114,14 @@ def expectation(values, weights, means, deviations):
 def test_expected_statistics_are_right_where_components_overlap_and_records_are_cut():
     """At another mixture than the one of the responsibilities; and so are their derivatives."""
     model = MixtureModel(2, 1, "diag", 1.0, 1.0, 1.0, 1.0, 0.1)
-    reference = Reference("diag", np.array([600.0, 400.0]), np.array([[-0.1], [0.2]]),
+    reference = MixtureState("diag", np.array([600.0, 400.0]), np.array([[-0.1], [0.2]]),
                           np.array([[0.15], [0.12]]))  # fmt: skip
     scales = scales_for("diag", 1, 3.0)
     values = cut_statistics(LINE, reference, scales)
-    look = make_look(reference, scales, np.zeros(6), 1.0)
-    at = Reference("diag", np.array([640.0, 360.0]), np.array([[-0.09], [0.215]]),
+    look = noisy_statistics(reference, scales, np.zeros(6), 1.0)
+    at = MixtureState("diag", np.array([640.0, 360.0]), np.array([[-0.09], [0.215]]),
                    np.array([[0.145], [0.125]]))  # fmt: skip
-    given = condition(model, at, [look], True)
+    given = gaussian_conditional(model, at, [look], True)
     for u in (np.zeros(5), np.array([0.03, 0.04, -0.03, 0.02, 0.03])):
         counts, means, factors = (part[0] for part in given.mixtures(u[None]))
         expected = expectation(values, counts, means[:, 0], factors[:, 0])
@@ -134,15 +138,15 @@ def test_draws_follow_the_law_that_a_grid_has(rng, noise):
     """One component: the density of mean and deviation given statistics with noise, by quadrature."""
     n, model = 400, MixtureModel(1, 1, "diag", 1.0, 1.0, 0.3, 5.0, 0.02)
     rows = 0.1 + 0.2 * rng.normal(size=n)
-    reference = Reference("diag", np.array([float(n)]), np.array([[0.05]]), np.array([[0.25]]))
+    reference = MixtureState("diag", np.array([float(n)]), np.array([[0.05]]), np.array([[0.25]]))
     scales = scales_for("diag", 1, 3.0)
     values = cut_statistics(LINE, reference, scales)
     sums = cut_statistics(rows, reference, scales).sum(axis=0) + noise * rng.normal(size=3)
-    look, at = make_look(reference, scales, sums, noise), reference
+    look, at = noisy_statistics(reference, scales, sums, noise), reference
     for _ in range(4):
-        given = condition(model, at, [look], True)
+        given = gaussian_conditional(model, at, [look], True)
         at = given.reference(find_mode(given))
-    given = condition(model, at, [look], True)
+    given = gaussian_conditional(model, at, [look], True)
     _, means, factors = unpack_mixture(
         MixturePosterior(model, given, given).draw(4000, np.random.default_rng(0)), model
     )
@@ -227,9 +231,9 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     """The tests above can fail: draws that are told another noise cover too rarely, or always."""
 
     def deluded(reference, scales, sums, noise_scale):
-        return make_look(reference, scales, sums, factor * noise_scale)
+        return noisy_statistics(reference, scales, sums, factor * noise_scale)
 
-    monkeypatch.setattr(noise_aware, "make_look", deluded)
+    monkeypatch.setattr(release, "noisy_statistics", deluded)
     found = covered(10_000, 2, 0.2, 12)
     assert found < 0.8 if factor < 1 else found > 0.95
 

@@ -7,20 +7,15 @@ import pytest
 
 from skdpbayes.audit import audit_separation
 from skdpbayes.mixture import DPGaussianMixturePosterior
+from skdpbayes.models.mixture import STATISTICS_NORM, Components, MixtureModel, make_mixture
 from skdpbayes.privacy import Budget
-from skdpbayes.privacy.persons import plan_for_persons
+from skdpbayes.privacy.units import plan_for_persons
 from skdpbayes.samplers import NoiseAware
-from skdpbayes.samplers.mixture import MixtureSampler, looks, noise_aware
-from skdpbayes.samplers.mixture.local import Reference, local_features, local_sums
-from skdpbayes.samplers.mixture.noise_aware import Rounds
-from skdpbayes.samplers.mixture.scales import Scales, scales_for
+from skdpbayes.samplers.mixture import MixtureSampler, posterior, release
+from skdpbayes.samplers.mixture.plan import Scales, scales_for
+from skdpbayes.samplers.mixture.posterior import MixtureState, local_features, local_sums
+from skdpbayes.samplers.mixture.release import Rounds
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture.target import (
-    STATISTICS_NORM,
-    Components,
-    MixtureModel,
-    make_mixture,
-)
 
 KINDS = ["spherical", "diag", "tied", "full"]
 
@@ -93,7 +88,7 @@ def test_rounds_of_two_persons_are_at_most_sqrt_2_k_apart(rng, kind, k):
             factors = factors[:, :, None] * (np.eye(d) + np.tril(rng.normal(size=(2, d, d)), -1))
         if kind == "tied":
             factors[:] = factors[0]
-        reference = Reference(kind, np.array([2.0, 1.0]), rng.normal(size=(2, d)), factors)
+        reference = MixtureState(kind, np.array([2.0, 1.0]), rng.normal(size=(2, d)), factors)
         rows = [m + line[:, None] * rng.normal(size=d) * 0.3 for m in reference.means]
         rows += [rng.normal(size=(60, d))]
         features = local_features(np.concatenate(rows), reference, scales)
@@ -118,7 +113,7 @@ def test_scales_at_which_two_records_can_be_at_an_obtuse_angle_are_known(rng, ki
     lower = Scales(0.5 * plain.count, 2.0 * plain.mean, 0.5 * plain.second, plain.norm)
     assert not lower.are_acute(kind, d)
     factors = np.ones((1, d)) if kind in ("diag", "spherical") else np.eye(d)[None]
-    reference = Reference(kind, np.ones(1), np.zeros((1, d)), factors)
+    reference = MixtureState(kind, np.ones(1), np.zeros((1, d)), factors)
     z = np.linspace(-3.0, 3.0, 121)[:, None] * np.ones(d) / math.sqrt(d)
     for scales, some_are in ((plain, False), (lower, True)):
         features = local_features(z, reference, scales)
@@ -163,9 +158,9 @@ def test_rounds_whose_scales_are_not_acute_cost_a_chain_of_rows():
 @pytest.mark.nightly
 def test_an_attack_on_all_releases_of_a_person_stays_within_the_claim(monkeypatch):
     """All rows of a person are replaced by others, in a table in which nobody else is near."""
-    monkeypatch.setattr(looks, "N_POINTS", 64)
-    monkeypatch.setattr(noise_aware, "_REPEATS", 1)
-    monkeypatch.setattr(noise_aware, "_LAST_REPEATS", 1)
+    monkeypatch.setattr(posterior, "N_POINTS", 64)
+    monkeypatch.setattr(release, "_REPEATS", 1)
+    monkeypatch.setattr(release, "_LAST_REPEATS", 1)
     k, n_persons, model = 3, 14, model_of(1, 1)
     rows = np.zeros((k * n_persons, 1))
     rows[:k], other = 1.0, rows.copy()

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from skdpbayes.models.mixture import MixtureModel
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import (
     DPMH,
@@ -21,7 +22,6 @@ from skdpbayes.samplers import (
     PenaltyMH,
 )
 from skdpbayes.samplers.mixture import MixtureSampler
-from skdpbayes.targets.mixture.target import MixtureModel
 
 MODEL = MixtureModel(3, 4, "diag", 4.0, 1.0, 4.0, 6.0, 0.5)
 CHAINS = (SGLD, SGHMC, SGNHT, DPMH, DPFastMH, PenaltyMH, DPFastMHGaussian)

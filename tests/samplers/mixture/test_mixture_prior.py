@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import dirichlet, gamma, norm, wishart
 
-from skdpbayes.samplers.mixture.conditioned import Conditioned
-from skdpbayes.samplers.mixture.local import Reference
-from skdpbayes.samplers.mixture.scales import statistics_length
-from skdpbayes.targets import MixtureModel
+from skdpbayes.models import MixtureModel
+from skdpbayes.samplers.mixture.plan import statistics_length
+from skdpbayes.samplers.mixture.posterior import ConditionalPosterior, MixtureState
 
 KINDS = ["spherical", "diag", "tied", "full"]
 
@@ -71,9 +70,9 @@ def test_the_prior_is_that_of_the_density_by_scipy(rng, kind):
         factors = factors[:, :, None] * (np.eye(d) + 0.3 * np.tril(rng.normal(size=(k, d, d)), -1))
     if kind == "tied":
         factors[:] = factors[0]
-    at = Reference(kind, rng.uniform(20, 50, size=k), 0.3 * rng.normal(size=(k, d)), factors)
+    at = MixtureState(kind, rng.uniform(20, 50, size=k), 0.3 * rng.normal(size=(k, d)), factors)
     size = k * statistics_length(kind, d)
-    given = Conditioned(model, at, np.zeros((size, size)), np.zeros(size))
+    given = ConditionalPosterior(model, at, np.zeros((size, size)), np.zeros(size))
 
     def mapped(u):
         weights, means, precisions = parameters(given, u)

@@ -6,21 +6,20 @@ import numpy as np
 import pytest
 
 from skdpbayes.audit import audit_separation
+from skdpbayes.models.mixture import MixtureModel, make_mixture
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
-from skdpbayes.samplers.mixture import MixtureSampler, looks, noise_aware
-from skdpbayes.samplers.mixture.local import (
-    Reference,
+from skdpbayes.samplers.mixture import MixtureSampler, posterior, release
+from skdpbayes.samplers.mixture.plan import LARGEST_MIXTURE_SIZE, release_size, scales_for
+from skdpbayes.samplers.mixture.posterior import (
+    MixtureState,
     inflation,
     local_features,
     local_sums,
     own_moments,
 )
-from skdpbayes.samplers.mixture.noise_aware import Rounds
-from skdpbayes.samplers.mixture.rounds import LARGEST_SIZE, release_size
-from skdpbayes.samplers.mixture.scales import scales_for
+from skdpbayes.samplers.mixture.release import Rounds
 from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture.target import MixtureModel, make_mixture
 
 KINDS = ["spherical", "diag", "tied", "full"]
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -34,9 +33,9 @@ def model_of(k, d, kind="diag", norm=1.0):
 @pytest.fixture
 def few_points(monkeypatch):
     """What is believed does not matter here, and fewer simulated rows are faster."""
-    monkeypatch.setattr(looks, "N_POINTS", 64)
-    monkeypatch.setattr(noise_aware, "_REPEATS", 1)
-    monkeypatch.setattr(noise_aware, "_LAST_REPEATS", 1)
+    monkeypatch.setattr(posterior, "N_POINTS", 64)
+    monkeypatch.setattr(release, "_REPEATS", 1)
+    monkeypatch.setattr(release, "_LAST_REPEATS", 1)
 
 
 def plan_of(model, n, epsilon=1.0, relation="replace_one", **fixed):
@@ -51,7 +50,7 @@ def reference_of(rng, k, d, kind):
         factors = factors[:, :, None] * (np.eye(d) + np.tril(rng.normal(size=(k, d, d)), -1))
     if kind == "tied":
         factors[:] = factors[0]
-    return Reference(kind, rng.uniform(1.0, 5.0, size=k), 0.4 * rng.normal(size=(k, d)), factors)
+    return MixtureState(kind, rng.uniform(1.0, 5.0, size=k), 0.4 * rng.normal(size=(k, d)), factors)
 
 
 # What it costs
@@ -118,8 +117,8 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
         misses.append((noisy - vector) / noise_scale)
         return noisy
 
-    release_vector = noise_aware.release_vector
-    monkeypatch.setattr(noise_aware, "release_vector", watched)
+    release_vector = release.release_vector
+    monkeypatch.setattr(release, "release_vector", watched)
     table = make_mixture(rng.normal(size=(2000, 2)) * 0.3, model)
     for seed in range(20):
         found = Rounds(plan, table, np.random.default_rng(seed))
@@ -208,7 +207,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(monkeypatch, few_point
 
 def test_too_many_statistics_are_refused_with_a_remedy():
     model = model_of(10, 40, "full")
-    assert release_size(model) > LARGEST_SIZE
+    assert release_size(model) > LARGEST_MIXTURE_SIZE
     with pytest.raises(ValueError, match="covariance_type='diag'"):
         plan_of(model, 10**6)
 

@@ -9,13 +9,17 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from skdpbayes.audit import audit_separation
+from skdpbayes.models.mixture import Components, MixtureModel, make_mixture
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware
 from skdpbayes.samplers.mixture import MixtureSampler
 from skdpbayes.samplers.mixture.plan import Phase
-from skdpbayes.samplers.mixture.start import find_groups, merged, starting_components
-from skdpbayes.samplers.mixture.statistics import StatisticsReleases
-from skdpbayes.targets.mixture.target import Components, MixtureModel, make_mixture
+from skdpbayes.samplers.mixture.statistics import (
+    StatisticsReleases,
+    find_groups,
+    merged,
+    starting_components,
+)
 
 KINDS = ["spherical", "diag", "tied", "full"]
 

@@ -5,11 +5,15 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from skdpbayes import DPGaussianMixturePosterior
-from skdpbayes.samplers.mixture.choice import merge_closest, parameters_of_component
-from skdpbayes.samplers.mixture.local import Reference
-from skdpbayes.samplers.mixture.looks import NoisyStatistics, log_evidence
-from skdpbayes.samplers.mixture.scales import Scales
-from skdpbayes.samplers.mixture.start import merging_cost, together
+from skdpbayes.samplers.mixture.plan import Scales
+from skdpbayes.samplers.mixture.posterior import (
+    MixtureState,
+    NoisyStatistics,
+    log_evidence,
+    merge_closest,
+    parameters_of_component,
+)
+from skdpbayes.samplers.mixture.statistics import merging_cost, together
 
 FAR = np.array([[-4.0, -2.0], [3.0, -3.0], [1.0, 4.0]])
 
@@ -52,12 +56,12 @@ def test_merging_cost_is_a_divergence_and_does_not_depend_on_coordinates():
 def test_evidence_is_the_density_of_what_was_released(rng, noise_scale, is_size_public):
     """One component whose rows are never cut off: sums of (1, z, z^2), of which moments are known."""
     scales = Scales(1.0, 0.5, 0.25, 1e9)
-    looked = Reference("diag", np.array([500.0]), np.zeros((1, 1)), np.ones((1, 1)))
+    looked = MixtureState("diag", np.array([500.0]), np.zeros((1, 1)), np.ones((1, 1)))
     sums = np.array([510.0, 40.0, 150.0])
     look = NoisyStatistics(looked, scales, sums, noise_scale, np.zeros(3))
     found = []
     for mean, deviation in ((0.0, 1.0), (0.2, 1.1)):
-        at = Reference("diag", np.array([500.0]), np.array([[mean]]), np.array([[deviation]]))
+        at = MixtureState("diag", np.array([500.0]), np.array([[mean]]), np.array([[deviation]]))
         square = mean**2 + deviation**2
         moments = np.array([1.0, mean, square, mean**3 + 3 * mean * deviation**2])
         fourth = mean**4 + 6 * (mean * deviation) ** 2 + 3 * deviation**4
@@ -78,7 +82,7 @@ def test_evidence_is_the_density_of_what_was_released(rng, noise_scale, is_size_
 @pytest.mark.parametrize("kind, added", [("spherical", 4), ("diag", 5), ("tied", 3), ("full", 6)])
 def test_what_a_component_adds_to_the_parameters(kind, added):
     factors = np.ones((3, 2)) if kind in ("spherical", "diag") else np.tile(np.eye(2), (3, 1, 1))
-    reference = Reference(kind, np.ones(3), 0.1 * FAR, 0.05 * factors)
+    reference = MixtureState(kind, np.ones(3), 0.1 * FAR, 0.05 * factors)
     assert parameters_of_component(reference) == added
     fewer = merge_closest(reference._replace(means=np.array([[0.5, 0.5], [0.0, 0.0], [0.0, 0.01]])))
     np.testing.assert_allclose(np.sort(fewer.counts), [1.0, 2.0])

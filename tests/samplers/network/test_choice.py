@@ -5,11 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from skdpbayes._mechanisms.even_choice import UNIT
-from skdpbayes.samplers.network.core import release_norm, release_scale
-from skdpbayes.samplers.network.plan import NORMS, SCALES
-from skdpbayes.targets.network.layers import mlp_size
-from skdpbayes.targets.network.mlp import make_mlp
+from skdpbayes._mechanisms.exponential import SUM_UNIT
+from skdpbayes.models.mlp import make_mlp, mlp_size
+from skdpbayes.samplers.network import NORMS, SCALES, release_norm, release_scale
 
 SIZES = (2, 4, 3)
 MOVED = {"replace_one": 2.0, "add_or_remove_one": 1.0}
@@ -17,7 +15,7 @@ MOVED = {"replace_one": 2.0, "add_or_remove_one": 1.0}
 
 def law(sums, log_weights, eta, moved):
     """The law that is claimed."""
-    logs = log_weights - eta / (2.0 * moved) * np.abs(np.asarray(sums) * UNIT)
+    logs = log_weights - eta / (2.0 * moved) * np.abs(np.asarray(sums) * SUM_UNIT)
     weights = np.exp(logs - logs.max())
     return weights / weights.sum()
 
@@ -51,7 +49,7 @@ def test_the_laws_on_neighbouring_tables_keep_to_the_range(monkeypatch, rng, rel
     """Both releases, from the records on: all that is random in them is the choice of these laws."""
     laws, eta, moved = [], 0.4, MOVED[relation]
     monkeypatch.setattr(
-        "skdpbayes.samplers.network.core.choose_even",
+        "skdpbayes.samplers.network.choose_even",
         lambda sums, weights, eta, moved, _: laws.append(law(sums, weights, eta, moved)) or 0,
     )
     # Sure of themselves, as far as doubles go: the worst that a record can say.

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skdpbayes._mechanisms.even_choice import UNIT
-from skdpbayes.samplers.network.statistics import confidence_sums, norm_sums
-from skdpbayes.targets.network.layers import layers_of, mlp_size
-from skdpbayes.targets.network.mlp import make_mlp
+from skdpbayes._mechanisms.exponential import SUM_UNIT
+from skdpbayes.models.mlp import layers_of, make_mlp, mlp_size
+from skdpbayes.samplers.network import confidence_sums, norm_sums
 
 SCALES = np.array([0.1, 0.7, 1.3], dtype=np.float32)
 
@@ -22,9 +21,9 @@ def test_norms_are_even_at_a_typical_norm(rng):
     norms = np.geomspace(0.1, 4.0, 9)
     lengths = np.linalg.norm(target.values.astype(float), axis=1)
     expected = np.tanh(np.log(lengths[:, None] / norms)).sum(axis=0)
-    np.testing.assert_allclose(norm_sums(target, norms) * UNIT, expected, atol=301 * UNIT)
+    np.testing.assert_allclose(norm_sums(target, norms) * SUM_UNIT, expected, atol=301 * SUM_UNIT)
     alike = network(np.full((50, 1), -0.6), np.zeros(50, int), (1, 2))
-    assert abs(norm_sums(alike, np.array([0.8]))[0] * UNIT) < 1e-4
+    assert abs(norm_sums(alike, np.array([0.8]))[0] * SUM_UNIT) < 1e-4
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
@@ -46,7 +45,9 @@ def test_confidence_is_that_of_draws_averaged(rng, sizes, activation):
             each.append(softmax(scale * a, axis=1))
         mean = np.mean(each, axis=0)
         expected.append(np.sum(mean.max(axis=1) - (mean.argmax(axis=1) == y)))
-    np.testing.assert_allclose(confidence_sums(target, draws, SCALES) * UNIT, expected, atol=2e-3)
+    np.testing.assert_allclose(
+        confidence_sums(target, draws, SCALES) * SUM_UNIT, expected, atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("sizes", [(5, 3), (7, 33, 17, 2), (30, 100, 19)])
@@ -66,7 +67,7 @@ def test_a_record_says_the_same_wherever_it_stands(rng, sizes):
     each = sum(sums([i]) for i in range(300))
     np.testing.assert_array_equal(each, whole)
     # And no record says more than one.
-    assert all(np.abs(sums([i]) * UNIT).max() <= 1.0 for i in range(300))
+    assert all(np.abs(sums([i]) * SUM_UNIT).max() <= 1.0 for i in range(300))
 
 
 @pytest.mark.parametrize("size", [1e20, 1e38, 1e300])
@@ -74,4 +75,4 @@ def test_what_is_no_number_counts_at_most_as_one(rng, size):
     with np.errstate(over="ignore"):
         draws = (size * rng.normal(size=(2, mlp_size((4, 6, 3))))).astype(np.float32)
     target = network(rng.normal(size=(50, 4)), rng.integers(3, size=50), (4, 6, 3), "relu")
-    assert np.abs(confidence_sums(target, draws, SCALES) * UNIT).max() <= 50.0
+    assert np.abs(confidence_sums(target, draws, SCALES) * SUM_UNIT).max() <= 50.0

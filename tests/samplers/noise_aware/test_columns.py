@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, norm
 
-from skdpbayes.samplers.noise_aware.columns import estimate_columns
+from skdpbayes.samplers.statistics.design import estimate_columns
 
 
 def squares_of(seen, noise):

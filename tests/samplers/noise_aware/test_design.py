@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skdpbayes.samplers.noise_aware import design
-from skdpbayes.samplers.noise_aware.design import _correlations, _mixture, _shrunk, estimate_design
+from skdpbayes.samplers.statistics import design
+from skdpbayes.samplers.statistics.design import _correlations, _mixture, _shrunk, estimate_design
 
 
 def with_noise(matrix, noise, rng):

@@ -9,16 +9,18 @@ import pytest
 from scipy.special import expit
 from scipy.stats import rankdata
 
-from skdpbayes.samplers.noise_aware import draws as module
-from skdpbayes.samplers.noise_aware import posterior as posteriors
-from skdpbayes.samplers.noise_aware.draws import draw, find_mode, settle
-from skdpbayes.samplers.noise_aware.misfit import learn_misfit
-from skdpbayes.samplers.noise_aware.plan import N_CHAINS
-from skdpbayes.samplers.noise_aware.population import Population
-from skdpbayes.samplers.noise_aware.releases import NoisyValue
-from skdpbayes.samplers.noise_aware.scales import Group, Prior, WithPrior
-from skdpbayes.samplers.noise_aware.surrogate import Surrogate
-from skdpbayes.targets.linear.families import classifier
+from skdpbayes.models.families import classifier
+from skdpbayes.samplers.statistics import hmc as module
+from skdpbayes.samplers.statistics import logistic as posteriors
+from skdpbayes.samplers.statistics.hmc import draw, find_mode, find_mode_and_scales
+from skdpbayes.samplers.statistics.logistic import (
+    LogisticSurrogate,
+    Population,
+    estimate_discrepancy,
+)
+from skdpbayes.samplers.statistics.plan import N_CHAINS
+from skdpbayes.samplers.statistics.prior import Group, Prior, WithPrior
+from skdpbayes.samplers.statistics.release import NoisyValue
 
 N_DRAWS = 10_000
 
@@ -31,12 +33,12 @@ def a_surrogate(rng, length, noise, is_learnt, truth=1.0, scale=1.0):
     u = np.full(length, truth)
     f = population.change(u[None])[0]
     looks = [NoisyValue(u, 1.1 * f + noise * rng.normal(size=length), noise)]
-    misfit = learn_misfit(population, looks, [], u)
+    misfit = estimate_discrepancy(population, looks, [], u)
     values, basis = np.linalg.eigh(population.curvature(u))
     make, precision = Group.learnt if is_learnt else Group.known, scale**-2.0 * np.eye(length)
     prior = Prior((make(precision, length),))
     probabilities = population.at(u[None])
-    return Surrogate(
+    return LogisticSurrogate(
         population=population,
         prior=prior,
         scales=prior.usual,
@@ -160,14 +162,14 @@ def test_draws_that_follow_each_other_are_from_different_chains(rng):
 def test_chains_settle_once(rng, monkeypatch):
     """Further draws are cheap, are those of the law, and depend on their seed alone."""
     given, calls = a_surrogate(rng, 2, 30.0, True), []
-    settled = module.settled_chains
+    settled = module.warmed_up_chains
 
     def counted(*args):
         calls.append(args)
         return settled(*args)
 
-    monkeypatch.setattr(module, "settled_chains", counted)
-    posterior = posteriors.Posterior(given, np.eye(2), 1.0, np.empty(0))
+    monkeypatch.setattr(module, "warmed_up_chains", counted)
+    posterior = posteriors.LogisticPosterior(given, np.eye(2), 1.0, np.empty(0))
     first, second = (posterior.draw(400, np.random.default_rng(seed)) for seed in (1, 2))
     again = pickle.loads(pickle.dumps(posterior)).draw(400, np.random.default_rng(1))
     assert len(calls) == 1
@@ -198,22 +200,22 @@ def test_the_mode_is_one(rng, is_learnt):
 
 @pytest.mark.parametrize("truth, low, high", [(0.02, 0.05, 0.8), (1.0, 0.5, 2.0), (3.0, 1.5, 6.0)])
 def test_settling_finds_scales_like_those_of_the_coefficients(rng, truth, low, high):
-    given = settle(a_surrogate(rng, 2, 1.0, True, truth), 50)
+    given = find_mode_and_scales(a_surrogate(rng, 2, 1.0, True, truth), 50)
     assert low < given.scales[0] < high
     np.testing.assert_allclose(given.start, find_mode(given), atol=0.05)
-    again = settle(given, 50)
+    again = find_mode_and_scales(given, 50)
     assert again.scales[0] == given.scales[0]
 
 
 def test_settling_leaves_a_scale_that_is_known(rng):
-    given = settle(a_surrogate(rng, 2, 1.0, False, 3.0), 50)
+    given = find_mode_and_scales(a_surrogate(rng, 2, 1.0, False, 3.0), 50)
     np.testing.assert_array_equal(given.scales, 1.0)
 
 
 def test_coefficients_are_not_shrunk_by_a_scale_that_is_learnt(rng):
     """Ten times the prior's: with a known scale they would be drawn to it."""
     learnt, known = (
-        draw(settle(a_surrogate(rng, 2, 10.0, is_learnt, 1.0, scale=0.1), 6), 4000, 0)
+        draw(find_mode_and_scales(a_surrogate(rng, 2, 10.0, is_learnt, 1.0, scale=0.1), 6), 4000, 0)
         for is_learnt in (True, False)
     )
     assert np.abs(known.mean()) < 0.7 * np.abs(learnt.mean())

@@ -5,12 +5,11 @@ import pytest
 from noise_aware_tables import a_plan, labels_of, variances_of
 from scipy.stats import multivariate_normal, norm
 
-from skdpbayes.samplers.noise_aware import misfit as module
-from skdpbayes.samplers.noise_aware.misfit import learn_misfit
-from skdpbayes.samplers.noise_aware.population import Population
-from skdpbayes.samplers.noise_aware.releases import NoisyValue, Releases
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.weighted import weighted_scores
+from skdpbayes.models.families import classifier
+from skdpbayes.models.sums import weighted_scores
+from skdpbayes.samplers.statistics import logistic as module
+from skdpbayes.samplers.statistics.logistic import Population, estimate_discrepancy
+from skdpbayes.samplers.statistics.release import LogisticReleases, NoisyValue
 
 # How many looks there are, and which have a curvature.
 RELEASES = [(1, ()), (3, ()), (3, (1,)), (4, (0, 2))]
@@ -122,7 +121,7 @@ def test_what_is_learnt_is_the_posterior_of_a_dense_regression(
     truth = a_truth(rng, population, 0.4)
     looks, curvatures = releases_of(rng, population, truth, 0.4, n_looks, curved, 10.0)
     at = looks[-1].point
-    found = learn_misfit(population, looks, curvatures, at, doubts)
+    found = estimate_discrepancy(population, looks, curvatures, at, doubts)
     own = doubted(doubts, population)
     mean, covariance, _ = dense(population, looks, curvatures, at, found.size, own)
     np.testing.assert_allclose(found.mean, mean.reshape(n, n), rtol=1e-8, atol=1e-10)
@@ -153,7 +152,7 @@ def test_sizes_are_weighed_by_the_density_of_the_releases(
     truth = a_truth(rng, population, 0.4)
     looks, curvatures = releases_of(rng, population, truth, 0.4, n_looks, curved, 10.0)
     at = looks[-1].point
-    found = learn_misfit(population, looks, curvatures, at, doubts)
+    found = estimate_discrepancy(population, looks, curvatures, at, doubts)
     sizes, own = np.array(list(weighed)), doubted(doubts, population)
     expected = np.array([dense(population, looks, curvatures, at, size, own)[2] for size in sizes])
     expected += norm.logpdf(np.log(sizes), np.log(0.2), 0.7)
@@ -169,7 +168,7 @@ def test_the_size_of_a_misfit_is_found(rng, size):
     for _ in range(20):
         truth = a_truth(rng, population, size)
         looks, curvatures = releases_of(rng, population, truth, size, 6, (2, 4), 1.0)
-        found.append(learn_misfit(population, looks, curvatures, looks[-1].point).size)
+        found.append(estimate_discrepancy(population, looks, curvatures, looks[-1].point).size)
     assert 0.7 < np.median(found) / size < 1.4
 
 
@@ -177,7 +176,7 @@ def test_the_size_of_a_misfit_is_found(rng, size):
 def test_without_releases_there_is_the_law_a_priori(rng, n_classes):
     population = a_population(rng, n_classes)
     n = length_of(population)
-    found = learn_misfit(population, [], [], np.zeros(n))
+    found = estimate_discrepancy(population, [], [], np.zeros(n))
     assert not found.mean.any()
     assert 0.15 < found.size < 0.25
     squares, f = squares_of(population), population.change(rng.normal(size=(4, n)))
@@ -191,7 +190,7 @@ def test_a_direction_in_which_no_row_goes_does_no_harm(rng):
     rows = population.rows * np.array([1.0, 1.0, 0.0])
     population = Population(population.family, rows, population.weights, population.size)
     looks = [NoisyValue(u, population.change(u[None])[0] + 1.0, 1.0) for u in np.eye(3)]
-    found = learn_misfit(population, looks, [], np.ones(3))
+    found = estimate_discrepancy(population, looks, [], np.ones(3))
     assert np.isfinite(found.mean).all()
     assert np.isfinite(variances_of(found, population.change(np.eye(3)))).all()
 
@@ -210,7 +209,7 @@ def misses(rng, told, curved=(1, 3), n_tables=150):
         looks, curvatures = (
             [each._replace(noise=told * each.noise) for each in part] for part in released
         )
-        found = learn_misfit(population, looks, curvatures, at)
+        found = estimate_discrepancy(population, looks, curvatures, at)
         error = found.mean - truth
         deviations = np.sqrt(found.shares @ (found.factor**2).T)
         of_matrix.append(np.mean((error / deviations) ** 2))
@@ -258,7 +257,7 @@ def squared_misses_of_tables(make_target, told=1.0, seeds=range(8)):
         rows = a_table(rng, 4000)
         labels = labels_of(rng, rows, 4.0 * rng.normal(size=4))
         target, bounds = make_target(rows, labels, prior_scale=4.0)
-        found = Releases(a_plan(bounds, 4000, 1.0), target, np.random.default_rng(seed))
+        found = LogisticReleases(a_plan(bounds, 4000, 1.0), target, np.random.default_rng(seed))
         found.look_around()
         found.looks = [look._replace(noise=told * look.noise) for look in found.looks]
         found.curvatures = [each._replace(noise=told * each.noise) for each in found.curvatures]

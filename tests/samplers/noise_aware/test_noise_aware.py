@@ -10,16 +10,16 @@ from noise_aware_tables import PRIOR_SCALE, a_plan, labels_of, unit_rows
 from scipy.special import softmax
 
 from skdpbayes import DPBayesianLogisticRegression
+from skdpbayes.models import LinearModel, Logistic, Softmax, TargetBounds
+from skdpbayes.models.families import classifier
+from skdpbayes.models.sums import record_weights, weighted_scores, weighted_sums
 from skdpbayes.privacy import Budget
 from skdpbayes.samplers import NoiseAware, resolve_sampler, sample
-from skdpbayes.samplers._machinery.lattice import release_vector
-from skdpbayes.samplers.noise_aware import releases as releases_module
-from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.samplers.noise_aware.releases import Releases
-from skdpbayes.samplers.noise_aware.sensitivity import joint_precision_at
-from skdpbayes.targets import LinearModel, Logistic, Softmax, TargetBounds
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.weighted import record_weights, weighted_scores, weighted_sums
+from skdpbayes.samplers.noise import release_vector
+from skdpbayes.samplers.statistics import release as releases_module
+from skdpbayes.samplers.statistics.design import Coordinates
+from skdpbayes.samplers.statistics.release import LogisticReleases
+from skdpbayes.samplers.statistics.sensitivity import joint_precision_at
 
 # What it costs
 
@@ -146,7 +146,7 @@ def test_curvatures_are_the_same_whenever_they_are_transformed(make_target, n_cl
     rows, labels = unit_rows(rng, 500, 3), np.arange(500) % n_classes
     target, bounds = make_target(rows, labels, n_classes=n_classes, intercept_scaling=0.5)
     plan = NoiseAware().plan(bounds, 500, Budget(1.0, 1e-6))
-    found, rooms = Releases(plan, target, rng), []
+    found, rooms = LogisticReleases(plan, target, rng), []
     theta = rng.normal(size=(found.family.n_blocks, 4))
     score, matrix, room = found._sums(theta, True)
     rooms.append(room)
@@ -173,7 +173,7 @@ def test_noise_is_as_large_as_multipliers_and_bounds_say(
         unit_rows(rng, 500, 3), labels, n_classes=n_classes, intercept_scaling=constant
     )
     plan = a_plan(bounds, 500, 1.0, relation)
-    found = Releases(plan, target, np.random.default_rng(0))
+    found = LogisticReleases(plan, target, np.random.default_rng(0))
     found.look_around()
     norm = found.coordinates.norm
     # Nothing is known of labels, so that their sum is charged in full.
@@ -371,7 +371,7 @@ def test_errors_of_a_score_are_those_of_a_gradient(rng, make_target):
         target, bounds = make_target(
             unit_rows(rng, 50, 3), np.arange(50) % 3 % n_classes, n_classes=n_classes
         )
-        found = Releases(a_plan(bounds, 50), target, rng)
+        found = LogisticReleases(a_plan(bounds, 50), target, rng)
         theta = rng.normal(size=(found.family.n_blocks, 3))
         of_gradient = found.coordinates.inflation(found.plan, theta) - 1.0
         assert found._room(theta) - 1.0 == pytest.approx(grown * of_gradient, rel=1e-6)
@@ -385,7 +385,7 @@ def test_labels_are_read_once(rng, make_target, n_classes):
     for labels in (np.arange(40) % n_classes, np.arange(40) // 7 % n_classes):
         target, bounds = make_target(rows, labels, n_classes=n_classes)
         sums.append(weighted_scores(target, family, theta, np.eye(3)))
-        found = Releases(a_plan(bounds, 40, 1e6), target, np.random.default_rng(0))
+        found = LogisticReleases(a_plan(bounds, 40, 1e6), target, np.random.default_rng(0))
         found.release_labels()
         z = rows @ found.coordinates.transform
         v = np.minimum(1.0, found.coordinates.norm**2 / np.sum(z**2, axis=1))

@@ -5,9 +5,9 @@ import pytest
 from noise_aware_tables import a_plan
 
 from skdpbayes.audit import audit_separation
-from skdpbayes.samplers.noise_aware.releases import Releases
-from skdpbayes.targets import second_moment
-from skdpbayes.targets.linear.weighted import reweighted, weighted_scores, weighted_sums
+from skdpbayes.models import second_moment
+from skdpbayes.models.sums import reweighted, weighted_scores, weighted_sums
+from skdpbayes.samplers.statistics.release import LogisticReleases
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_attack_on_all_releases_stays_within_the_claim(make_target, relation,
     for which, table in enumerate(tables):
         found = []
         for seed in range(60):
-            released = Releases(plan, table, np.random.default_rng(1000 * which + seed))
+            released = LogisticReleases(plan, table, np.random.default_rng(1000 * which + seed))
             released.look_around()
             found.append(log_ratio(released, tables))
         scores.append(np.array(found))

@@ -8,8 +8,8 @@ import pytest
 from noise_aware_tables import PRIOR_SCALE, labels_of, uniform_table, unit_rows
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware import misfit, releases
-from skdpbayes.samplers.noise_aware.releases import Releases
+from skdpbayes.samplers.statistics import logistic, release
+from skdpbayes.samplers.statistics.release import LogisticReleases
 
 # Parameters drawn from the prior
 
@@ -65,7 +65,7 @@ def test_intervals_cover_as_often_as_they_say(n, d, epsilon, n_classes, repetiti
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
     """The test above, on 80 tables, can fail: draws told another noise cover too rarely, or always."""
-    surrogate_of = Releases.surrogate
+    surrogate_of = LogisticReleases.surrogate
 
     def deluded(self):
         looks, curvatures, noise = self.looks, self.curvatures, self.label_noise
@@ -78,7 +78,7 @@ def test_noise_of_the_wrong_size_would_not_cover(monkeypatch, factor):
         self.looks, self.curvatures, self.label_noise = looks, curvatures, noise
         return found
 
-    monkeypatch.setattr(Releases, "surrogate", deluded)
+    monkeypatch.setattr(LogisticReleases, "surrogate", deluded)
     found = covered(2000, 4, 1.0, 36)
     assert found < 0.85 if factor < 1 else found > 0.95
 
@@ -117,7 +117,7 @@ def test_levels_that_add_up_to_one_are_covered_too():
 
 def test_who_takes_what_noise_hides_for_known_would_not_cover_them(monkeypatch):
     """The test above can fail."""
-    monkeypatch.setattr(misfit, "_LEAST_DOUBT", np.inf)
+    monkeypatch.setattr(logistic, "_LEAST_DOUBT", np.inf)
     assert covered_of_levels() < 0.75
 
 
@@ -171,14 +171,14 @@ def test_a_scale_that_is_learnt_costs_little_width_where_the_default_is_right():
 
 def test_who_ignores_noise_in_learning_has_far_wider_intervals(monkeypatch):
     """A misfit that is all noise, of whose size it is a sign, hides what labels tell."""
-    learn = releases.learn_misfit
+    learn = release.estimate_discrepancy
 
     def deluded(population, looks, curvatures, *others):
         told = ([e._replace(noise=0.03 * e.noise) for e in part] for part in (looks, curvatures))
         return learn(population, *told, *others)
 
     _, width = intervals(3.0, 2, d=20)
-    monkeypatch.setattr(releases, "learn_misfit", deluded)
+    monkeypatch.setattr(release, "estimate_discrepancy", deluded)
     assert intervals(3.0, 2, d=20)[1] > 1.7 * width
 
 

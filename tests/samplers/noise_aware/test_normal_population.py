@@ -9,11 +9,16 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from skdpbayes.samplers.noise_aware import normal_population as module
-from skdpbayes.samplers.noise_aware.design import Design, with_constant
-from skdpbayes.samplers.noise_aware.normal_population import NormalPopulation, normal_population
-from skdpbayes.samplers.noise_aware.population import Population, make_population, rows_like
-from skdpbayes.targets.linear.families import classifier
+from skdpbayes.models.families import classifier
+from skdpbayes.samplers.statistics import logistic as module
+from skdpbayes.samplers.statistics.design import Design, with_constant
+from skdpbayes.samplers.statistics.logistic import (
+    NormalPopulation,
+    Population,
+    moment_matched_sample,
+    normal_population,
+    rows_like,
+)
 
 LOGISTIC = classifier(2).identified
 
@@ -104,7 +109,7 @@ def test_many_rows_have_the_scores_of_endlessly_many(rng):
     design = a_design(rng, 39)
     transform = rng.normal(size=(40, 40)) / np.sqrt(40)
     bound = math.sqrt(1.3 * np.trace(transform.T @ design.second_moment @ transform))
-    made = make_population(design, transform, LOGISTIC, bound, 1.0, 1000)
+    made = moment_matched_sample(design, transform, LOGISTIC, bound, 1.0, 1000)
     assert isinstance(made, NormalPopulation)
     u = rng.normal(size=(2, 40))
     off = []

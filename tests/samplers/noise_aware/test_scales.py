@@ -6,8 +6,8 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware.scales import Group, Law, Prior, prior_of
-from skdpbayes.targets import LinearModel, Logistic, Softmax, TargetBounds
+from skdpbayes.models import LinearModel, Logistic, Softmax, TargetBounds
+from skdpbayes.samplers.statistics.prior import Group, Prior, SplitLogNormal, prior_of
 
 
 def a_precision(rng, n):
@@ -25,7 +25,7 @@ def a_prior(rng, n=5):
 # What is believed
 
 
-WIDE, NARROW = Law(1.2, 0.7, 1.4), Law(2.0, 0.7, 0.8)
+WIDE, NARROW = SplitLogNormal(1.2, 0.7, 1.4), SplitLogNormal(2.0, 0.7, 0.8)
 
 
 def log_law(log, law=WIDE):

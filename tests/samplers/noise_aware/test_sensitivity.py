@@ -8,15 +8,15 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from skdpbayes.samplers.noise_aware.coordinates import Coordinates
-from skdpbayes.samplers.noise_aware.sensitivity import (
+from skdpbayes.models.families import classifier
+from skdpbayes.samplers.statistics.design import Coordinates
+from skdpbayes.samplers.statistics.sensitivity import (
     free_curvature,
     joint_multiplier,
     joint_precision,
     joint_precision_at,
     noise_factor,
 )
-from skdpbayes.targets.linear.families import classifier
 
 SHARES = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 4.0]
 

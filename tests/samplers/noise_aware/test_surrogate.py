@@ -9,16 +9,20 @@ from noise_aware_tables import a_plan, labels_of, uniform_table, unit_rows, vari
 from scipy.special import expit, logsumexp, softmax
 from scipy.stats import multivariate_normal, norm
 
-from skdpbayes.samplers.noise_aware.design import Design, with_constant
-from skdpbayes.samplers.noise_aware.draws import draw
-from skdpbayes.samplers.noise_aware.misfit import Misfit, learn_misfit
-from skdpbayes.samplers.noise_aware.normal_population import normal_population
-from skdpbayes.samplers.noise_aware.population import Population, make_population
-from skdpbayes.samplers.noise_aware.releases import NoisyValue, Releases
-from skdpbayes.samplers.noise_aware.scales import Group, Prior
-from skdpbayes.samplers.noise_aware.surrogate import Surrogate
-from skdpbayes.targets.linear.families import classifier
-from skdpbayes.targets.linear.weighted import slope_matrix, weighted_scores
+from skdpbayes.models.families import classifier
+from skdpbayes.models.sums import slope_matrix, weighted_scores
+from skdpbayes.samplers.statistics.design import Design, with_constant
+from skdpbayes.samplers.statistics.hmc import draw
+from skdpbayes.samplers.statistics.logistic import (
+    LogisticSurrogate,
+    Population,
+    ScoreDiscrepancy,
+    estimate_discrepancy,
+    moment_matched_sample,
+    normal_population,
+)
+from skdpbayes.samplers.statistics.prior import Group, Prior
+from skdpbayes.samplers.statistics.release import LogisticReleases, NoisyValue
 
 
 def a_prior(rng, family, length):
@@ -51,13 +55,15 @@ def a_surrogate(rng, length, n_classes=2, has_rows=True):
     curvature = population.curvature(centre)
     curvatures = [NoisyValue(centre, 1.2 * curvature, 10.0)]
     prior = a_prior(rng, family, length)
-    return Surrogate(
+    return LogisticSurrogate(
         population=population,
         prior=prior,
         scales=rng.uniform(0.5, 2.0, size=len(prior.groups)),
         target=f + rng.normal(size=size) * 15.0,
         noise=20.0,
-        misfit=learn_misfit(population, looks, curvatures, centre, np.linspace(0.8, 0.0, length)),
+        misfit=estimate_discrepancy(
+            population, looks, curvatures, centre, np.linspace(0.8, 0.0, length)
+        ),
         origin=population.origin,
         slope=float(population.mean_variance(population.at(centre[None]))[0]),
         basis=np.linalg.qr(rng.normal(size=(size, size)))[0],
@@ -180,7 +186,7 @@ def test_without_noise_to_speak_of_draws_follow_the_linear_posterior(rng):
     zero = np.zeros(3)
     sampling, basis = np.linalg.eigh(many.curvature(zero))
     nothing = np.zeros((3, 3))
-    known = Misfit(
+    known = ScoreDiscrepancy(
         mean=nothing,
         factor=np.eye(3),
         shares=np.full((3, 3), 1e-18),
@@ -238,7 +244,7 @@ def test_a_population_has_the_moments_that_it_is_for(rng):
     root = rng.normal(size=(3, 3))
     design = with_constant(Design(rng.normal(size=3), root @ root.T), 0.7)
     transform = rng.normal(size=(4, 4))
-    made = make_population(design, transform, classifier(3).identified, 3.0, 5000, 1000)
+    made = moment_matched_sample(design, transform, classifier(3).identified, 3.0, 5000, 1000)
     assert made.size * len(made.rows) == pytest.approx(5000)
     np.testing.assert_allclose(made.rows.mean(axis=0), design.mean @ transform, atol=1e-9)
     found = made.rows.T @ made.rows / len(made.rows)
@@ -263,7 +269,7 @@ def test_with_a_large_budget_a_surrogate_knows_the_table(rng, make_target, n_cla
     if n_classes > 2:
         labels[rng.random(n) < 0.3] = 2
     target, bounds = make_target(rows, labels, n_classes=n_classes)
-    found = Releases(a_plan(bounds, n, 1e4), target, np.random.default_rng(0))
+    found = LogisticReleases(a_plan(bounds, n, 1e4), target, np.random.default_rng(0))
     found.look_around()
     given, transform, family = found.surrogate(), found.coordinates.transform, found.family
     theta = given.start.reshape(family.n_blocks, -1) @ transform.T
@@ -288,7 +294,7 @@ def test_nothing_is_made_up_where_nothing_is_hidden(make_target, n_columns):
         rows, labels, _ = uniform_table(0, 5000, n_columns, 1.0)
         rows /= math.sqrt(n_columns)
         target, bounds = make_target(np.ascontiguousarray(rows), labels)
-        found = Releases(a_plan(bounds, 5000, epsilon), target, np.random.default_rng(0))
+        found = LogisticReleases(a_plan(bounds, 5000, epsilon), target, np.random.default_rng(0))
         found.look_around()
         given = found.surrogate()
         inverse = np.linalg.inv(given.information(given.start))

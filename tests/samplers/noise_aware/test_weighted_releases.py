@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware import releases
-from skdpbayes.samplers.noise_aware.posterior import Posterior
-from skdpbayes.samplers.noise_aware.sensitivity import joint_multiplier
+from skdpbayes.samplers.statistics import release as releases
+from skdpbayes.samplers.statistics.logistic import LogisticPosterior
+from skdpbayes.samplers.statistics.sensitivity import joint_multiplier
 
 C = 0.5
 COMMON = np.array([[0.2, 0.1], [-0.1, 0.3], [0.0, -0.2], [0.05, 0.0]])
@@ -78,7 +78,7 @@ def test_no_neighbours_are_farther_apart_than_the_noise_is_for(
     monkeypatch, relation, n_classes, largest
 ):
     n_blocks = 1 if n_classes == 2 else n_classes
-    monkeypatch.setattr(Posterior, "draw", lambda self, n, _: np.zeros((n, 3 * n_blocks)))
+    monkeypatch.setattr(LogisticPosterior, "draw", lambda self, n, _: np.zeros((n, 3 * n_blocks)))
     adds = relation == "add_or_remove_one"
     model = DPBayesianLogisticRegression(
         100.0,

@@ -8,10 +8,10 @@ from scipy.special import expit, softmax
 from scipy.stats import multivariate_normal
 
 from skdpbayes import DPBayesianLogisticRegression
-from skdpbayes.samplers.noise_aware.scales import Group, Law, Prior, prior_of
-from skdpbayes.targets import TargetBounds
+from skdpbayes.models import TargetBounds
+from skdpbayes.samplers.statistics.prior import Group, Prior, SplitLogNormal, prior_of
 
-WIDE, NARROW = Law(1.2, 0.7, 1.4), Law(1.2, 0.7, 0.7)
+WIDE, NARROW = SplitLogNormal(1.2, 0.7, 1.4), SplitLogNormal(1.2, 0.7, 0.7)
 rng = np.random.default_rng(0)
 X = rng.uniform(-1.0, 1.0, size=(3_000, 6))
 LOGITS = X @ np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.0])

@@ -11,13 +11,13 @@ from sklearn.datasets import make_classification
 
 from skdpbayes import DPBayesianLogisticRegression
 from skdpbayes.audit import audit_separation
+from skdpbayes.models import TargetBounds, example_gradient, implements, n_examples, prior_gradient
 from skdpbayes.privacy import Budget, PrivacyLedger
-from skdpbayes.privacy.floating_point import lattice_spacing
+from skdpbayes.privacy.rounding import lattice_spacing
 from skdpbayes.random import private_generator
 from skdpbayes.samplers import BayesByBackprop, sample
-from skdpbayes.samplers._protocol import carry_out
-from skdpbayes.samplers.variational.core import VariationalFit, variational_gradient
-from skdpbayes.targets import TargetBounds, example_gradient, implements, n_examples, prior_gradient
+from skdpbayes.samplers.base import run_plan
+from skdpbayes.samplers.variational import VariationalFit, variational_gradient
 
 NOT_PRIVATE = Budget(np.inf, 1e-5)
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -78,7 +78,7 @@ def quadratic(points, curvature=None, precision=1.0, bound=1.0):
 def fitted(target, bounds, temperature=None):
     n = len(target.points)
     plan = planned(BayesByBackprop, bounds, n, NOT_PRIVATE, temperature=temperature)
-    found = carry_out(target, plan, 0, 0).parameters
+    found = run_plan(target, plan, 0, 0).parameters
     return found["variational_mean"], found["variational_scale"]
 
 

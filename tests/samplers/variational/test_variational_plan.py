@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from references import planned
 
+from skdpbayes.models import TargetBounds
 from skdpbayes.privacy import Budget, PrivacyCost, SampledGaussian
-from skdpbayes.privacy.gaussian import gaussian_epsilon
+from skdpbayes.privacy.conversions import gaussian_epsilon
 from skdpbayes.samplers import SGHMC, BayesByBackprop, DPFastMH
-from skdpbayes.targets import TargetBounds
 
 BOUNDS = TargetBounds(5, gradient_bound=2.0, smoothness=1.0, prior_precision=(0.25, 1.0))
 RELATIONS = ["replace_one", "add_or_remove_one"]

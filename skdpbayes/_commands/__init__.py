@@ -1,1 +1,0 @@
-"""Commands of ``python -m skdpbayes``, one per file."""

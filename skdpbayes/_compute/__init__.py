@@ -1,0 +1,1 @@
+"""Compiled gradients and losses, and how chains are run on several cores."""

@@ -1,0 +1,563 @@
+"""What the private posterior estimators share.
+
+    validate, clip -> plan (public quantities only) -> sample (reserves the plan's cost, then reads)
+                   -> draws, and everything else from the draws
+
+Data flow in this direction only: fitted attributes depend on the records only through what the sampler
+releases.
+
+Bounds from the rows: quantiles of their norms or responses, each drawn with a small share of the budget.
+
+    plan for any bounds -> reserve it -> R ~ exp(-a d(R)) -> plan at R, with the rest of the budget
+
+Quantiles are drawn as in `skdpbayes._mechanisms.exponential`. The rest of the budget is fixed beforehand,
+as a ``mu``, so that the total cost does not depend on the bounds. The idea is due to Andrew, Thakkar, McMahan
+and Ramaswamy (2021).
+
+What an estimator says of its bounds in a report, and who said so.
+"""
+
+import math
+from contextlib import contextmanager
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._arguments import RANDOM_STATE, Interval, planned_size
+from .._mechanisms.exponential import draw_quantiles, draws_cost
+from .._typing import RandomStateLike
+from ..exceptions import PrivacyWarning
+from ..models.rows import checked_norm, row_norms
+from ..privacy.budget import Budget, default_delta, too_large_delta
+from ..privacy.charge import charge
+from ..privacy.conversions import smallest_within
+from ..privacy.cost import PrivacyCost
+from ..privacy.deferred_warnings import warn
+from ..privacy.losses import RELATIONS
+from ..privacy.prepaid import Prepaid, vouchers
+from ..privacy.release import (
+    LONGEST_ROW,
+    Disclosure,
+    StepDisclosure,
+    as_json,
+    resolve_source,
+    set_privacy_attributes,
+)
+from ..privacy.rounding import covered_records
+from ..privacy.units import plan_for_persons
+from ..random import separate_generator
+from ..samplers import Plan, resolve_sampler
+from ..samplers.base import AUTO, resolve_auto, run_plan
+from ..samplers.plan import NormRelease, check_plan
+from .model_checks import to_arviz
+
+# Share of the squared mu.
+BOUNDS_SHARE = 0.02
+# Ranks between the quantile and the largest norm, in units of the noise; the highest and the lowest quantile.
+_SAFE, _HIGHEST, _LOWEST = 12.0, 0.95, 0.5
+# The highest of responses, of which larger ones are not shortened in proportion, and the lowest.
+_HIGHEST_RESPONSE, _LOWEST_RESPONSE = 0.99, 0.75
+_SHARPEST = 128.0
+# What to pass instead of bounds that are released.
+_PUBLIC = {("low", "high"): "target_bounds=(low, high)", ("high",): "max_count=..., a number"}
+_ROOM = 1.0 + 1e-8
+
+
+def plan_with_bounds(make_plan, n_samples, budget, norm=True, sides=()):
+    """Return a plan that begins with the release of a norm, or of bounds of responses.
+
+    Parameters
+    ----------
+    make_plan : callable
+        Maps a `Budget` to a plan that is valid for any norm and any bounds.
+    n_samples : int
+        Public number of rows that a table has at least, about.
+    budget : Budget
+    norm : bool, default=True
+        Whether a norm is released.
+    sides : tuple of {"low", "high"}, default=()
+        Which bounds of responses are.
+
+    Returns
+    -------
+    plan : Plan
+        A plan without the release of a norm if there are too few rows to find a quantile.
+
+    Raises
+    ------
+    ValueError
+        If the plan's cost is not Gaussian, or there are too few rows to find bounds of responses.
+    """
+    level = 2.0 * math.sqrt(BOUNDS_SHARE) * budget.mu if budget.is_private else _SHARPEST
+    outside = _SAFE / (n_samples * level / 2.0) if level > 0 else math.inf
+    least = _LOWEST_RESPONSE if sides else _LOWEST
+    if budget.is_private and budget.delta > 0 and outside > 1.0 - least:
+        if sides:
+            raise ValueError(
+                f"{n_samples:,} rows are too few to learn bounds of responses at epsilon="
+                f"{budget.epsilon:g}: give public ones, {_PUBLIC[tuple(sides)]}, or raise epsilon."
+            )
+        return make_plan(budget)
+    quantile, high = min(_HIGHEST, 1.0 - outside), min(_HIGHEST_RESPONSE, 1.0 - outside)
+    of_responses = tuple({"low": 1.0 - high, "high": high}[side] for side in sides)
+    count = norm + len(sides)
+    choice = draws_cost(level, count, budget.neighboring_relation) if level > 0 else None
+    part = budget if choice is None or not budget.is_private else _rest(budget, choice)
+    plan = make_plan(part)
+    if choice is None or not plan.cost.is_gaussian:
+        raise ValueError(
+            "bounds that are learnt ('auto') leave a Gaussian budget to the fit, and this sampler's cost is "
+            f"not Gaussian: give {'data_norm' if norm else 'the bounds'} as numbers, or use sampler='auto'."
+        )
+    release = NormRelease(budget, level, quantile if norm else None, plan.cost, of_responses)
+    if not budget.is_private:
+        return plan.changed(norm=release)
+    fit = PrivacyCost(budget.neighboring_relation, mu=_ROOM * part.mu)
+    return plan.changed(cost=choice + fit, norm=release._replace(cost_of_fit=fit))
+
+
+def _rest(budget, choice):
+    """Return the budget that a choice leaves."""
+
+    def excess(noise):
+        if noise == 0:
+            return math.inf
+        mu = _ROOM * budget.with_mu(budget.mu / noise).mu
+        cost = choice + PrivacyCost(budget.neighboring_relation, mu=mu)
+        return cost.epsilon(budget.delta) / budget.epsilon - 1.0
+
+    return budget.with_mu(budget.mu / smallest_within(excess, 1.0, 1e-4))
+
+
+@contextmanager
+def released_bounds(estimator, plan, table, model, at_norm):
+    """Charge a plan, release its norm and bounds, and yield the model and the plan with them.
+
+    Without any to release, both are yielded as they are. ``at_norm`` maps a norm to a model; an estimator's
+    ``_with_responses`` maps a model, quantiles of responses, and how many deviations the upper one is above
+    the mean of a normal law, to another model.
+    """
+    if plan.norm is None:
+        yield model, plan
+        return
+    check_plan(plan)
+    generator = separate_generator(estimator.random_state, 2)
+    reservations = charge(plan, estimator)
+    try:
+        norm, responses = _draw(plan, table, estimator, generator)
+        with vouchers([(estimator, plan.cost)]):
+            yield _at_bounds(estimator, plan, model, at_norm, norm, responses)
+    except BaseException:
+        reservations.close("failed")
+        raise
+    reservations.close("completed")
+
+
+def _draw(plan, table, estimator, generator):
+    """Return the norm and the quantiles of responses that are drawn; None and () if none are."""
+    norm, responses, how = None, (), (plan.norm.log_odds_range, generator, plan.n_samples)
+    if plan.norm.quantile is not None:
+        # Proposition 62.
+        norm = draw_quantiles(table, _norms, (plan.norm.quantile,), *how)[0].value
+        # The drawn decimal may be 0 or negative if most rows are zero.
+        norm = norm * estimator._norm_room if norm > 0 else float(table.n_features) ** 0.5
+    if plan.norm.of_responses:
+        # Proposition 62.
+        responses = draw_quantiles(table, _responses, plan.norm.of_responses, *how)
+    return norm, responses
+
+
+def _norms(rows):
+    return row_norms(rows.X)
+
+
+def _responses(rows):
+    return rows.labels
+
+
+def _at_bounds(estimator, plan, model, at_norm, norm, responses):
+    """Return the model and the plan at what was drawn, or those before it where none can be made there.
+
+    What was drawn is released. A plan that was charged can be carried out at the public bounds that it was
+    made for, whatever is drawn.
+    """
+    own = model
+    try:
+        if norm is not None:
+            own = at_norm(checked_norm(norm, "data_norm"))
+        if len(responses):
+            own = estimator._with_responses(own, responses, ndtri(plan.norm.of_responses[-1]))
+        path = estimator._plan_of_budget(own.bounds(), plan.n_samples)(plan.budget)
+        check_plan(path)
+        fit = plan.norm.cost_of_fit
+        if fit.is_nothing or (path.cost.is_gaussian and path.cost.mu <= fit.mu):
+            return own, path.changed(cost=plan.cost, norm=plan.norm, persons=plan.persons)
+    except (ArithmeticError, ValueError):  # These numbers are far out of any usual range.
+        pass
+    values = [*([] if norm is None else [norm]), *(one.value for one in responses)]
+    drawn = ", ".join(f"{value:.4g}" for value in values)
+    warn(
+        f"no fit can be made at the bounds that were drawn, {drawn}. It was made at the public ones "
+        "that it was planned for, and says next to nothing: multiply columns and responses by public numbers "
+        "that bring them to a usual size, or give bounds as numbers. Fitting again spends budget again.",
+        ConvergenceWarning,
+    )
+    return model, plan
+
+
+def posterior_disclosures(estimator):
+    """Return the bounds that a private posterior uses: its parameters, defaults, and what it released.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+
+    Returns
+    -------
+    facts : tuple of Fact
+    """
+    return (
+        *_norm(estimator),
+        *_response_disclosures(estimator),
+        *_labels(estimator),
+        *_weights(estimator),
+    )
+
+
+def _norm(estimator):
+    columns = getattr(estimator, "n_features_in_", None)
+    default = None if columns is None else math.sqrt(columns)
+    used = getattr(estimator, "data_norm_", default)
+    value, source = resolve_source(estimator.data_norm, used, used)
+    if source == "learnt" and not _learns_norm(estimator):
+        source = "default"
+    if estimator.data_norm is None and value != default:
+        source = "steps"  # Only a pipeline gives another.
+    yield Disclosure(LONGEST_ROW, as_json(value), source)
+    if getattr(estimator, "calibration", 0) > 0:
+        yield Disclosure(
+            "typical length of rows", as_json(getattr(estimator, "row_norm_", None)), "learnt"
+        )
+    if hasattr(estimator, "clip_norm"):
+        source = "default" if estimator.clip_norm == 1 else "declared"
+        yield Disclosure("longest gradient of a row", as_json(estimator.clip_norm), source)
+
+
+def _learns_norm(estimator):
+    """Tell whether "auto" is a release of its own; with few rows, and of networks, it is a default."""
+    plan = getattr(estimator, "plan_", None)
+    if plan is None:
+        return estimator._releases_norm
+    return plan.norm is not None and plan.norm.quantile is not None
+
+
+def _response_disclosures(estimator):
+    if hasattr(estimator, "target_bounds"):
+        value = estimator.target_bounds
+        source = "learnt" if isinstance(value, str) else "declared"
+        if source == "learnt":
+            value = getattr(estimator, "target_bounds_", None)
+        yield Disclosure("range of responses", as_json(value), source)
+    if hasattr(estimator, "max_count"):
+        value, source = resolve_source(
+            estimator.max_count, None, getattr(estimator, "max_count_", None)
+        )
+        yield Disclosure("largest count", as_json(value), source)
+
+
+def _labels(estimator):
+    if not hasattr(estimator, "classes"):
+        return
+    if estimator.classes is None:
+        yield Disclosure(
+            "labels", None, "labels"
+        )  # They may not be told, as they come from the rows.
+    else:
+        yield Disclosure("labels", as_json(list(estimator.classes)), "declared")
+
+
+def _weights(estimator):
+    plan = getattr(estimator, "plan_", None)
+    if getattr(getattr(plan, "bounds", None), "max_weight", None) is not None:
+        largest = getattr(estimator, "max_sample_weight", None)
+        if isinstance(largest, Real):
+            source = "default" if largest == 1 else "declared"
+            yield Disclosure("largest weight of a row", as_json(largest), source)
+    if isinstance(weights := getattr(estimator, "class_weight", None), dict):
+        texts = [f"{label}: {weight}" for label, weight in weights.items()]
+        yield Disclosure("weights of labels", texts, "declared")
+
+
+POSTERIOR_CONSTRAINTS = {
+    "epsilon": [Interval(Real, 0, None, closed="right")],
+    "delta": [None, Interval(Real, 0, 1, closed="left")],
+    "sampler": [str, HasMethods(["plan", "check", "run"])],
+    "data_norm": [None, StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    "n_draws": [AUTO, Interval(Integral, 1, None, closed="left")],
+    "neighboring_relation": [StrOptions(set(RELATIONS))],
+    "public_size": [None, Interval(Integral, 1, None, closed="left")],
+    "max_rows_per_group": [None, Interval(Integral, 1, 2**31, closed="both")],
+    "random_state": RANDOM_STATE,
+    "verbose": ["verbose"],
+}
+
+
+class PrivatePosteriorMixin(Prepaid):
+    """Budget, plan, privacy attributes and draws of a private posterior."""
+
+    # Whether data_norm="auto" releases a norm first, and the bound on rows relative to the released quantile.
+    _releases_norm, _norm_room = True, 1.0
+    # What a private pipeline calls the columns that reach this step, if they come without names.
+    _told_names: np.ndarray | None = None
+    # Set during a pipeline's fit: a function that returns them, as far as they are known.
+    _names_in_pipeline: Any = None
+
+    data_norm_: float
+    feature_names_in_: np.ndarray
+    n_features_in_: int
+    n_iter_: int
+    plan_: Plan
+    privacy_cost_: PrivacyCost
+    posterior_samples_: Any
+    released_: Bunch
+    sampler: Any
+    spent_delta_: float
+    spent_epsilon_: float
+    temperature_: float
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``sampler__name`` sets one of the sampler, even if that is given by name.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self : estimator instance
+        """
+        if any(name.startswith("sampler__") for name in params):
+            params["sampler"] = resolve_sampler(params.get("sampler", self.sampler))
+        return super().set_params(**params)
+
+    def _about(self):
+        return StepDisclosure(posterior_disclosures(self))
+
+    @property
+    def _released_sides(self) -> tuple[str, ...]:
+        """Which bounds of responses are released first: "low", "high"."""
+        return ()
+
+    def _norm(self, n_features):
+        """Return the norm to which rows are clipped."""
+        unknown = self.data_norm is None or isinstance(self.data_norm, str)
+        norm = np.sqrt(n_features) if unknown else self.data_norm
+        return checked_norm(norm, "data_norm")
+
+    def _public_size(self, n_samples):
+        """Return the number of rows that plans may use, given the number of rows or of persons."""
+        limit = self.max_rows_per_group
+        if limit is not None and limit > 1 and self.neighboring_relation == "replace_one":
+            return self._public_size_of_persons(int(n_samples) * int(limit))
+        return planned_size(n_samples, self.neighboring_relation, self.public_size)
+
+    def _public_size_of_persons(self, most_rows):
+        if self.public_size is None:
+            return most_rows
+        # Rounding errors are covered only up to a certain number of rows.
+        if covered_records(int(self.public_size), "add_or_remove_one") < most_rows:
+            raise ValueError(
+                f"public_size={self.public_size} is far below {most_rows}, the largest possible number of "
+                "rows: raise it, or lower max_rows_per_group."
+            )
+        return int(self.public_size)
+
+    def _origin(self):
+        """Return what is added to the draws of a sampler."""
+        return 0.0
+
+    def _sampler(self):
+        """Return the sampler object that makes plans."""
+        return resolve_sampler(self.sampler)
+
+    def _make_plan(self, bounds, n_samples):
+        """Return the sampler's plan for a target's public numbers."""
+        delta = default_delta(n_samples) if self.delta is None else float(self.delta)
+        budget = Budget(float(self.epsilon), delta, self.neighboring_relation).checked()
+        for text in too_large_delta(budget, n_samples):
+            warn(text, PrivacyWarning)
+        make_plan = self._plan_of_budget(bounds, n_samples)
+        norm = self.data_norm == "auto" and self._releases_norm
+        if norm or self._released_sides:
+            wanted = {"norm": norm, "sides": self._released_sides}
+            # Persons have at least a row each.
+            least = max(n_samples // int(self.max_rows_per_group or 1), 1)
+            make_plan = partial(plan_with_bounds, make_plan, least, **wanted)
+        if self.max_rows_per_group is None:
+            return make_plan(budget)
+        return plan_for_persons(make_plan, budget, int(self.max_rows_per_group))
+
+    def _plan_of_budget(self, bounds, n_samples):
+        """Return a function that maps a budget for rows to the sampler's plan."""
+        return partial(
+            self._sampler().plan, bounds, n_samples, n_draws=resolve_auto(self.n_draws, int)
+        )
+
+    def _column_names(self):
+        """Return the names of the columns: of the table, of the steps before, or x0, x1, and so on."""
+        names = getattr(self, "feature_names_in_", self._told_names)
+        if names is None and self._names_in_pipeline is not None:
+            names = self._names_in_pipeline()
+        if names is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        return np.asarray(names, dtype=str)
+
+    def _rehearse(self, X, y=None, planned=True, **params):
+        """Do what a fit does before it is charged, on a copy, and return the labels, if there are any.
+
+        The estimator has ``_read``, which validates what `fit` is given and returns a `Table`. No plan is
+        made unless ``planned``, for rows whose number of columns is made up.
+        """
+        with self._read(X, y, **params) as table:
+            if planned:
+                weighted = params.get("sample_weight") is not None
+                largest = {"max_sample_weight": float(self.max_sample_weight)} if weighted else {}
+                self._plan(table.n_samples, table.n_features, *table.sizes, **largest)
+            return table.classes
+
+    def _draw(self, target, plan, shaped=lambda values: values):
+        """Spend the plan, set its public attributes, and return the draws.
+
+        ``shaped`` maps rows of sampled coordinates to the form in which they are reported.
+        """
+        told = plan.warnings
+        self.__dict__.pop("_told_names", None)
+        for text in told:
+            warn(text, ConvergenceWarning)
+        released = run_plan(target, plan, self.random_state, self.verbose, self)
+        plan = released.plan
+        for text in plan.warnings:  # The plan may have been completed during the run.
+            if text not in told:
+                warn(text, ConvergenceWarning)
+        set_privacy_attributes(self, plan)
+        self.temperature_ = plan.temperature
+        self.n_iter_ = released.other.get("n_iter", plan.n_updates)
+        parameters = {name: shaped(v[None])[0] for name, v in released.parameters.items()}
+        self.released_ = Bunch(**released.other, **parameters)
+        return shaped(released.draws)
+
+    def sample_posterior(
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> np.ndarray:
+        """Return draws from the posterior; this spends no budget and may be repeated.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            Number of draws, chosen without replacement. None returns all of ``posterior_samples_``.
+        random_state : None, int, RandomState or Generator, default=None
+            Randomness of the choice, or of new draws. It need not be kept private, because the draws are
+            public.
+
+        Returns
+        -------
+        draws : ndarray of shape (n_draws, ...)
+            Rows of ``posterior_samples_``, in their order along the chain. With "bbb" and "noise_aware", any
+            number of new draws given what was released.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer draws than requested.
+        """
+        check_is_fitted(self)
+        if n_draws is not None:
+            generator = generator_of(random_state)
+            wanted = check_number_of_draws(n_draws)
+            fresh = self.plan_.sampler.redraw(self.released_, wanted, generator)
+            if fresh is not None:
+                return fresh + self._origin()
+        draws = self.posterior_samples_
+        return draws[choose_draws(draws.shape[0], n_draws, random_state)]
+
+    def to_arviz(self, *, split: bool = True) -> Any:
+        """Convert the draws for ArviZ, which has R-hat, effective sample sizes and plots.
+
+        Requires the extra ``diagnostics``. It spends no budget.
+
+        Parameters
+        ----------
+        split : bool, default=True
+            Whether to present the halves of the chain as two chains. ArviZ's R-hat is nan otherwise. An odd
+            draw at the beginning is left out. Fewer than 8 draws stay one chain.
+
+        Returns
+        -------
+        data : xarray.DataTree or arviz.InferenceData
+            The group ``posterior`` has dimensions ``chain`` and ``draw``, coordinates named after classes and
+            columns, and the plan's ``epsilon``, ``delta``, ``neighboring_relation``, ``temperature``,
+            ``n_steps`` and ``sampler`` as attributes. Before ArviZ 1 it is an InferenceData.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed.
+        ValueError
+            If there are fewer than 4 draws.
+
+        Examples
+        --------
+        >>> import arviz
+        >>> from sklearn.datasets import make_classification
+        >>> from skdpbayes.linear_model import DPBayesianLogisticRegression
+        >>> X, y = make_classification(2000, 5, n_redundant=0, random_state=0)
+        >>> clf = DPBayesianLogisticRegression(n_draws=200, random_state=0).fit(X, y)
+        >>> data = clf.to_arviz()
+        >>> dict(data["posterior"]["coef"].sizes)
+        {'chain': 2, 'draw': 100, 'class': 1, 'feature': 5}
+        >>> bool((arviz.ess(data)["coef"] > 50).all())
+        True
+        """
+        check_is_fitted(self)
+        variables, coords = self._posterior_variables()
+        return to_arviz(variables, coords, self.plan_, split=split)
+
+
+def check_number_of_draws(n_draws):
+    """Return a number of draws, or raise a ValueError if it is not a positive integer."""
+    if isinstance(n_draws, bool) or not isinstance(n_draws, Integral) or n_draws < 1:
+        raise ValueError(f"n_draws must be a positive integer or None, got {n_draws!r}.")
+    return n_draws
+
+
+def choose_draws(kept, n_draws, random_state):
+    """Return the indices of some of the draws that were kept, in ascending order; all of them for None.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer draws than requested.
+    """
+    if n_draws is None:
+        return np.arange(kept)
+    if check_number_of_draws(n_draws) > kept:
+        raise ValueError(
+            f"n_draws={n_draws} is more than the {kept} draws that were released, and more "
+            f"would spend more budget: fit with n_draws={n_draws}."
+        )
+    # Post-processing.
+    return np.sort(generator_of(random_state).choice(kept, size=n_draws, replace=False))
+
+
+def generator_of(random_state):
+    """Return what `numpy.random` has for a seed, or the generator that is given."""
+    given = isinstance(random_state, np.random.Generator)
+    return random_state if given else check_random_state(random_state)

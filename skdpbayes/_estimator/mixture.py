@@ -1,0 +1,641 @@
+"""What can be computed from a mixture's draws: densities, labels, synthetic rows, intervals.
+
+    p(x | data) = mean over draws of sum_k w_k N(x; m_k, C_k)
+
+Everything here is post-processing of what was released.
+
+One labelling of the components for all draws of a mixture.
+
+The posterior of a mixture does not change if components change places, so a chain may switch them. Each draw
+``s`` gets the permutation ``p_s`` which, together with a reference, minimises
+
+    sum_s sum_k KL( w_sj N(m_sj, C_sj) || w_k N(m_k, C_k) ),    j = p_s(k),
+
+the sum of the Kullback-Leibler divergences of the relabelled, weighted components from those of the
+reference. For one draw, the sum over ``k`` is the divergence between the joint distributions of label and
+point. It depends neither on the units of the columns nor on the original labels of a draw. Two steps
+alternate until nothing changes:
+
+1. The reference becomes the mean of the relabelled components, each a distribution of points that counts with
+   its weight: ``w_k = mean_s w_sj``, and ``m_k`` and ``C_k`` are the mean and covariance of the mixture of
+   these components. No other reference has a smaller sum.
+2. Each draw takes the best permutation, by the Hungarian method.
+
+Neither step increases the sum, so the iteration ends. It starts from the draw that is nearest to a few
+others. Terms that do not depend on the labels are left out of the costs, which makes these cross-entropies.
+
+Stephens (2000), "Dealing with label switching in mixture models", JRSS B 62, section 4; Celeux, Hurn and
+Robert (2000), "Computational and inferential difficulties with mixture posterior distributions", JASA 95.
+
+Densities of many Gaussian mixtures at many points, computed in small blocks.
+
+    log p(x, k | s) = log w_sk + log det F_sk - |F_sk^T (x - m_sk)|^2 / 2 - (d / 2) log 2 pi,
+    log p(x)        = log (1/S) sum_s sum_k p(x, k | s),
+    p(k | x)        = (1/S) sum_s p(k | x, s),
+
+with factors ``F F^T`` of the precisions. All on the log scale, so that results stay finite at far points.
+Factors have shape (S, K, 1 or d) if they are diagonal, else (S, 1 or K, d, d), lower triangular.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+from scipy.special import logsumexp, softmax
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.blocks import by_blocks
+from .._data.table import validate_table
+from .._linalg import inv, solve
+from .._typing import MatrixLike, RandomStateLike
+from ..models.mixture import unpack_mixture
+from ..samplers.plan import check_draws
+from .base import check_number_of_draws, choose_draws
+from .classifier import normalized
+from .summaries import interval_ends, interval_table
+
+# If the draws carry no information about the components, further rounds do not help.
+_MAX_ROUNDS = 40
+_PIVOT_CANDIDATES = 24
+# Keeps the logarithm of an empty component's weight finite.
+_LEAST_WEIGHT = 1e-100
+
+
+class _Components(NamedTuple):
+    """Components of many draws (first axis), or of a reference (without it)."""
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+
+def relabel(weights, means, covariances):
+    """Find common labels for all draws, in descending order of the mean weight.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_draws, n_components)
+        Mixture weights.
+    means : ndarray of shape (n_draws, n_components, n_features)
+        Means.
+    covariances : ndarray of shape (n_draws, n_components, n_features), or \
+            (n_draws, n_components or 1, n_features, n_features)
+        Variances of the coordinates, or covariance matrices; a single matrix of a draw is shared.
+
+    Returns
+    -------
+    order : ndarray of int of shape (n_draws, n_components)
+        The component of draw ``s`` with the common label ``k`` is ``order[s, k]``.
+    """
+    draws = _Components(np.maximum(weights, _LEAST_WEIGHT), means, covariances)
+    order, _ = _assign(draws, _pivot(draws))
+    for _ in range(_MAX_ROUNDS - 1):
+        before, (order, _) = order, _assign(draws, _mean_components(draws, order))
+        if np.array_equal(order, before):
+            break
+    falling = np.argsort(-np.take_along_axis(weights, order, axis=1).mean(axis=0), kind="stable")
+    return order[:, falling]
+
+
+def reorder(part, order):
+    """Put the second axis of draws into the order of the common labels."""
+    return part[np.arange(order.shape[0])[:, None], order]
+
+
+def _pivot(draws):
+    """Return the one of a few draws along the chain that is nearest to the others."""
+    count = draws.weights.shape[0]
+    few = np.unique(np.linspace(0, count - 1, _PIVOT_CANDIDATES).astype(int))
+    candidates = _Components(*(part[few] for part in draws))
+    # The mean of one draw is that draw, with a matrix for each component.
+    alone = np.arange(draws.weights.shape[1])[None]
+    references = [
+        _mean_components(_Components(*(part[i : i + 1] for part in candidates)), alone)
+        for i in range(few.size)
+    ]
+    totals = [_assign(candidates, reference)[1] for reference in references]
+    return references[int(np.argmin(totals))]
+
+
+def _mean_components(draws, order):
+    """Return the reference that is nearest to the relabelled draws."""
+    weights, means = reorder(draws.weights, order), reorder(draws.means, order)
+    shares = weights / weights.sum(axis=0)
+    center = np.einsum("sk,skj->kj", shares, means)
+    gaps = means - center
+    if draws.covariances.ndim == 3:
+        within = reorder(draws.covariances, order)
+        spread = np.einsum("sk,skj->kj", shares, within + gaps**2)
+    else:
+        if draws.covariances.shape[1] == 1:
+            spread = np.tensordot(shares.T, draws.covariances[:, 0], axes=1)
+        else:
+            spread = np.einsum("sk,skij->kij", shares, reorder(draws.covariances, order))
+        spread += (shares[:, :, None] * gaps).transpose(1, 2, 0) @ gaps.swapaxes(0, 1)
+    return _Components(weights.mean(axis=0), center, spread)
+
+
+def _cross_entropies(draws, reference):
+    """Return costs of shape (n_draws, n_components of the reference, n_components of a draw)."""
+    if reference.covariances.ndim == 2:
+        precisions = 1.0 / reference.covariances
+        log_det = np.log(reference.covariances).sum(axis=1)
+        costs = draws.covariances @ precisions.T
+    else:
+        precisions = inv(reference.covariances)
+        log_det = np.linalg.slogdet(reference.covariances)[1]
+        # A shared matrix costs the same for every label.
+        traces = np.tensordot(draws.covariances, precisions, axes=((2, 3), (1, 2)))
+        costs = np.broadcast_to(traces, (*draws.weights.shape, log_det.size)).copy()
+    costs += log_det - 2.0 * np.log(reference.weights)
+    for k, (mean, precision) in enumerate(zip(reference.means, precisions, strict=True)):
+        gaps = draws.means - mean
+        images = gaps * precision if precision.ndim == 1 else gaps @ precision
+        costs[:, :, k] += np.einsum("sjd,sjd->sj", gaps, images)
+    return 0.5 * (draws.weights[:, :, None] * costs).swapaxes(1, 2)
+
+
+def _assign(draws, reference):
+    """Return every draw's best permutation, and the sum of their costs."""
+    costs = _cross_entropies(draws, reference)
+    order = np.array([linear_sum_assignment(cost)[1] for cost in costs])
+    return order, float(np.take_along_axis(costs, order[:, :, None], axis=2).sum())
+
+
+_BLOCK_ENTRIES = 2**18
+# Square root of the largest double, with room for a sum of squares.
+_LARGEST_ROOT = 1e153
+
+
+class Mixtures(NamedTuple):
+    """Draws of a mixture in the form that densities are computed from.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (S, K)
+        Mixture weights.
+    means : ndarray of shape (S, K, d)
+        Means.
+    factors : ndarray of shape (S, K, 1 or d) or (S, 1 or K, d, d)
+        Factors of the precisions.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    factors: np.ndarray
+
+
+class MixtureDraws(NamedTuple):
+    """Draws of a mixture, with consistent labels of the components.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_draws, n_components)
+        Weights; they sum to one.
+    means : ndarray of shape (n_draws, n_components, n_features)
+        Means.
+    covariances : ndarray
+        Shape (n_draws, n_components) if "spherical" (variances), (n_draws, n_components, n_features) if
+        "diag" (variances), (n_draws, n_features, n_features) if "tied", and (n_draws, n_components,
+        n_features, n_features) if "full".
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+
+def relabelled(weights, means, factors, covariance_type, order=None):
+    """Give draws one labelling.
+
+    Parameters
+    ----------
+    weights, means, factors : ndarray
+        Draws, as `unpack_mixture` returns them.
+    covariance_type : {"spherical", "diag", "tied", "full"}
+    order : ndarray of shape (n_components,) or None, default=None
+        The order of the components, if all draws have the same labels already.
+
+    Returns
+    -------
+    mixtures : Mixtures
+        Draws with common labels.
+    covariances : ndarray of the shape of ``factors``
+    """
+    if covariance_type == "tied":
+        factors = factors[:, None]
+    covariances = _covariances_of(factors)
+    if order is not None:
+        order = np.broadcast_to(order, weights.shape)
+    elif covariance_type == "spherical":
+        order = relabel(weights, means, np.broadcast_to(covariances[:, :, None], means.shape))
+    else:
+        order = relabel(weights, means, covariances)
+    if covariance_type == "tied":
+        return Mixtures(reorder(weights, order), reorder(means, order), factors), covariances[:, 0]
+    if covariance_type == "spherical":
+        factors = factors[:, :, None]
+    mixtures = Mixtures(*(reorder(part, order) for part in (weights, means, factors)))
+    return mixtures, reorder(covariances, order)
+
+
+def _covariances_of(factors):
+    """Return the inverses of ``F F^T``, for matrices of shape (S, 1 or K, d, d) or for numbers."""
+    if factors.ndim < 4:
+        return factors**-2.0
+    inverse = inv(factors)
+    covariances = inverse.swapaxes(-1, -2) @ inverse
+    return (covariances + covariances.swapaxes(-1, -2)) / 2.0
+
+
+def log_density(X, mixtures):
+    """Return the log of the density averaged over the draws, of shape (n,)."""
+    log_sums = np.full(X.shape[0], -np.inf)
+    for rows, block in _log_joint_blocks(X, mixtures):
+        log_sums[rows] = np.logaddexp(log_sums[rows], logsumexp(block, axis=(0, 1)))
+    return log_sums - math.log(mixtures.weights.shape[0])
+
+
+def mean_responsibilities(X, mixtures):
+    """Return the probabilities of the components, averaged over the draws, of shape (n, K)."""
+    sums = np.zeros((X.shape[0], mixtures.weights.shape[1]))
+    for rows, block in _log_joint_blocks(X, mixtures):
+        sums[rows] += softmax(block, axis=1).sum(axis=0).T
+    return normalized(sums)
+
+
+def sample_mixtures(n_samples, mixtures, rng):
+    """Sample points, each from one of the draws, and return them with their components."""
+    n_draws, _, n_features = mixtures.means.shape
+    draws = rng.randint(n_draws, size=n_samples)  # Post-processing.
+    cumulative = np.cumsum(mixtures.weights[draws], axis=1)
+    # Post-processing.
+    labels = (rng.uniform(size=(n_samples, 1)) * cumulative[:, -1:] > cumulative).sum(axis=1)
+    points = rng.standard_normal((n_samples, n_features))  # Post-processing.
+    if mixtures.factors.ndim == 3:
+        points /= mixtures.factors[draws, labels]
+    else:
+        size = max(1, _BLOCK_ENTRIES // n_features**2)
+        for i in range(0, n_samples, size):
+            rows = slice(i, i + size)
+            shared = mixtures.factors.shape[1] == 1
+            factors = mixtures.factors[draws[rows], 0 if shared else labels[rows]]
+            points[rows] = solve(factors.swapaxes(1, 2), points[rows, :, None])[:, :, 0]
+    return points + mixtures.means[draws, labels], labels
+
+
+def _log_joint_blocks(X, mixtures):
+    """Yield slices of rows with ``log p(x, k | s)``, of shape (some draws, K, these rows)."""
+    n_draws, n_components, n_features = mixtures.means.shape
+    # Beyond this limit, squares would overflow.
+    limit = _LARGEST_ROOT / (n_features**1.5 * max(1.0, float(np.abs(mixtures.factors).max())))
+    n_rows = max(1, _BLOCK_ENTRIES // (n_components * n_features))
+    for i in range(0, X.shape[0], n_rows):
+        rows = slice(i, i + n_rows)
+        points = np.clip(X[rows].astype(np.float64), -limit, limit)
+        size = max(1, _BLOCK_ENTRIES // (points.size * n_components))
+        for s in range(0, n_draws, size):
+            yield rows, _log_joint(points, Mixtures(*(part[s : s + size] for part in mixtures)))
+
+
+def _log_joint(points, mixtures):
+    weights, means, factors = mixtures
+    n_features = means.shape[2]
+    gaps = points - means[:, :, None]
+    if factors.ndim == 3:
+        gaps *= factors[:, :, None]
+        log_det = np.log(factors).sum(axis=2) * (n_features / factors.shape[2])
+    else:
+        gaps = gaps @ factors
+        log_det = np.log(np.diagonal(factors, axis1=2, axis2=3)).sum(axis=2)
+    # The weight of an empty component may underflow.
+    constants = np.log(weights) + log_det - 0.5 * n_features * math.log(2.0 * math.pi)
+    return constants[:, :, None] - 0.5 * np.einsum("sknj,sknj->skn", gaps, gaps)
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sklearn.utils import Bunch
+
+    from ..samplers import Plan
+
+# Dimensions of a draw's covariances, by their type.
+COVARIANCE_DIMS = {
+    "spherical": ("component",),
+    "diag": ("component", "feature"),
+    "tied": ("feature", "other_feature"),
+    "full": ("component", "feature", "other_feature"),
+}
+# Number of draws for deviations without privacy; rows sampled at once, of which at least one in _RAREST must
+# be within the bounds.
+_FEW, _TRIED, _RAREST = 400, 10_000, 1000
+
+
+class MixtureDrawsMixin:
+    """For estimators whose draws are mixtures."""
+
+    covariance_type: str
+    covariances_: np.ndarray
+    means_: np.ndarray
+    n_components_: int
+    n_features_in_: int
+    plan_: Plan
+    posterior_samples_: MixtureDraws
+    precisions_: np.ndarray
+    _column_names: Callable[[], np.ndarray]
+    released_: Bunch
+    weights_: np.ndarray
+
+    def _summarise(self, weights, means, factors, order=None):
+        """Set the relabelled draws, and their means."""
+        self._order = order
+        self._mixtures, draws = self._labelled(weights, means, factors)
+        self.posterior_samples_ = draws
+        self.weights_, self.means_, self.covariances_ = (part.mean(axis=0) for part in draws)
+        if self.covariance_type in ("spherical", "diag"):
+            self.precisions_ = 1.0 / self.covariances_
+        else:
+            self.precisions_ = inv(self.covariances_)
+
+    def _labelled(self, weights, means, factors):
+        """Return draws as `Mixtures` and as `MixtureDraws`."""
+        mixtures, covariances = relabelled(
+            weights, means, factors, self.covariance_type, self._order
+        )
+        return mixtures, MixtureDraws(mixtures.weights, mixtures.means, covariances)
+
+    def _validated(self, X):
+        check_is_fitted(self)
+        return validate_table(self, X, reset=False, accept_sparse=False)
+
+    @by_blocks
+    def score_samples(self, X: MatrixLike) -> np.ndarray:
+        """Log of the density, averaged over the draws (the posterior predictive).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            Always finite: beyond the distance whose square would overflow, it falls no further.
+        """
+        return log_density(self._validated(X), self._mixtures)
+
+    def score(self, X: MatrixLike, y: Any = None) -> float:
+        """Mean log density of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+        """
+        return float(self.score_samples(X).mean())
+
+    @by_blocks
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Probabilities of the components, averaged over the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_components)
+            Mean over draws of ``p(component | x, draw)``.
+        """
+        return mean_responsibilities(self._validated(X), self._mixtures)
+
+    @by_blocks
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """The most probable component.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, which are not clipped.
+
+        Returns
+        -------
+        labels : ndarray of int of shape (n_samples,)
+        """
+        return self.predict_proba(X).argmax(axis=1)
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sample new rows from the posterior predictive; this spends no budget and may be repeated.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows. Each is sampled from one component of one draw, both chosen at random.
+        random_state : None, int or RandomState, default=None
+            It need not be kept private, because the draws are public.
+        bounds : tuple of (low, high) or None, default=None
+            Limits of the rows, in the units of the columns: two numbers, or one of each for every column.
+            Rows outside are sampled again, so that rows follow the predictive distribution given the bounds.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows, independent given the draws.
+        labels : ndarray of int of shape (n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is not a positive integer, if ``bounds`` are invalid, or if fewer than one row in
+            a thousand is within them.
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}.")
+        rng = check_random_state(random_state)
+        if bounds is None:
+            return sample_mixtures(int(n_samples), self._mixtures, rng)
+        low, high = _checked_bounds(bounds, self.n_features_in_)
+        found, missing, tried = [], int(n_samples), 0
+        while missing:
+            size = max(missing, _TRIED)
+            rows, labels = sample_mixtures(size, self._mixtures, rng)
+            kept = np.flatnonzero(((low <= rows) & (rows <= high)).all(axis=1))[:missing]
+            found.append((rows[kept], labels[kept]))
+            missing, tried = missing - len(kept), tried + size
+            if missing and (n_samples - missing) * _RAREST < tried:
+                raise ValueError(
+                    f"only {n_samples - missing} of {tried:,} rows were within the bounds, too few to "
+                    "continue: use wider bounds, in the units of the columns that fit was given."
+                )
+        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
+    def sample_posterior(
+        self, n_draws: int | None = None, random_state: RandomStateLike = None
+    ) -> MixtureDraws:
+        """Return draws from the posterior; this spends no budget and may be repeated.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            Number of draws. None returns all of ``posterior_samples_``.
+        random_state : None, int, RandomState or Generator, default=None
+            Randomness of the choice, or of new draws. It need not be kept private, because the draws are
+            public.
+
+        Returns
+        -------
+        draws : MixtureDraws
+            With "noise_aware", any number of new draws given what was released. With "gibbs", copies of some
+            of ``posterior_samples_``, in their order along the chain.
+
+        Raises
+        ------
+        ValueError
+            If "gibbs" has kept fewer draws than requested.
+        """
+        check_is_fitted(self)
+        if n_draws is not None and "posterior" in self.released_:
+            wanted = check_number_of_draws(n_draws)
+            check_draws(wanted, sum(part[0].size for part in self.posterior_samples_))
+            return self._drawn(wanted, random_state)
+        draws = self.posterior_samples_
+        chosen = choose_draws(draws.weights.shape[0], n_draws, random_state)
+        return MixtureDraws(*(part[chosen] for part in draws))
+
+    def _drawn(self, n_draws, random_state, **options):
+        """Return new draws from the released posterior."""
+        posterior, generator = self.released_["posterior"], random_state
+        if not isinstance(generator, np.random.Generator):
+            generator = check_random_state(random_state)
+        draws = posterior.draw(n_draws, generator, **options)
+        return self._labelled(*unpack_mixture(draws, posterior.model))[1]
+
+    def posterior_interval(self, level: float = 0.9) -> MixtureDraws:
+        """Equal-tailed posterior intervals of weights, means and covariances; they spend no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of each interval, in (0, 1).
+
+        Returns
+        -------
+        interval : MixtureDraws
+            Lower and upper ends along a last axis of length 2: ``weights`` of shape (n_components, 2),
+            ``means`` of shape (n_components, n_features, 2), and ``covariances`` of the shape of
+            ``covariances_`` followed by 2.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is out of range.
+
+        Warns
+        -----
+        UserWarning
+            If the posterior is not calibrated, as that of a sampler of your own may be.
+
+        Notes
+        -----
+        Intervals describe the components around one mode of the posterior. They do not account for other
+        modes.
+        """
+        check_is_fitted(self)
+        return MixtureDraws(*interval_ends(self, level, self.posterior_samples_))
+
+    def summary(self, level: float = 0.9) -> pd.DataFrame:
+        """Table of the parameters: means, deviations, intervals, and what privacy adds to their width.
+
+        Requires pandas. It spends no budget.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior probability of the intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            One row for each parameter, with names such as ``means[0, age]``. The columns are ``mean``,
+            ``sd``, the ends of the interval (named by their percentages), ``sd_without_privacy`` (an estimate
+            from what was released), and ``share_of_privacy``, the share of the width that privacy adds. The
+            last two are nan if the posterior is not calibrated.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        ValueError
+            If ``level`` is out of range.
+        """
+        interval = self.posterior_interval(level)
+        if not self.plan_.budget.is_private:
+            without = [part.std(axis=0) for part in self.posterior_samples_]
+        elif "posterior" in self.released_:
+            without = [part.std(axis=0) for part in self._drawn(_FEW, 0, noise=False)]
+        else:
+            without = [np.full(part.shape[1:], np.nan) for part in self.posterior_samples_]
+        names, coords = [], self._posterior_variables()[1]
+        for name, (draws, dims) in self._posterior_variables()[0].items():
+            for place in np.ndindex(draws.shape[1:]):
+                at = (str(coords[dim][i]) for dim, i in zip(dims, place, strict=True))
+                names.append(f"{name}[{', '.join(at)}]")
+        flat = [part.reshape(len(part), -1) for part in self.posterior_samples_]
+        return interval_table(
+            np.hstack(flat),
+            np.vstack([part.reshape(-1, 2) for part in interval]),
+            np.concatenate([np.ravel(part) for part in without]),
+            names,
+            level,
+        )
+
+    def _posterior_variables(self):
+        """Return ({name: (draws of shape (n_draws, ...), their dimensions)}, {dimension: coordinates})."""
+        draws, features = self.posterior_samples_, self._column_names()
+        dims = COVARIANCE_DIMS[self.covariance_type]
+        coords = {"component": np.arange(draws.weights.shape[1]), "feature": features}
+        if "other_feature" in dims:
+            coords["other_feature"] = features
+        variables = {
+            "weights": (draws.weights, ("component",)),
+            "means": (draws.means, ("component", "feature")),
+            "covariances": (draws.covariances, dims),
+        }
+        return variables, coords
+
+
+def _checked_bounds(bounds, n_features):
+    """Return the lower and upper bounds of all columns, or raise a ValueError."""
+    if len(bounds) != 2:
+        raise ValueError(f"bounds must be a pair (low, high), got {len(bounds)} entries.")
+    ends = [np.asarray(part, dtype=np.float64) for part in bounds]
+    for name, part in zip(("low", "high"), ends, strict=True):
+        if part.shape not in ((), (n_features,)):
+            raise ValueError(
+                f"bounds: {name} must be one number, or one for each of the {n_features} columns; its shape "
+                f"is {part.shape}."
+            )
+    if not (ends[0] < ends[1]).all():
+        raise ValueError("bounds: low must be below high in every column.")
+    return ends

@@ -1,0 +1,534 @@
+"""Doubts about a fit, from what it released: a prior that was set wrongly, rows that are cut or not scaled.
+
+    p = E[P(chi-squared(k) >= Q)],      Q = sum_j theta_j^2 / s^2
+
+over draws is below ``a`` with a probability of at most ``2 a`` if the prior is right (Meng, "Posterior
+predictive p-values", Annals of Statistics 1994). Released labels are compared with what the prior predicts,
+too (`samplers.noise_aware.predictive`): draws say more where labels do, and labels where draws follow the
+prior. How far their length does is told by ``d E[log |theta|] / d log s = Cov[log |theta|, Q]`` (Kallioinen,
+Paananen, Bürkner and Vehtari, "Detecting and diagnosing prior and likelihood sensitivity with
+power-scaling", Statistics and Computing 2024).
+
+All of it is computed from draws and from what was released besides: no record is read, and nothing is spent.
+
+Effective sample sizes of chains, and named draws for ArviZ.
+
+    ESS = n / (1 + 2 sum_k rho_k),    summed over pairs of lags while they are positive (Geyer, 1992)
+
+Split R-hat compares parts of a run with each other (Vehtari, Gelman, Simpson, Carpenter and Bürkner,
+"Rank-normalization, folding, and localization: an improved R-hat for assessing convergence of MCMC",
+Bayesian Analysis 2021). ArviZ splits every chain in two, but returns nan for a single chain. The one chain of
+a fit is therefore presented as two halves, of which ArviZ compares the quarters.
+"""
+
+import math
+
+import numpy as np
+from scipy.stats import chi2
+
+# What labels are called a conflict at, of coefficients and of an intercept, and twice what draws are:
+# under right priors at most 1.8% of fits are told of one, the sum of all that labels and draws may be.
+_SURPRISES = (0.006, 0.003)
+# A prior is wide from so many times the usual deviation of logits on; how much of a length may then follow
+# it, and by how many of its deviations it may be moved, as far as so many draws tell.
+_WIDE, _FOLLOWED, _MOVED, _ENOUGH_DRAWS = 4.0, 0.6, 0.8, 50
+# Prior deviations below zero of an intercept that is the logarithm of a rate.
+_RARE = 3.0
+# By what factor the share of the rarest class may be known, and the largest share, relative to that of equal
+# classes, that is called rare.
+_TOLD_WITHIN, _IS_RARE = 6.0, 0.5
+# Mean square of what was released at several points, in the deviations that it is believed to have, and how
+# improbable it is.
+_CONTRADICTION, _IMPROBABLE = 2.5, 1e-5
+# Deviations of errors, and of responses, over half the width of bounds: one of numbers between them is 0.58
+# at most, unless most are near both ends. Their mean is at least so many deviations from an end, unless three
+# of four are there.
+_OF_BOUNDS, _OF_BOTH, _FROM_AN_END = 0.62, 0.72, 0.4
+# How well the mean has to be known for that, over half the width.
+_KNOWN_WITHIN = 0.03
+_CONTRADICTED = (
+    "what was released at one point contradicts what was released at others: the model of errors is wrong "
+    "where it matters, and some coefficients may be off by far more than their intervals say. Large effects "
+    "of columns that are 0 in nearly all rows do this: leave such columns out, or put several together. "
+    "Fitting again spends budget again."
+)
+# What noise hides of how rows vary along some direction, over how they vary along most.
+_HIDDEN = 3.0
+_HIDDEN_DIRECTIONS = (
+    "noise hides along which directions rows hardly vary: where columns repeat each other, or vary far less "
+    "than data_norm allows, intervals are too short, and half of them may miss. Take a data_norm that is "
+    "closer to the length of rows (data_norm='auto' learns one), fewer columns, more rows or a larger "
+    "epsilon; fitting again spends budget again."
+)
+# The share of counts at the largest one from which on most of what there is lies beyond, and by how many
+# deviations squares of residuals fall short of Poisson's law.
+_REACHED, _SHORT = 0.8, 3.0
+# The logarithm of how much likelier a histogram is if counts are of a few trials: under Poisson's law at most
+# 2% of fits exceed it.
+_FEW_TRIALS = math.log(50.0)
+# Deviations from 0 of the difference between the errors' mean and their centre, from which on they are
+# skewed. Of 139 fits to symmetric errors one exceeded 2.
+_ASYMMETRIC = 2.0
+# Least such difference, over the root mean square of errors.
+_SKEWED = 0.02
+# Deviations of zeros beyond those of the law: of 25 fits to Poisson counts none had more than 2.3.
+_EXCESS_ZEROS = 4.0
+# Variance over mean from which on the law's spread, in proportion to the mean, has missed what real counts do
+# (one that grows faster).
+_OVERDISPERSED = 2.2
+# A mean of dispersions above it is at the end of their grid, 9.
+_MOST_DISPERSED = 8.0
+# How many columns are named in a warning.
+_NAMED = 6
+# Shares of the largest possible second moment: that along one direction, and all of it.
+_DOMINATED, _FULL = 0.94, 0.9
+
+
+def model_checks(draws, model, plan, released, names):
+    """Warnings about a fit of a linear model, each with its cause: a tuple of str.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
+    model : LinearModel
+    plan : Plan
+    released : mapping
+        What the sampler released besides the draws.
+    names : sequence of str
+        What columns are called.
+    """
+    hidden_variances = columns_below_noise(released, names)
+    return hidden_variances + _causes(draws, model, plan, released, bool(hidden_variances))
+
+
+def _causes(draws, model, plan, released, has_hidden_columns):
+    """The likeliest cause of wrong intervals, or several, but of columns that hardly vary."""
+    of_rows = single_direction(released) or clipped(released, model, plan)
+    if of_rows:
+        return of_rows  # What rows lose makes coefficients larger, too.
+    of_counts = (
+        counts_at_max(released, model) or underdispersed_counts(released) or overdispersed(released)
+    )
+    if of_counts:
+        return of_counts
+    if not plan.is_calibrated:
+        return rare_events(draws, model)
+    if of_bounds := responses_at_bounds(released, draws[:, 0], model):
+        return of_bounds
+    if of_errors := skewed_errors(released):
+        return of_errors
+    if inconsistent_releases(released):
+        return (_CONTRADICTED,)
+    if released.get("hidden_directions", 0.0) > _HIDDEN and not has_hidden_columns:
+        return (_HIDDEN_DIRECTIONS,)
+    hidden = class_below_noise(released, draws, plan.n_samples)
+    groups = [("coefficients", "prior_scale", model.scale, draws[:, :, : model.n_features])]
+    if draws.shape[2] > model.n_features:
+        intercepts = draws[:, :, model.n_features :]
+        groups.append(("intercepts", "intercept_prior_scale", model.intercept_scale, intercepts))
+    is_known = [not is_learnt for is_learnt in plan.bounds.learns_scales[: len(groups)]]
+    if not any(is_known):
+        return hidden
+    surprises = [2.0 * surprise(group[3], group[2]) for group in groups]
+    if "posterior" in released:
+        surprises = np.minimum(surprises, released["posterior"].surprises())
+    told = ()
+    for group, p, least, known in zip(groups, surprises, _SURPRISES, is_known, strict=False):
+        told += prior_too_narrow(*group) if known and p < least else ()
+    if is_known[0] and not told:
+        told = prior_dominated(groups[0][3], model.scale, model.family.logit_scale / model.norm)
+    return hidden + told
+
+
+def columns_below_noise(released, names):
+    """A tuple with a warning if noise hides how much columns vary, else an empty one."""
+    hidden = released.get("hidden_columns", ())
+    if not len(hidden):
+        return ()
+    named = ", ".join(str(names[j]) for j in hidden[:_NAMED])
+    if len(hidden) > _NAMED:
+        named += f" and {len(hidden) - _NAMED} more"
+    return (
+        f"noise hides how much {named} vary: far less than within -1 and 1, or than data_norm allows. "
+        "Intervals of their coefficients are too short, and often miss. Scale them by public bounds that fit "
+        "(BoundedScaler), or by DPQuantileScaler, which learns bounds privately; fitting again spends budget "
+        "again.",
+    )
+
+
+def skewed_errors(released):
+    """A tuple with a warning if the mean of errors is not their centre, else an empty one."""
+    mean, deviation, size = released.get("asymmetry", (0.0, 1.0, 1.0))
+    if abs(mean) < max(_ASYMMETRIC * deviation, _SKEWED * size):
+        return ()
+    side = "above" if mean > 0 else "below"
+    return (
+        f"errors are skewed: their mean is {abs(mean):.2g} {side} the centre that is estimated. Coefficients "
+        "tell how the centre of responses changes; their mean may change by another number, which intervals "
+        "then miss. For means, as of costs, fit the logarithm of positive responses, and whether any is "
+        "there apart from how much; fitting again spends budget again.",
+    )
+
+
+def inconsistent_releases(released):
+    """Tell whether looks contradict each other, more than noise may do."""
+    square, n = released.get("contradiction", 0.0), released.get("contradiction_of", 0)
+    return square > _CONTRADICTION and chi2.sf(n * square, n) < _IMPROBABLE
+
+
+def responses_at_bounds(released, draws, model):
+    """Return a tuple with a warning if most responses are at the ends of their bounds, else an empty one.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    draws : ndarray of shape (n_draws, n_features + has_intercept)
+    model : LinearModel
+    """
+    if not {"noise_deviations", "second_moment"} <= released.keys():
+        return ()
+    half, errors = model.family.half_width, np.median(released["noise_deviations"])
+    means, deviation = _of_responses(released["second_moment"], draws, model, errors)
+    if errors > _OF_BOUNDS * half or deviation > _OF_BOTH * half:
+        return (
+            "most responses are near both ends of target_bounds, and errors far from normal. For answers of "
+            "yes and no, where coefficients may be a third too large, take DPBayesianLogisticRegression; "
+            "where responses were cut, which makes effects too small, set wider target_bounds. Fitting again "
+            "spends budget again.",
+        )
+    mean, unknown = np.mean(means), np.std(means)
+    is_known = 0.0 < unknown < _KNOWN_WITHIN * half
+    if not is_known or half - abs(mean) > _FROM_AN_END * deviation + 2.0 * unknown:
+        return ()
+    end = model.family.low if mean < 0 else model.family.high
+    return (
+        f"most responses seem to be at {end:.4g}, an end of target_bounds, or next to it. Those beyond it "
+        "are cut, and effects come out far too small, which intervals do not say: where bounds are in "
+        "another unit than responses, or too narrow, set wider ones, and narrower ones where they are far "
+        "wider than responses. Amounts that are 0 in most rows are no error. Fitting again spends budget "
+        "again.",
+    )
+
+
+def _of_responses(moment, draws, model, errors):
+    """Return draws of the mean of responses, from the middle of bounds, and the deviation of responses.
+
+    The mean is 0 without an intercept; ``moment`` is that of rows and the constant, with noise.
+    """
+    if draws.shape[1] == model.n_features:
+        return np.zeros(1), errors
+    coefficients = draws[:, :-1]
+    mean = moment[:-1, -1] / moment[-1, -1] * model.column
+    spread = moment[:-1, :-1] / moment[-1, -1] * model.column**2 - np.outer(mean, mean)
+    middle = coefficients.mean(axis=0)
+    explained = max(middle @ spread @ middle, 0.0)
+    return draws[:, -1] + coefficients @ mean, math.sqrt(explained + errors**2)
+
+
+def class_below_noise(released, draws, n_samples):
+    """Return a tuple with a warning if noise hides how many rows the rarest class has, else an empty one.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    draws : ndarray of shape (n_draws, n_blocks, n_features + has_intercept)
+    n_samples : int
+        As planned for. Of less than one row nothing is hidden.
+    """
+    low, _, high = released.get("rarest_class", (1.0, 1.0, 1.0))
+    is_rare = 1.0 / n_samples < high < _IS_RARE / max(draws.shape[1], 2)
+    if len(draws) < _ENOUGH_DRAWS or not is_rare or high < _TOLD_WITHIN * low:
+        return ()
+    least = f"{low:.1g}" if low > high / 1000.0 else "nearly 0"
+    return (
+        f"noise hides how rare the rarest class is: its share of rows, as they count, may be {least} to "
+        f"{high:.1g}. Its probabilities may be several times too small, the interval of its intercept may be "
+        "too short, and so may those of coefficients if columns are many. Take more rows, a larger "
+        "epsilon or fewer columns, or set a prior_scale that is known from the subject; fitting again spends "
+        "budget again.",
+    )
+
+
+def rare_events(draws, model):
+    """Return a tuple with a warning if rates of counts are far below 1, else an empty one.
+
+    A chain starts at rates of 1, and hardly comes to an end where there are as good as none.
+    """
+    intercepts = draws[:, :, model.n_features :]
+    if not (model.family.has_offsets and intercepts.size):
+        return ()
+    log_rate = intercepts.mean()
+    if log_rate > -_RARE * model.intercept_scale:
+        return ()
+    return (
+        f"rates are of the order of {math.exp(log_rate):.1g}, far below 1, where the intercept's prior is "
+        "centred and chains start: coefficients may come out too large. Pass exposures in a larger unit, in "
+        "which rates are of the order of 1 (a constant one, if rows do not differ). Fitting again spends "
+        "budget again.",
+    )
+
+
+def counts_at_max(released, model):
+    """Return a tuple with a warning if nearly all counts are at the largest one, else an empty one."""
+    share = released.get("share_of_largest", 0.0)
+    if share < _REACHED:
+        return ()
+    return (
+        f"at least {share:.0%} of counts reach max_count={model.family.max_count:.4g}, by the released "
+        "histogram: how large they were before is a guess, and rates may be absurdly high, far beyond "
+        "what intervals hold. Set max_count to a public number that few counts reach, or max_count='auto'; "
+        "fitting again spends budget again.",
+    )
+
+
+def underdispersed_counts(released):
+    """Return a tuple with a warning if counts vary less than Poisson's law says, else an empty one.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    """
+    share, deviation = released.get("shortfall", (0.0, 1.0))
+    likelier = released.get("few_trials", 0.0)
+    if share >= _SHORT * deviation:
+        sign = f"squares of clipped residuals are {share:.0%} smaller"
+    elif likelier >= _FEW_TRIALS:
+        sign = f"the released histogram is e^{likelier:.2g} times as likely if they are of a few trials each"
+    else:
+        return ()
+    return (
+        f"counts vary less than Poisson's law says: {sign}, as with answers of yes and no or counts out of a "
+        "few. What clips take is then not what the model "
+        "says, rates come out too high, and intervals miss them. For yes and no take "
+        "DPBayesianLogisticRegression, otherwise sampler='auto', which clips residuals at max_count only; "
+        "fitting again spends budget again.",
+    )
+
+
+def overdispersed(released):
+    """A tuple with a warning if counts have more zeros or vary more than their law says, or none."""
+    dispersion = released.get("dispersion", 1.0)
+    if released.get("excess_zeros", 0.0) > _EXCESS_ZEROS:
+        cause = "there are more zeros than the law of counts has"
+    elif dispersion > _OVERDISPERSED:
+        cause = f"counts vary {dispersion:.2g} times as much as Poisson's law says"
+        if dispersion > _MOST_DISPERSED:
+            cause += ", which is the most that the model has, or more"
+    else:
+        return ()
+    return (
+        f"{cause}: intervals of rate ratios are too short, and rates may be off by more than theirs say. Add "
+        "columns that tell who can have any, fit whether there is any (DPBayesianLogisticRegression), or "
+        "take sampler='auto', whose intervals are wider; fitting again spends budget again.",
+    )
+
+
+def surprise(draws, scale):
+    """Return how probable a prior scale makes numbers as large as draws, at most by half too small.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, ...)
+    scale : float
+        Prior deviation of every number.
+    """
+    squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
+    return float(chi2.sf(squares, draws[0].size).mean())
+
+
+def prior_too_narrow(subject, name, scale, draws):
+    """Return a tuple with a warning that a prior scale that was set is too narrow."""
+    size = math.sqrt(np.mean(draws**2)) / scale
+    if subject == "coefficients":
+        cause = "shrinks them, and intervals"
+    else:
+        cause = "pulls them back, and intervals, those of coefficients too,"
+    return (
+        f"{subject} are {size:.1f} prior deviations from zero (root mean square): {name}={scale:.3g} "
+        f"{cause} may be far too narrow. Leave {name} out, so that it is learnt, or set a larger one by what "
+        "is known of the subject; fitting again spends budget again.",
+    )
+
+
+def prior_dominated(draws, scale, usual):
+    """Return a tuple with a warning if a wide prior decides how large coefficients are, else an empty one.
+
+    A normal law of many coefficients is sure of their length: ten with a deviation of 10 are about 32 long,
+    and nearly never 10. Where noise hides the difference of large ones from larger ones, the prior decides.
+    """
+    if scale <= _WIDE * usual or len(draws) < _ENOUGH_DRAWS:
+        return ()
+    squares = np.sum(draws.reshape(len(draws), -1) ** 2, axis=1) / scale**2
+    (of_logs, followed), _ = np.cov(0.5 * np.log(np.maximum(squares, 1e-300)), squares)
+    # The log density of the prior grows by this with the logarithm of the length.
+    pull = draws[0].size - squares.mean()
+    if followed <= _FOLLOWED and pull * math.sqrt(of_logs) <= _MOVED:
+        return ()
+    return (
+        f"how large coefficients are depends on prior_scale={scale:.3g}, since what was released hardly "
+        "tells large ones from larger ones: a wide prior is sure that they are large, and intervals may "
+        "leave out smaller ones. Leave prior_scale out, so that it is learnt, or set one by what is known of "
+        "the subject; fitting again spends budget again.",
+    )
+
+
+def clipped(released, model, plan):
+    """Return a tuple with a warning if rows are about as long as the norm allows, else an empty one.
+
+    Rows that have this norm on purpose cannot be told from rows that are cut to it, unless a column is
+    binary. Nothing is said of a norm that was chosen privately.
+    """
+    share = released.get("share_of_norm", 0.0)
+    if plan.norm is not None or share < _FULL:
+        return ()
+    return (
+        f"by the released second moment, squares of lengths of rows are at least {share:.0%} of those that "
+        f"data_norm={model.norm:.3g} allows, on average: unless rows were scaled to this length on "
+        "purpose, most are clipped, coefficients are larger than those of the rows as they were, and "
+        "intervals miss these. Set data_norm to a public bound that most rows keep, or data_norm='auto'; "
+        "fitting again spends budget again.",
+    )
+
+
+def single_direction(released):
+    """Return a tuple with a warning if all rows lie along a single direction, else an empty one.
+
+    Rows that are scaled to ``data_norm`` on purpose differ in their directions; those of columns that are
+    not scaled, which are clipped to it, hardly do.
+
+    Parameters
+    ----------
+    released : mapping
+        What the sampler released besides the draws.
+    """
+    share = released.get("share_of_a_direction", 0.0)
+    if share < _DOMINATED:
+        return ()
+    return (
+        f"by the released second moment, {share:.0%} of what rows within data_norm can be lies along a "
+        "single direction, so the model hardly sees what else they hold: columns are probably not "
+        "scaled. Scale them by BoundedScaler with public bounds, or by DPQuantileScaler, which learns bounds "
+        "privately; if all are of one unit, data_norm='auto' will do. Fitting again spends budget again.",
+    )
+
+
+# ArviZ has no diagnostics for shorter chains.
+LEAST_DRAWS = 4
+# Wanted effective size without privacy: means are then typically within a twentieth of a deviation.
+_WANTED_SIZE = 400
+_COLUMNS = 64
+
+
+def effective_size(draws):
+    """Return the smallest effective sample size of a chain's coordinates.
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_draws, ...)
+
+    Returns
+    -------
+    size : float
+    """
+    flat = draws.reshape(len(draws), -1)
+    parts = range(0, flat.shape[1], _COLUMNS)
+    return min(_effective_sizes(flat[:, first : first + _COLUMNS]).min() for first in parts)
+
+
+def _effective_sizes(draws):
+    n = len(draws)
+    spectrum = np.abs(np.fft.rfft(draws - draws.mean(axis=0), 2 * n, axis=0)) ** 2
+    covariances = np.fft.irfft(spectrum, axis=0)[: n - n % 2]
+    with np.errstate(invalid="ignore"):  # A coordinate that never moved gives nan.
+        pairs = (covariances[::2] + covariances[1::2]) / covariances[0]
+    positive = np.logical_and.accumulate(pairs > 0, axis=0)
+    time = 2.0 * np.sum(np.where(positive, pairs, 0.0), axis=0) - 1.0
+    return np.where(positive[0], n / np.maximum(time, 1.0 / n), 1.0)
+
+
+def low_ess_warnings(draws, plan):
+    """Return a tuple with a warning if a chain without privacy is too short, else an empty one.
+
+    With privacy the budget limits the length of a chain, and the plan warns of it.
+    """
+    n_draws = len(draws)
+    if plan.budget.is_private or n_draws < 2 * LEAST_DRAWS:
+        return ()
+    size, wanted = effective_size(draws), min(_WANTED_SIZE, n_draws // 2)
+    if size >= wanted:
+        return ()
+    longer = math.ceil(plan.n_steps * wanted / size)
+    kind, whitened = type(plan.sampler).__name__, getattr(plan.sampler, "is_whitened", False)
+    other = "" if whitened else ", or use sampler='auto', which needs fewer steps"
+    return (
+        f"in the coordinate that mixes slowest, the {n_draws} draws are worth about {size:.0f} independent "
+        f"ones, fewer than {wanted}: take sampler={kind}(n_steps={longer}) or more steps instead of "
+        f"{plan.n_steps:,}{other}.",
+    )
+
+
+def to_arviz(variables, coords, plan, *, split=True):
+    """Return named draws in ArviZ's container.
+
+    Parameters
+    ----------
+    variables : dict of {str: (ndarray of shape (n_draws, ...), tuple of str)}
+        Draws along a chain, and the names of the dimensions after the first.
+    coords : dict of {str: array-like}
+        Coordinates of these dimensions.
+    plan : Plan
+        The plan of the fit; its numbers become attributes.
+    split : bool, default=True
+        Whether to present the halves as two chains if there are at least 8 draws.
+
+    Returns
+    -------
+    data : arviz.InferenceData or xarray.DataTree
+        Draws in the group ``posterior``; a DataTree since ArviZ 1.
+
+    Raises
+    ------
+    ImportError
+        If ArviZ is not installed.
+    ValueError
+        If there are fewer than 4 draws.
+    """
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz requires ArviZ, which is part of the extra 'diagnostics': "
+            'pip install "skdpbayes[diagnostics]"'
+        ) from error
+    n_draws = min(len(draws) for draws, _ in variables.values())
+    if n_draws < LEAST_DRAWS:
+        raise ValueError(
+            f"diagnostics of a chain require at least {LEAST_DRAWS} draws, and this fit released "
+            f"{n_draws}: use posterior_samples_ directly, or fit with a larger n_draws."
+        )
+    n_chains = 2 if split and n_draws >= 2 * LEAST_DRAWS else 1
+    posterior = {name: _cut(draws, n_chains) for name, (draws, _) in variables.items()}
+    names = {name: list(dims) for name, (_, dims) in variables.items()}
+    if int(arviz.__version__.partition(".")[0]) >= 1:
+        data = arviz.from_dict({"posterior": posterior}, coords=coords, dims=names)
+    else:
+        data = arviz.from_dict(posterior=posterior, coords=coords, dims=names)
+    data["posterior"].attrs.update(
+        inference_library="skdpbayes",
+        sampler=plan.name,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        neighboring_relation=plan.asked.neighboring_relation,
+        temperature=plan.temperature,
+        n_steps=plan.n_steps,
+    )
+    return data
+
+
+def _cut(draws, n_chains):
+    # An odd draw is dropped at the beginning, where the chain may not have converged.
+    kept = draws[len(draws) % n_chains :].copy()
+    return kept.reshape(n_chains, -1, *draws.shape[1:])

@@ -1,0 +1,246 @@
+"""Counts, ``y`` in [0, Y]: one logit, the logarithm of the mean, which may have an offset.
+
+    m = exp(eta),    ell' = psi(m - y),    psi(r) = min(max(r, -tau), tau),    0 <= ell'' <= Y + tau
+
+Residuals are clipped to ``tau``, which makes a Huberised likelihood: convex, with bounded gradients and
+curvatures whatever the logits. With ``tau = Y``, the default, it is Poisson's wherever ``m <= Y``, since only
+means above ``y + Y`` are clipped; a smaller one is robust, and biased where counts vary more than ``tau``.
+Means are counted as ``Y + tau`` where they are larger, which changes no clipped residual, so that nothing
+overflows. Counts above ``Y`` are counted as ``Y``. Huber, "Robust estimation of a location parameter", 1964.
+
+Counts that may vary more than Poisson's law says.
+
+    E Y = mu,  Var Y = phi mu:      Poisson's law for phi = 1, and a negative binomial one for phi > 1
+
+of ``mu / (phi - 1)`` failures with the probability ``1 / phi`` of each. Its distribution function is an
+incomplete beta function, as Poisson's is a gamma function.
+"""
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc, pdtr
+
+from ..._arguments import check_number
+from ..._jit import compilable
+from ..base import implements, of_remote_rows
+from ..kernels import exp
+from ..linear import DENSE, REMOTE, SPARSE, LinearTarget
+from ..rows import real_numbers
+from .base import Family, NumberFamily, has_one_block, write_loss_differences, write_residuals
+
+# Dispersions that are closer to 1 are counted as 1.
+_LEAST_EXCESS = 1e-3
+# Means are cut here, as counts are drawn as integers of 64 bits.
+_LARGEST_MEAN = 1e18
+
+
+def distribution(counts, mean, dispersion, shift=0):
+    """Return ``P(Y <= k)`` for arrays that are broadcast together.
+
+    Parameters
+    ----------
+    counts, mean, dispersion : ndarray or float
+        ``k``, ``mu`` and ``phi``.
+    shift : int, default=0
+        By how many failures more it is.
+    """
+    counts, excess = np.floor(counts), np.asarray(dispersion) - 1.0
+    if np.all(excess < _LEAST_EXCESS):
+        found = pdtr(np.maximum(counts, 0.0), mean)
+    else:
+        excess = np.maximum(excess, _LEAST_EXCESS)
+        failures = mean / excess + shift
+        found = betainc(failures, np.maximum(counts, 0.0) + 1.0, 1.0 / (1.0 + excess))
+    return np.where(counts < 0.0, 0.0, found)
+
+
+def drawn(mean, dispersion, generator):
+    """Return counts drawn at random."""
+    mean, excess = np.minimum(mean, _LARGEST_MEAN), np.asarray(dispersion) - 1.0
+    if np.any(excess >= _LEAST_EXCESS):
+        excess = np.maximum(excess, _LEAST_EXCESS)
+        # Post-processing.
+        mean = np.minimum(generator.gamma(mean / excess, excess), _LARGEST_MEAN)
+    # Post-processing.
+    return generator.poisson(mean)
+
+
+# Means of smaller logits are counted as 0.
+_LEAST = -700.0
+_OWN = ("max_count", "clip", "largest_logit")
+
+
+@dataclass(frozen=True)
+class Poisson(NumberFamily):
+    """The law of Poisson's counts, with a logarithmic link.
+
+    Parameters
+    ----------
+    max_count : float
+        ``Y``, a public number; larger counts are reduced to it.
+    clip : float or None, default=None
+        ``tau``, to which residuals are clipped; None is ``max_count``.
+    """
+
+    max_count: float
+    clip: float = None  # type: ignore[assignment]  # Replaced by the default.
+
+    has_offsets = True
+    whole_numbers = True
+
+    def __post_init__(self):
+        clip = self.max_count if self.clip is None else self.clip
+        for name, value in (("max_count", self.max_count), ("clip", clip)):
+            check_number(name, value)
+            value = float(value)
+            if not 1e-60 <= value <= 1e60:
+                raise ValueError(f"{name}={value:g} must be between 1e-60 and 1e60.")
+            object.__setattr__(self, name, value)
+
+    @property
+    def residual_bound(self) -> float:  # type: ignore[override]  # It depends on a field.
+        """``tau``."""
+        return self.clip
+
+    @property
+    def slope_bound(self) -> float:  # type: ignore[override]  # It depends on a field.
+        """``Y + tau``."""
+        return self.max_count + self.clip
+
+    @property
+    def intercept_scale(self) -> float:  # type: ignore[override]  # It depends on a field.
+        """Half of ``log(1 + Y)``, if that is more than is usual: the logarithm of a mean may be as large."""
+        return max(Family.intercept_scale, 0.5 * math.log1p(self.max_count))
+
+    @property
+    def largest_logit(self) -> float:
+        """``log(Y + tau)``."""
+        return math.log(self.slope_bound)
+
+    @property
+    def target_classes(self) -> tuple[type, type, type]:
+        """Compiled targets of dense rows, of sparse rows, and of rows elsewhere."""
+        return DensePoisson, SparsePoisson, RemotePoisson
+
+    @property
+    def target_fields(self) -> tuple:
+        """``Y``, ``tau`` and ``log(Y + tau)``."""
+        return self.max_count, self.clip, self.largest_logit
+
+    def checked_responses(self, responses: Any, n_rows: int) -> np.ndarray:
+        """Return counts, reduced to ``Y``; rates, which are no whole numbers, are allowed."""
+        return np.minimum(real_numbers(responses, n_rows, least=0.0), self.max_count)
+
+    def inverse_link(self, logits: np.ndarray) -> np.ndarray:
+        """Return means, of which none is larger than ``Y + tau``."""
+        return np.exp(np.minimum(logits, self.largest_logit))
+
+    def mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return means."""
+        return predicted
+
+    def residuals(self, predicted: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``psi(m - y)``."""
+        return np.clip(predicted - responses, -self.clip, self.clip)
+
+    def slope_times(self, predicted: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return ``m a``: the slope of means that are not clipped."""
+        return predicted * vectors
+
+    def mean_variance(self, predicted: np.ndarray) -> np.ndarray:
+        """Return ``m``."""
+        return predicted[..., 0, :]
+
+    def mean_variance_by_mean(self, predicted: np.ndarray) -> np.ndarray:
+        """Return 1."""
+        return np.ones_like(predicted)
+
+    def losses(self, logits: np.ndarray, responses: np.ndarray) -> np.ndarray:
+        """Return ``exp(eta) - y eta`` up to where residuals are clipped, and straight lines from there on."""
+        low, high = responses - self.clip, np.log(responses + self.clip)
+        low = np.log(np.maximum(low, math.exp(_LEAST)))
+        inner = np.clip(logits[0], low, high)
+        return np.exp(inner) - responses * inner + self.clip * np.abs(logits[0] - inner)
+
+    def expected_slope(self, variance: float) -> float:
+        """Return the mean of a lognormal variable, or the largest slope."""
+        return math.exp(min(0.5 * variance, self.largest_logit))
+
+    def prediction(self, logits: np.ndarray) -> np.ndarray:
+        """Return ``exp(eta)``."""
+        return np.exp(np.minimum(logits, -_LEAST))
+
+    def cdf(self, values: np.ndarray, logits: np.ndarray, noise: Any) -> np.ndarray:
+        """Return the probabilities of counts up to ``values``; ``noise`` is their dispersion, if not 1."""
+        return distribution(values, self.prediction(logits), 1.0 if noise is None else noise)
+
+    def simulated(self, logits: np.ndarray, noise: Any, generator: Any) -> np.ndarray:
+        """Return counts; ``noise`` is their dispersion, if not 1."""
+        return drawn(self.prediction(logits), 1.0 if noise is None else noise, generator)
+
+    @property
+    def largest_slope(self) -> np.ndarray:
+        """``Y + tau``."""
+        return np.array([[self.slope_bound]])
+
+
+class _Target(LinearTarget):
+    __slots__ = ()
+    max_count: float
+    clip: float
+
+    @property
+    def family(self) -> Poisson:
+        """The law of a response."""
+        return Poisson(self.max_count, self.clip)
+
+
+@has_one_block
+class DensePoisson(_Target, namedtuple("DensePoisson", (*DENSE, "offsets", *_OWN))):  # type: ignore[misc]  # Of shared fields.
+    """Counts, rows of an array."""
+
+
+@has_one_block
+class SparsePoisson(_Target, namedtuple("SparsePoisson", (*SPARSE, "offsets", *_OWN))):  # type: ignore[misc]  # Of shared fields.
+    """Counts, rows of a CSR matrix."""
+
+
+@of_remote_rows
+class RemotePoisson(_Target, namedtuple("RemotePoisson", (*REMOTE, *_OWN))):  # type: ignore[misc]  # Of shared fields.
+    """Counts, rows elsewhere."""
+
+
+@implements(write_residuals, DensePoisson)
+@implements(write_residuals, SparsePoisson)
+def _write_residuals(target, logits, responses):
+    _subtract_from_exp(logits, responses, target.largest_logit, target.clip)
+
+
+@compilable(fastmath={"contract"})
+def _subtract_from_exp(z, y, top, clip):
+    for i in range(z.size):
+        # What is no number is counted as the top.
+        below = z[i] if z[i] < top else top
+        residual = exp(below if below > _LEAST else _LEAST) - y[i]
+        residual = residual if residual < clip else clip
+        z[i] = residual if residual > -clip else -clip
+
+
+@implements(write_loss_differences, DensePoisson)
+@implements(write_loss_differences, SparsePoisson)
+def _write_loss_differences(target, logits, others, responses):
+    clip = target.clip
+    for i in range(logits.size):
+        here = _loss(logits[i], responses[i], clip)
+        logits[i] = here - _loss(others[i], responses[i], clip)
+
+
+@compilable
+def _loss(z, y, clip):
+    low = math.log(y - clip) if y > clip else _LEAST
+    inner = min(max(z, low), math.log(y + clip))
+    return math.exp(inner) - y * inner + clip * abs(z - inner)

@@ -1,0 +1,483 @@
+"""Gradients, scores and curvatures of a linear model's target with weights, in other coordinates.
+
+    v_i = min(1, C / |W^T x_i|, K^2 / |W^T x_i|^2)                           K >= C, mostly the same
+    g(u) = sum_i v_i H^T (p_i - e_{y_i}) (x) W^T x_i,                        |g_i| <= C,    times sqrt(2)
+    F(u) = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) W^T x_i x_i^T W,      |F_i| <= K^2 / 4,    times 2
+
+with ``H`` as in `families`, and the factors for more than two classes. A score ``a`` is a gradient without
+labels, with ``1/K`` in the place of ``e_y``: half as long, or ``sqrt(1 - 1/K)``. A record that is long
+counts less, and is never shortened: its logits keep the whole row, so that the weighted sum of losses has
+its minimum where the model says (Mallows' weights).
+
+Sums over the rows of a target: blocks that stay in the cache, in chunks that cores share.
+
+    sum_i f(z_i) = sum_chunks sum_blocks sum_{i in block} f(z_i),      z_i = (scale_i x_i, b)
+
+Chunks are fixed by the number of rows alone and added in their order, so that sums do not depend on how many
+cores there are. Results are multiplied by the factors of rows, instead of the rows: rows are copied only
+where they must be.
+
+Second moments of a target's rows, followed by the constant ``b`` of their intercept.
+
+A = sum_i z_i z_i^T,      z_i = (scale_i x_i, b)
+
+Losses of linear models with their first two derivatives, for those who read records without privacy.
+
+    g = sum_i r_i (x) x_i,      H = sum_i S_i (x) x_i x_i^T <= B (x) sum_i x_i x_i^T
+
+with a family's residuals ``r``, its slopes ``S``, and ``B`` its largest slope: 1/4 for two classes, and
+``(I - 1 1^T / K) / 2`` for the softmax of ``K`` (Böhning, 1992).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._errors import suppress_fp_warnings
+from .kernels import logistic_sums, moment, squared_lengths
+from .kernels import moment as moment_of
+from .rows import read_only
+from .threads import of_chunks
+
+# No entry of a sum has a longer chain of additions than ``MOMENT_ROWS + n / MOMENT_ROWS``.
+MOMENT_ROWS = 4096
+_LARGEST_BLOCK, _SMALLEST_BLOCK, _BLOCK_ENTRIES = 4096, 512, 2**17
+_MOST_CHUNKS = 32
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    rows : {ndarray, CSR array} of shape (n, n_features)
+        In single or double precision.
+    scale : ndarray of shape (n,)
+    constant : float
+        Of the last column of ``z``, which is left out if this is 0.
+    offsets : ndarray of shape (n,) or None
+        Of the logits.
+    room : ndarray
+        For as many doubles as there are entries.
+    """
+
+    rows: np.ndarray | sp.csr_array
+    scale: np.ndarray
+    constant: float
+    offsets: np.ndarray | None
+    room: np.ndarray
+
+    @cached_property
+    def doubles(self):
+        """Rows in double precision."""
+        if self.rows.dtype == np.float64 or not self.is_dense:
+            return self.rows.astype(np.float64, copy=False)
+        doubles = self.room[: self.rows.size].reshape(self.rows.shape)
+        np.copyto(doubles, self.rows)
+        return doubles
+
+    @property
+    def is_dense(self):
+        """Whether rows are an array."""
+        return isinstance(self.rows, np.ndarray)
+
+    def logistic_sums(self, theta, centres, weights, curvature):
+        """Return the sums of `products.logistic_sums`, the first in one block."""
+        given = self.rows, self.scale, self.constant
+        gradient, matrix = logistic_sums(*given, theta, centres, weights, curvature)
+        return gradient[None], matrix
+
+    def logits(self, theta):
+        """Return ``theta z`` and the offsets, of shape (n_blocks, n)."""
+        logits = (self.doubles @ theta[:, : self.rows.shape[1]].T).T * self.scale
+        if self.offsets is not None:
+            logits += self.offsets
+        return logits + self.constant * theta[:, -1:] if self.constant else logits
+
+    def summed(self, factors):
+        """Return ``sum_i f_i z_i``, of shape (n_blocks, length), for factors of shape (n_blocks, n)."""
+        sums = (self.doubles.T @ (factors * self.scale).T).T
+        if not self.constant:
+            return sums
+        return np.column_stack([sums, self.constant * factors.sum(axis=1)])
+
+    def moved(self, transform):
+        """Return ``W^T z``, of shape (n, length)."""
+        moved = self.doubles @ transform[: self.rows.shape[1]]
+        moved *= self.scale[:, None]
+        if self.constant:
+            moved += self.constant * transform[-1]
+        return moved
+
+    def squared_lengths(self, transform):
+        """Return ``|W^T z|^2``, of shape (n,)."""
+        if self.is_dense:
+            return squared_lengths(self.rows, self.scale, self.constant, transform)
+        moved = self.moved(transform)
+        return np.einsum("ij,ij->i", moved, moved)
+
+    def moment(self, factors):
+        """Return ``sum_i f_i z_i z_i^T``, of shape (length, length)."""
+        if self.is_dense:
+            return moment(self.rows, factors, self.scale, self.constant)
+        roots = np.sqrt(np.abs(factors))
+        return (self._times(np.copysign(roots, factors)).T @ self._times(roots)).toarray()
+
+    def _times(self, factors):
+        given = self.doubles
+        data = given.data * np.repeat(factors * self.scale, np.diff(given.indptr))
+        rows = sp.csr_array((data, given.indices, given.indptr), given.shape)
+        last = self.constant * factors[:, None]
+        return sp.hstack([rows, last], format="csr") if self.constant else rows
+
+
+def sum_of_blocks(target, of_block):
+    """Return the sums over blocks of a tuple of arrays or None.
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    of_block : callable
+        Of a slice and the `Block` of these rows.
+    """
+    table, n, length = _table(target), target.scale.size, max(1, target.n_features)
+    size = min(max(_BLOCK_ENTRIES // length, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    n_chunks = min(_MOST_CHUNKS, max(1, -(-n // MOMENT_ROWS)))
+
+    def of_chunk(first, stop):
+        starts = range(first, stop, size) or (first,)  # The sums of no rows have a shape, too.
+        parts = (slice(k, min(k + size, stop)) for k in starts)
+        # Memory that were allocated for every block would be cleared by the system every time.
+        room = np.empty(min(size, stop - first) * length)
+        return reduce(_added, (of_block(part, _block(target, table, part, room)) for part in parts))
+
+    return reduce(_added, of_chunks(of_chunk, n, n_chunks, n * length))
+
+
+def _added(sums, more):
+    return tuple(None if a is None else a + b for a, b in zip(sums, more, strict=True))
+
+
+def _table(target):
+    """Return the unscaled rows as an array or a CSR matrix."""
+    if not hasattr(target, "starts"):
+        return target.values
+    rows = (target.values, target.columns, target.starts)
+    return sp.csr_array(rows, shape=(target.scale.size, target.n_features))
+
+
+def _block(target, table, part, room):
+    rows, offsets = table[part], getattr(target, "offsets", ())
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    offsets = offsets[part] if len(offsets) else None
+    return Block(rows, target.scale[part], target.constant, offsets, room)
+
+
+@suppress_fp_warnings()
+def record_weights(
+    target: Any, transform: np.ndarray, norm: float, of_matrices: float | None = None
+) -> np.ndarray:
+    """Return ``v``: what records count. **It is not private.**
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    norm : float
+        ``C``.
+    of_matrices : float or None, default=None
+        ``K``; None is ``C``, so that ``v`` is ``min(1, C^2 / |z|^2)``.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_samples,)
+        In [0, 1].
+    """
+    of_matrices = norm if of_matrices is None else of_matrices
+    weights = np.empty(target.scale.size)
+
+    def of_block(part, block):
+        squares = block.squared_lengths(transform)
+        # What is no number does not count.
+        least = np.minimum(norm / np.sqrt(squares), of_matrices**2 / squares)
+        weights[part] = np.nan_to_num(np.minimum(1.0, least), nan=0.0)
+        return ()
+
+    sum_of_blocks(target, of_block)
+    return weights
+
+
+def reweighted(target, transform, norm, power=1, of_matrices=None):
+    """Return a target of which records count ``w^power v``, ``w`` being their weights. **It is not private.**
+
+    Parameters
+    ----------
+    target, transform, norm, of_matrices
+        As for `record_weights`.
+    power : int, default=1
+    """
+    weights = target.weights**power * record_weights(target, transform, norm, of_matrices)
+    return target._replace(weights=read_only(weights))
+
+
+def weighted_sums(target, family, weights, theta, transform=None, *, curvature=True):
+    """Return the sums of weighted gradients, and of curvatures if wanted, at ``theta``. **Not private.**
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    family : Family
+        The target's, or its identified one.
+    weights : ndarray of shape (n_samples,) or None
+        None is the target's.
+    theta : ndarray of shape (n_blocks, length)
+        In the blocks of the family.
+    transform : ndarray of shape (length, length) or None, default=None
+        ``W`` of the second; None has it in the coordinates of the rows.
+    curvature : bool, default=True
+        Whether the second is wanted.
+
+    Returns
+    -------
+    gradient : ndarray of shape (n_blocks, length)
+        In the coordinates of the rows, before ``W``.
+    matrix : ndarray of shape (n_blocks * length, n_blocks * length) or None
+    """
+    return _sums(target, family, weights, theta, transform, target.responses, curvature)
+
+
+def weighted_scores(target, family, theta, transform=None, *, curvature=True):
+    """Return the sums of weighted means less those at zero, and of curvatures if wanted. **Not private.**
+
+        a(u) = sum_i v_i H^T (p_i - 1/K) (x) W^T x_i
+
+    which is a gradient without the responses. Parameters and returns are those of `weighted_sums`.
+    """
+    return _sums(target, family, None, theta, transform, None, curvature)
+
+
+def weighted_moment(target, transform):
+    """Return ``sum_i w_i z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**"""
+    return _moment(target, transform, lambda part, block: 1.0)
+
+
+@suppress_fp_warnings()
+def _moment(target, transform, factors):
+    """Return ``sum_i w_i f_i^2 z_i z_i^T``, ``f`` being what a function returns for a part and its block."""
+
+    def of_block(part, block):
+        weights = target.weights[part] * factors(part, block) ** 2
+        return (moment_of(block.moved(transform), weights),)
+
+    return sum_of_blocks(target, of_block)[0]
+
+
+@suppress_fp_warnings()
+def clipped_sums(
+    target: Any, theta: np.ndarray, clip: float, is_weighted: bool = True, centre: Any = None
+) -> tuple[np.ndarray, float]:
+    """Return sums of weighted rows times clipped residuals, and of squares of these. **Not private.**
+
+        sum_i w_i psi_i x_i,    sum_i w_i psi_i^2,    psi_i = min(max(y_i - m(theta x_i), -clip), clip)
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target whose family has one logit.
+    theta : ndarray of shape (length,)
+    clip : float
+    is_weighted : bool, default=True
+        Whether squares are weighted, too.
+    centre : callable or None, default=None
+        Maps logits to what is subtracted from responses; None is the mean.
+
+    Returns
+    -------
+    sums : ndarray of shape (length,)
+        In the coordinates of the rows.
+    square : float
+    """
+
+    def of_block(part, block):
+        residuals = _clipped(target, theta, clip, part, block, centre)
+        weighted = target.weights[part] * residuals
+        squares = np.vdot(residuals, weighted if is_weighted else residuals)
+        return block.summed(weighted)[0], float(squares)
+
+    return sum_of_blocks(target, of_block)
+
+
+def squares_moment(target, theta, clip, transform):
+    """Return ``sum_i w_i psi_i^2 z_i z_i^T`` for ``z = W^T x`` and a target's weights. **It is not private.**
+
+    Parameters
+    ----------
+    target, theta, clip
+        As for `clipped_sums`.
+    transform : ndarray of shape (length, length)
+        ``W``.
+
+    Returns
+    -------
+    matrix : ndarray of shape (length, length)
+    """
+
+    def factors(part, block):
+        return _clipped(target, theta, clip, part, block)[0]
+
+    return _moment(target, transform, factors)
+
+
+def _clipped(target, theta, clip, part, block, centre=None):
+    """Return ``psi`` of a block's records, of shape (1, n)."""
+    means = (centre or target.family.inverse_link)(block.logits(theta[None]))
+    return np.clip(target.responses[part] - means, -clip, clip)
+
+
+def _sums(target, family, weights, theta, transform, responses, curvature):
+    """Return sums of residuals, or of scores if there are no responses, and of curvatures if wanted."""
+    weights = target.weights if weights is None else weights
+    at_zero = family.mean(family.inverse_link(np.zeros((family.n_blocks, 1))))
+
+    def of_block(part, block):
+        given = None if responses is None else responses[part]
+        if transform is None or not curvature:
+            sums = family.sums_of_block(block, weights[part], theta, given, curvature)
+            if sums is not None:
+                return sums
+        predicted = family.inverse_link(block.logits(theta))
+        apart = (
+            family.mean(predicted) - at_zero
+            if given is None
+            else family.residuals(predicted, given)
+        )
+        gradient = block.summed(weights[part] * apart)
+        if not curvature:
+            return gradient, None
+        rows = block if transform is None else block.moved(transform)
+        return gradient, slope_matrix(family, predicted, weights[part], rows)
+
+    return sum_of_blocks(target, of_block)
+
+
+def sum_of_losses(target, family, theta):
+    """Return the sum of all records' losses at ``theta``. **It is not private.**
+
+    Parameters
+    ----------
+    target, family, theta
+        As for `weighted_sums`.
+    """
+
+    def of_block(part, block):
+        return (family.losses(block.logits(theta), target.responses[part]).sum(),)
+
+    return sum_of_blocks(target, of_block)[0]
+
+
+def slope_matrix(family, predicted, weights, rows):
+    """Return ``sum_i w_i slope_i (x) x_i x_i^T``, blocks of coefficients one after the other.
+
+    Parameters
+    ----------
+    family : Family
+    predicted : ndarray of shape (..., n)
+        As its inverse link returns them.
+    weights : ndarray of shape (n,)
+        Not negative.
+    rows : {ndarray of shape (n, length), Block}
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_blocks * length, n_blocks * length)
+    """
+    n_blocks, products = family.n_blocks, {}
+    moment = rows.moment if isinstance(rows, Block) else partial(moment_of, rows)
+    for j, unit in enumerate(np.eye(n_blocks)):
+        slopes = family.slope_times(predicted, unit[:, None])
+        for i in range(j, n_blocks):
+            products[i, j] = products[j, i] = moment(weights * slopes[i])
+    if n_blocks == 1:
+        return products[0, 0]
+    return np.block([[products[i, j] for j in range(n_blocks)] for i in range(n_blocks)])
+
+
+@suppress_fp_warnings()
+def binned(target: Any, edges: np.ndarray, offset_edges: np.ndarray) -> tuple:
+    """Return what records weigh whose responses, and whose offsets, are between edges. **Not private.**
+
+    The third number is positive if there are offsets, and otherwise 0.
+    """
+
+    def counted(values, inner):
+        places = np.searchsorted(inner, values, side="right")
+        return np.bincount(places, target.weights, minlength=inner.size + 1)
+
+    offsets = getattr(target, "offsets", ())
+    if not len(offsets):
+        return counted(target.responses, edges), np.zeros(offset_edges.size + 1), 0.0
+    return counted(target.responses, edges), counted(offsets, offset_edges), 1.0
+
+
+@suppress_fp_warnings()
+def second_moment(
+    target: Any, constant: float | None = None, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Sum of ``z z^T`` over the records, weighted if asked for. **It is not private.**
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    constant : float or None, default=None
+        A constant column in the intercept's place; None is the intercept's, if there is one.
+    weights : ndarray of shape (n_samples,) or None, default=None
+        What records count, not negative; None is 1.
+
+    Returns
+    -------
+    moment : ndarray of shape (length, length)
+        With a last row and column for a constant other than zero.
+    """
+    constant = target.constant if constant is None else constant
+
+    def of_block(part, block):
+        factors = np.ones(block.scale.size) if weights is None else weights[part]
+        return (replace(block, constant=constant).moment(factors),)
+
+    return sum_of_blocks(target, of_block)[0]
+
+
+def loss_and_derivatives(target, theta):
+    """Return the summed loss, its gradient and its Hessian at ``theta``. **They are not private.**
+
+    Parameters
+    ----------
+    target : NamedTuple
+        A linear model's target.
+    theta : ndarray of shape (n_parameters,)
+
+    Returns
+    -------
+    loss : float
+    gradient : ndarray of shape (n_parameters,)
+    hessian : ndarray of shape (n_parameters, n_parameters)
+    """
+    family = target.family
+    blocks = theta.reshape(family.n_blocks, -1)
+    gradient, hessian = weighted_sums(target, family, np.ones(target.scale.size), blocks)
+    return sum_of_losses(target, family, blocks), gradient.ravel(), hessian
+
+
+def curvature_bound(moment, family):
+    """Return a matrix that is nowhere smaller than the Hessian, from the rows' second moment."""
+    return np.kron(family.largest_slope, moment)

@@ -1,0 +1,297 @@
+"""A fit without its releases, so that what a step would refuse is refused before the budget is charged.
+
+    free steps run; private steps validate, plan, and learn made-up values; nothing is released
+
+It works on copies and goes as far as columns are public. Behind a step whose output is not known without a
+release, such as private lists of categories, only the number of rows and what belongs to them are checked.
+"""
+
+import copy
+import inspect
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_consistent_length
+
+from .._data.collections import example_of, is_collection
+from .._data.lists import refuse_other_types
+from .._data.read import read_table
+from .._data.table import validate_table
+from .._errors import sanitize_errors
+from ..privacy.deferred_warnings import ignored_warnings
+from ..privacy.prepaid import without_releases
+from ._dask import copied, fit_branches, refusal, refuse_models, transformed
+from ._steps import children, is_private, leaks
+
+
+class DryRun(NamedTuple):
+    """What is known without a release.
+
+    Attributes
+    ----------
+    output : table or None
+        Made-up output of a transformer, with the right columns and missing values.
+    n_columns : int or None
+        Number of columns that reach the last step.
+    classes : ndarray or None
+        The labels that the last step would have.
+    part : table or None
+        Those columns of the output that are known, if others are not.
+    fitted : estimator, str or None
+        The copy of the step that made the output.
+    """
+
+    output: Any = None
+    n_columns: int | None = None
+    classes: np.ndarray | None = None
+    part: Any = None
+    fitted: Any = None
+
+
+def dry_run(step, X, y=None, params=None, fixed=()):
+    """Do what a fit does before it is charged, with copies of all steps.
+
+    Parameters
+    ----------
+    step : estimator
+        A private estimator, or a pipeline.
+    X, y
+        As for its `fit`.
+    params : dict, default=None
+        Other arguments of its `fit`.
+    fixed : collection of str, default=()
+        Names of steps that learn nothing, in the user's word.
+
+    Returns
+    -------
+    rehearsal : Rehearsal
+
+    Raises
+    ------
+    ValueError, TypeError
+        What the fit would raise. No error quotes a cell of the table.
+    """
+    if y is not None and not is_collection(X):
+        check_consistent_length(X, y)
+    # The fit itself shows warnings.
+    with ignored_warnings(), without_releases():
+        return _rehearse(step, X, y, params or {}, frozenset(fixed), "")
+
+
+def labels_of(estimator, y):
+    """Return the labels that the last step of a fit would find in ``y``, or None without labels."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    # Whose rows they are does not matter to labels.
+    has_persons = getattr(estimator, "max_rows_per_group", None) is not None
+    return _rehearse_rows(estimator, y, {"groups": np.arange(len(y))} if has_persons else {})
+
+
+def _rehearse(step, X, y, params, fixed, path):
+    """Return the `DryRun` of a step; ``X`` is None if nothing is known about its columns."""
+    if step is None or isinstance(step, str):
+        return DryRun(output=X, fitted=step)
+    if children(step) is not None:  # Subclasses may do anything, like other unknown steps.
+        if isinstance(step, Pipeline):
+            return _rehearse_pipeline(step, X, y, params, fixed, path)
+        return DryRun() if X is None else _rehearse_branches(step, X, y, fixed, path)
+    if y is None and _needs_labels(step):
+        raise ValueError(
+            f"This {type(step).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    if X is None:
+        return DryRun(classes=_rehearse_rows(step, y, params))
+    if is_private(step):
+        return _rehearse_private(step, X, y, params)
+    name = path.removesuffix("__")
+    if not hasattr(step, "transform") or (name not in fixed and leaks(step)):
+        return DryRun(n_columns=_width(X))
+    if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
+        refuse_other_types(step.categories, X, "categories", cast=True)
+    # A step that was fitted elsewhere may hold more than its parameters.
+    own = copy.deepcopy(step) if name in fixed else clone(step)
+    if is_collection(X):
+        own.fit(example_of(X))
+        return DryRun(output=transformed(own, X), fitted=own)
+    return DryRun(output=_transformed(own, X, y, params), fitted=own)
+
+
+def _rehearse_pipeline(pipeline, X, y, params, fixed, path):
+    pipeline._validate_steps()
+    routed = pipeline._check_method_params(method="fit", props=params)
+    found, fitted = DryRun(output=X), []
+    for name, step in pipeline.steps:
+        X = found.output
+        if found.part is not None:
+            _refuse_cells(step, found.part)
+        named = {} if step is None or isinstance(step, str) else routed[name]
+        given = named.get("fit") or named.get("fit_transform") or {}
+        found = _rehearse(step, X, y, given, fixed, f"{path}{name}__")
+        fitted.append((name, found.fitted))
+    return found._replace(fitted=None if found.fitted is None else Pipeline(fitted))
+
+
+def _rehearse_branches(step, X, y, fixed, path):
+    """Rehearse a ColumnTransformer or FeatureUnion by fitting it with stand-ins for its steps."""
+    if is_collection(X):
+        return _rehearse_partitions(step, X, y, fixed, path)
+    branches = clone(step)
+    known: list[bool] = []
+    errors: list[Exception] = []
+    stand_ins = {
+        name: _StandIn(one, f"{path}{name}__", fixed, known, errors)
+        for name, one in children(step)
+        if one is not None and not isinstance(one, str)
+    }
+    for name, one in stand_ins.items():
+        refuse_models(step, name, one.step)
+    # Without other processes, in which nothing would be noted.
+    branches.set_params(n_jobs=None, verbose=False, **stand_ins)
+
+    def told(error):
+        return error if any(error is one for one in errors) else refusal(branches, error)
+
+    output = sanitize_errors(branches.fit_transform, X, y, told=told)
+    return DryRun(output=output) if all(known) else DryRun(part=output)
+
+
+def _rehearse_partitions(step, X, y, fixed, path):
+    """Rehearse a ColumnTransformer or FeatureUnion on a collection."""
+    branches, known = clone(step), []
+
+    def made_up(name, one, part):
+        found = _rehearse(one, part, y, {}, fixed, f"{path}{name}__")
+        known.append(found.fitted is not None)
+        return FunctionTransformer(_no_columns) if found.fitted is None else found.fitted
+
+    fit_branches(branches, X, made_up)
+    output = transformed(branches, X)
+    return DryRun(output=output, fitted=branches) if all(known) else DryRun(part=output)
+
+
+def _no_columns(X):
+    return np.zeros((_num_samples(X), 0))
+
+
+def _refuse_cells(step, X):
+    """Raise what a step would say of cells of columns, whose number is not known."""
+    if not type(step).__module__.startswith(("sklearn.", "skdpbayes.")):
+        return
+    takes = get_tags(step)
+    reads_numbers = not (
+        takes.no_validation or takes.input_tags.string or takes.input_tags.categorical
+    )
+    if reads_numbers and children(step) is None and _width(X):
+        finite = not takes.input_tags.allow_nan
+        if is_collection(X):
+            with read_table(_Cells(), X, accept_sparse=True, ensure_all_finite=finite):
+                return
+        validate_table(clone(step), X, reset=True, accept_sparse=True, ensure_all_finite=finite)
+
+
+class _Cells(BaseEstimator):
+    """Stands for a step whose cells are read where they are."""
+
+    _reads_collections = True
+
+
+def _rehearse_private(step, X, y, params):
+    if not hasattr(step, "_rehearse"):
+        # An estimator from elsewhere, of which only plans are known.
+        return DryRun(n_columns=_width(X))
+    own = clone(step)
+    _check_arguments(own, X, y, params)
+    if hasattr(own, "transform"):
+        if not own._rehearse(X, y, **params):
+            return DryRun()
+        return DryRun(output=own.transform(X), fitted=own)
+    return DryRun(n_columns=_width(X), classes=own._rehearse(X, y, **params))
+
+
+def _check_arguments(step, X, y, params):
+    """Raise a TypeError for arguments that a step's fit does not have."""
+    try:
+        inspect.signature(step.fit).bind(X, y, **params)
+    except TypeError as error:
+        raise TypeError(f"{type(step).__name__}.fit() {error}") from None
+
+
+def _rehearse_rows(step, y, params):
+    """Return the labels of an estimator that gets rows of unknown columns."""
+    if y is None or hasattr(step, "transform") or not hasattr(step, "_rehearse"):
+        return None
+    if is_collection(y):
+        from .._data.dask_partitions import map_blocks
+
+        X = map_blocks(_made_up_column, y)  # Labels stay where they are.
+    else:
+        X = _made_up_column(y)
+    return clone(step)._rehearse(X, y, planned=False, **params)
+
+
+def _made_up_column(y):
+    return np.zeros((_num_samples(y), 1))
+
+
+def _transformed(step, X, y, params):
+    """Return what a step that learns nothing makes of rows."""
+    return sanitize_errors(_fit_transform, step, X, y, params, told=partial(refusal, step))
+
+
+def _fit_transform(step, X, y, params):
+    if not type(step).__module__.startswith("skdpbayes."):
+        # The step may work in place, and the fit itself is to find the rows as they are.
+        X = copied(X)
+    if hasattr(step, "fit_transform"):
+        return step.fit_transform(X, y, **params)
+    return step.fit(X, y, **params).transform(X)
+
+
+def _needs_labels(step):
+    return hasattr(step, "__sklearn_tags__") and get_tags(step).target_tags.required
+
+
+def _width(X):
+    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+    return shape[1] if len(shape) == 2 else None
+
+
+def _has_transform(stand_in):
+    return hasattr(stand_in.step, "transform")
+
+
+class _StandIn(BaseEstimator):
+    """A branch that is rehearsed where it would be fitted; it notes whether its columns are known."""
+
+    def __init__(self, step, path, fixed, known, errors):
+        self.step = step
+        self.path = path
+        self.fixed = fixed
+        self.known = known
+        self.errors = errors
+
+    def __sklearn_clone__(self):
+        return self
+
+    def fit(self, X, y=None):
+        return self
+
+    def fit_transform(self, X, y=None):
+        try:
+            found = _rehearse(self.step, X, y, {}, self.fixed, self.path)
+        except Exception as error:
+            self.errors.append(error)  # It quotes no cell.
+            raise
+        self.known.append(found.output is not None)
+        known = (one for one in (found.output, found.part) if one is not None)
+        return next(known, np.zeros((_num_samples(X), 0)))
+
+    @available_if(_has_transform)
+    def transform(self, X):
+        return self.fit_transform(X)

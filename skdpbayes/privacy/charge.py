@@ -1,0 +1,112 @@
+"""What every release passes before it reads a record.
+
+    ceiling -> voucher, or nothing to pay -> rehearsal, tools around it -> every active ledger
+
+A plan that costs more than its budget is refused. What a larger plan has paid for is not charged again. The
+rest is charged to all ledgers or to none.
+"""
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import chain
+
+from ..exceptions import LedgerOutOfReachError
+from .budget import check_ceiling
+from .deferred_warnings import defer_warnings
+from .ledger import PrivacyLedger, _active
+from .ledger_file import Charge, Reservations
+from .ledger_processes import announced_by_ancestors, out_of_reach
+from .prepaid import refuse_in_rehearsal, take_voucher
+from .unsafe_callers import check_surroundings
+
+# What fits inside a larger one were charged beside its plan.
+_beside: ContextVar[list | None] = ContextVar("beside", default=None)
+
+
+@contextmanager
+def charges_beside():
+    """Yield a list that gets the costs of fits in this thread that no voucher paid for."""
+    costs: list = []
+    around = _beside.get()
+    token = _beside.set(costs)
+    try:
+        yield costs
+    finally:
+        _beside.reset(token)
+        if around is not None:
+            around.extend(costs)
+
+
+def charge(plan, estimator=None):
+    """Charge a plan's cost to every active ledger, or raise an error before anything is read.
+
+    Nothing is charged, and no line written, for a plan that costs nothing, or if the estimator has a voucher
+    (`skdpbayes.privacy.prepaid`), which is used up.
+
+    Parameters
+    ----------
+    plan : Plan
+        Any object with a ``cost`` and, optionally, a ``name``.
+    estimator : estimator, default=None
+        What the plan is for.
+
+    Returns
+    -------
+    reservations : Reservations
+        Close them when the run has ended.
+    """
+    check_ceiling(plan)
+    reservations = Reservations()
+    if (voucher := take_voucher(estimator)) is not None:
+        voucher.redeem(plan)
+        return reservations
+    if plan.cost.is_zero:
+        defer_warnings()
+        return reservations
+    refuse_in_rehearsal(plan)
+    check_surroundings(plan, depth=2)
+    ledgers = _charged()
+    for ledger in ledgers if len(ledgers) > 1 else ():
+        if not ledger._allowed(ledger.spent + plan.cost)[0]:
+            ledger._refuse(plan.cost)  # No other ledger is charged.
+    name = getattr(plan, "name", type(plan).__name__)
+    whose = None if estimator is None else type(estimator).__name__
+    defer_warnings()
+    try:
+        for ledger in ledgers:
+            reservations.make(ledger, Charge(plan.cost, whose, name, ledger.label))
+    except BaseException:  # Another process may have charged one of several files in the meantime.
+        reservations.close("failed")
+        raise
+    if (costs := _beside.get()) is not None:
+        costs.append(plan.cost)
+    return reservations
+
+
+def check_seeds_are_allowed():
+    """Raise an error if a ledger is active, here or in an ancestor, that does not allow seeds."""
+    announced = announced_by_ancestors()
+    for one in announced:
+        if one["file"] is None and not one["allow_seeds"]:
+            raise LedgerOutOfReachError(out_of_reach(one["place"]))
+    around = (one["allow_seeds"] for one in announced)
+    if not all(chain((ledger.allow_seeds for ledger in _active), around)):
+        raise ValueError(
+            "random_state is set, and a PrivacyLedger is active. Whoever knows a seed can remove the noise, "
+            "so the ledger's total would be no guarantee: leave random_state=None. If you did, an ensemble "
+            "such as BaggingClassifier has seeded its members, and keeps the seeds: fit the members one by "
+            "one. For experiments, use PrivacyLedger(..., allow_seeds=True). Nothing was read."
+        )
+
+
+def _charged():
+    """Return the active ledgers of this process and of its ancestors, each file once."""
+    ledgers = list(_active)
+    for announcement in announced_by_ancestors():
+        if announcement["file"] is None:
+            raise LedgerOutOfReachError(out_of_reach(announcement["place"]))
+        ledgers.append(PrivacyLedger._announced(announcement))
+    # A file may have several names.
+    files = {ledger._book.ledger: ledger for ledger in reversed(ledgers) if ledger.path}
+    in_memory = [ledger for ledger in ledgers if not ledger.path]
+    return [*in_memory, *reversed(files.values())]

@@ -1,0 +1,170 @@
+"""Releases that a larger plan has paid for.
+
+    plan of several releases -> charged as a whole -> each release hands in a voucher instead of being charged
+
+A voucher belongs to the object that is to be fitted. It goes wherever that object is cloned, pickled or sent,
+so that it reaches threads and worker processes. It is good for one release of at most its cost, while the
+plan is carried out, by the process that issued it or one of its descendants. It stands for a file, and
+whoever removes the file has taken it: of all copies in all processes, one. A release that finds no voucher,
+or one that has been used or has expired, is charged like any other.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .cost import PrivacyCost
+from .ledger_processes import descends_from, this_process
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator as _Base
+else:  # Estimators derive from it themselves.
+    _Base = object
+
+_KEPT = "_voucher"
+_is_rehearsal = ContextVar("is_rehearsal", default=False)
+
+
+class UnplannedReleaseError(ValueError):
+    """A step that was said to learn nothing makes a private release."""
+
+
+@contextmanager
+def without_releases():
+    """Refuse all releases: what runs here runs before a plan has been charged."""
+    token = _is_rehearsal.set(True)
+    try:
+        yield
+    finally:
+        _is_rehearsal.reset(token)
+
+
+def refuse_in_rehearsal(plan: Any) -> None:
+    """Raise an `UnplannedReleaseError` for a plan that costs something, where nothing may be released."""
+    if _is_rehearsal.get():
+        raise UnplannedReleaseError(
+            f"a step makes a private release of its own ({getattr(plan, 'name', type(plan).__name__)}), "
+            "which the plan of the pipeline does not contain: put the private step directly into the "
+            "pipeline. Nothing was read."
+        )
+
+
+class Voucher(NamedTuple):
+    """What has been paid for one release.
+
+    Attributes
+    ----------
+    cost : PrivacyCost
+    issuer : tuple of (int, str)
+        The process that issued it.
+    file : Path
+        There until the voucher is taken or expires.
+    rows : object, default=None
+        Which rows of its table the release may read, as for `read_table`; None is all.
+    """
+
+    cost: PrivacyCost
+    issuer: tuple[int, str]
+    file: Path
+    rows: Any = None
+
+    def redeem(self, plan: Any) -> None:
+        """Raise a RuntimeError if a plan costs more than was paid for it."""
+        if not dominates(self.cost, plan.cost):
+            raise RuntimeError(
+                "the cost of this step does not have the planned form, and exceeds what the whole plan "
+                "reserved for it: set its sampler or its data_norm, or give public lists of categories. "
+                "This step has read nothing."
+            )
+
+
+class Prepaid(_Base):
+    """Mixin of estimators that can be a part of a larger plan: a clone keeps the voucher."""
+
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        if (voucher := vars(self).get(_KEPT)) is not None:
+            setattr(copy, _KEPT, voucher)
+        return copy
+
+
+def take_voucher(holder: Any) -> Voucher | None:
+    """Take the voucher of an object, or None if it has none that is good."""
+    voucher = getattr(holder, "__dict__", {}).pop(_KEPT, None)
+    return voucher if voucher is not None and _is_first_use(voucher) else None
+
+
+def is_prepaid(holder: Any) -> bool:
+    """Tell whether an object has a voucher that is good."""
+    voucher = getattr(holder, "__dict__", {}).get(_KEPT)
+    return voucher is not None and _is_known(voucher) and voucher.file.exists()
+
+
+def rows_paid_for(holder: Any) -> Any:
+    """Return which rows the voucher of an object is for; None is all, or that none is good."""
+    return vars(holder)[_KEPT].rows if is_prepaid(holder) else None
+
+
+def _is_known(voucher):
+    return voucher.issuer == this_process() or descends_from(voucher.issuer)
+
+
+def _is_first_use(voucher):
+    if not _is_known(voucher):
+        return False
+    try:
+        voucher.file.unlink()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def vouchers(costs: Iterable[tuple[Any, ...]]):
+    """Give vouchers to objects; they expire in the end, and so do all copies, here and elsewhere.
+
+    ``costs`` has an object and its cost for each, and may have the rows that it may read.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="skdpbayes-vouchers-"))
+    holders = []
+    try:
+        for number, (holder, cost, *rows) in enumerate(costs):
+            file = folder / str(number)
+            file.touch()
+            setattr(holder, _KEPT, Voucher(cost, this_process(), file, *rows))
+            holders.append(holder)
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        for holder in holders:
+            vars(holder).pop(_KEPT, None)
+
+
+def dominates(paid: PrivacyCost, cost: PrivacyCost) -> bool:
+    """Tell whether a cost that was paid for is at least another.
+
+    Either every mechanism has its counterpart that reveals at least as much, or what was paid for is a
+    randomised response that may fail, which is worse than any mechanism with that epsilon and delta (Kairouz,
+    Oh and Viswanath 2015).
+    """
+    if paid.neighboring_relation != cost.neighboring_relation:
+        return False
+    if paid.is_nothing or paid == cost:
+        return True
+    response = PrivacyCost(paid.neighboring_relation, pure=paid.pure, failure=paid.failure)
+    if paid == response and [one.count for one in paid.pure] == [1]:
+        return cost.epsilon(paid.failure) <= paid.pure[0].level
+    ranges = [[(one.log_odds_range, one.count) for one in each.bits] for each in (paid, cost)]
+    same_bits = [count for _, count in ranges[0]] == [count for _, count in ranges[1]]
+    rest = [replace(each, mu=0.0, bits=()) for each in (paid, cost)]
+    return (
+        rest[0] == rest[1]
+        and cost.mu <= paid.mu
+        and same_bits
+        and all(one[0] >= other[0] for one, other in zip(*ranges, strict=True))
+    )

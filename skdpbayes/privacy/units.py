@@ -1,0 +1,221 @@
+"""Guarantees for persons, who have at most ``k`` rows each, from guarantees for rows.
+
+    tables that differ in a person  =  a chain of at most  j  tables that differ in a row
+    mu -> j mu,      rho -> j^2 rho,      log-odds range -> j range,      epsilon (delta = 0) -> j epsilon
+
+A person who comes or goes brings up to ``k`` rows, ``j = k``. One who is replaced takes up to ``k`` rows away
+and brings up to ``k`` others, ``j = 2 k`` tables of different sizes: how many rows there are is private then,
+how many persons is public. With ``k = 1`` it is a row that is replaced, or comes or goes, and any guarantee
+for rows, of whatever kind, is one for persons. See Proposition 60.
+
+Such a person is also ``k`` rows, each of which takes the place of another, of none, or leaves it empty.
+What one of these does to Gaussian releases, ``m``, is at most ``2 mu``, and only ``sqrt(2) mu`` for sums to
+which no two rows add vectors at an obtuse angle: ``mu -> k m``. See Proposition 72.
+
+A release that reads one of the kept rows of each person costs a person what it costs a row, ``j = 1``. See
+Proposition 54.
+"""
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from .budget import Budget
+from .conversions import TooSmallBudget
+from .cost import PrivacyCost
+from .losses import between_persons, between_rows
+
+# By how much less a row may cost, at least and at most, from one plan that is tried to the next; how often.
+_LITTLE, _MUCH, _TRIES = 0.995, 0.8, 60
+
+
+class Persons(NamedTuple):
+    """Whom a plan protects, if not rows.
+
+    Attributes
+    ----------
+    budget : Budget
+        What was asked for, for persons.
+    max_rows : int
+        ``k``.
+    cost_of_rows : PrivacyCost
+        What the plan costs for rows.
+    """
+
+    budget: Budget
+    max_rows: int
+    cost_of_rows: PrivacyCost
+
+
+def group_privacy_factor(neighboring_relation, max_rows):
+    """Return the relation between rows, and how many steps of it lead to a table with another person.
+
+    Parameters
+    ----------
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Of persons.
+    max_rows : int
+        ``k``.
+
+    Returns
+    -------
+    relation : {"replace_one", "add_or_remove_one"}
+        Of rows.
+    steps : int
+        ``j``.
+    """
+    if neighboring_relation == "replace_one" and max_rows > 1:
+        return "add_or_remove_one", 2 * max_rows
+    return neighboring_relation, max_rows
+
+
+def plan_group_privacy_factor(persons):
+    """Return how many steps between rows lead to a table with another person, of a plan's `Persons`."""
+    relation = between_rows(persons.budget.neighboring_relation)
+    return group_privacy_factor(relation, persons.max_rows)[1]
+
+
+def cost_for_persons(cost, neighboring_relation, steps, mu=None, failure_is_of_persons=False):
+    """Return what a release costs for persons.
+
+    Parameters
+    ----------
+    cost : PrivacyCost
+        For rows.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}
+        Of persons.
+    steps : int
+        Of `group_privacy_factor`.
+    mu : float or None, default=None
+        Of all Gaussian releases; None is ``steps`` times a row's.
+    failure_is_of_persons : bool, default=False
+        Whether ``failure`` is that of persons already, as by `plan_threshold` with ``max_records``.
+
+    Returns
+    -------
+    cost : PrivacyCost
+        Under the relation of persons.
+
+    Raises
+    ------
+    ValueError
+        If a part of the cost is of a kind for which no theorem is at hand.
+
+    Examples
+    --------
+    >>> from skdpbayes.privacy import PrivacyCost
+    >>> from skdpbayes.privacy.units import cost_for_persons
+    >>> cost_for_persons(PrivacyCost("add_or_remove_one", mu=0.1), "add_or_remove_one", 5).mu
+    0.5
+    """
+    if cost.sampled or cost.counted:
+        raise ValueError(
+            "batches draw rows, not persons, and do not protect people with several rows: with "
+            "max_rows_per_group, read the full table (sampler__batch_size=None)."
+        )
+    if steps > 1 and (cost.selected or (cost.failure > 0 and not failure_is_of_persons)):
+        raise ValueError(
+            "the cost of private searches, and of what may fail with a delta of its own, is not known for "
+            "persons with several rows: take max_rows_per_group=1, or another sampler."
+        )
+    return PrivacyCost(
+        between_persons(neighboring_relation),
+        mu=steps * cost.mu if mu is None else mu,
+        rho=steps**2 * cost.rho,
+        bits=tuple(replace(p, log_odds_range=steps * p.log_odds_range) for p in cost.bits),
+        pure=tuple(replace(p, level=steps * p.level) for p in cost.pure),
+        selected=cost.selected,
+        failure=cost.failure,
+    )
+
+
+def plan_for_persons(make_plan, budget, max_rows):
+    """Return a plan whose cost for persons keeps to a budget.
+
+    Parameters
+    ----------
+    make_plan : callable
+        Takes the `Budget` of a row, and returns a plan, a dataclass with ``cost`` and ``persons``; and with
+        ``mu_of_replacing``, if another row in the place of one is known to cost less than ``2 mu``, and
+        with ``failure_is_of_persons``, if its cost may fail; and with ``cost_of_one_row`` and
+        ``cost_of_all_rows``, if some of its releases read one row of each person.
+    budget : Budget
+        Of persons, with the relation of the same name between rows.
+    max_rows : int
+        ``k``.
+
+    Returns
+    -------
+    plan : Plan
+
+    Raises
+    ------
+    ValueError
+        If there is none, or as by `cost_for_persons`.
+    """
+    relation, steps = group_privacy_factor(budget.neighboring_relation, max_rows)
+    asked = budget._replace(neighboring_relation=between_persons(budget.neighboring_relation))
+
+    def attempt(share):
+        plan = make_plan(_part(budget._replace(neighboring_relation=relation), share, steps))
+        mu = max_rows * _mu_of_replacing(plan) if steps == 2 * max_rows else None
+        hidden = getattr(plan, "failure_is_of_persons", False)
+        own = getattr(plan, "cost_of_all_rows", plan.cost), budget.neighboring_relation, steps
+        cost = cost_for_persons(*own, mu, hidden)
+        if (single := getattr(plan, "cost_of_one_row", None)) is not None:
+            cost += _cost_of_one_row(single, budget.neighboring_relation)
+        return plan, cost
+
+    with suppress(TooSmallBudget):
+        plan, cost = attempt(1.0)
+        share = _first_share(plan.cost, cost, steps)
+        if share > 1.0:
+            plan, cost = attempt(share)
+        for _ in range(_TRIES):
+            if asked.allows(cost):
+                return plan.changed(cost=cost, persons=Persons(asked, max_rows, plan.cost))
+            share *= min(_LITTLE, max(_MUCH, asked.epsilon / cost.epsilon(asked.delta)))
+            plan, cost = attempt(share)
+    raise ValueError(
+        f"no plan keeps to epsilon={budget.epsilon:g} for persons with up to max_rows_per_group={max_rows} "
+        "rows: too little is left for a row. Lower max_rows_per_group, or raise epsilon."
+    )
+
+
+def _cost_of_one_row(cost, neighboring_relation):
+    """Return what choices of quantiles from one row of each person cost a person: what they cost a row.
+
+    Raises
+    ------
+    ValueError
+        If there are other releases, which may cost more where a row is replaced than where it comes or goes.
+    """
+    if not (cost.is_nothing or cost == PrivacyCost(cost.neighboring_relation, bits=cost.bits)):
+        raise ValueError("only choices cost a person of whom one row is read what they cost a row.")
+    return cost_for_persons(cost, neighboring_relation, 1)
+
+
+def _mu_of_replacing(plan):
+    """Return ``m``."""
+    # A norm that is drawn first may lead to another plan, of which only the cost is fixed.
+    if getattr(plan, "norm", None) is not None:
+        return 2.0 * plan.cost.mu
+    return getattr(plan, "mu_of_replacing", 2.0 * plan.cost.mu)
+
+
+def _first_share(of_row, of_person, steps):
+    """Return by how much more a row may cost where Gaussian releases cost a person less than a chain."""
+    if not 0.0 < of_person.mu < math.inf:
+        return 1.0
+    return steps * of_row.mu / of_person.mu
+
+
+def _part(budget, share, steps):
+    """Return what a row may cost for ``steps`` of them to cost a share; exact for Gaussian and pure costs."""
+    if not budget.is_private or (steps == 1 and share == 1):
+        return budget
+    share *= (1.0 - 1e-9) / steps
+    if budget.delta == 0:
+        return budget._replace(epsilon=share * budget.epsilon)
+    return budget.with_mu(share * budget.mu)

@@ -1,0 +1,290 @@
+"""A privacy report: what is protected, how much, by what, and what is not, for people who were not there.
+
+``report["summary"]``, ``["steps"]`` and ``["assumptions"]`` are what a data protection officer reads and
+signs; `PrivacyReport.to_html` makes a page of them. ``report["deployment"]`` has the fields of OpenDP's
+registry of deployments, and ``report["details"]`` numbers and versions.
+
+The record of a report, and its forms: JSON, of which Markdown and a page are made.
+"""
+
+import hashlib
+import json
+import sys
+from importlib.metadata import version
+from typing import Any, Self
+
+from ..privacy.budget import too_large_delta
+from ..privacy.ledger import PrivacyLedger
+from .account import (
+    Account,
+    Charged,
+    Step,
+    account_of,
+    asked_for,
+    assumptions_of,
+    cost_fields,
+    finite,
+    of_estimator,
+    plan_account,
+    register,
+    release_of,
+    step_of,
+    steps_of,
+    summary_of,
+    takes_labels_from_rows,
+    with_seeds,
+)
+from .html import page
+from .layout import report_sections
+from .markdown import text
+from .wording import KINDS_OF_NEIGHBOURS, deployment_of
+
+__all__ = [
+    "SCHEMA",
+    "Account",
+    "PrivacyReport",
+    "Step",
+    "asked_for",
+    "cost_fields",
+    "finite",
+    "of_estimator",
+    "plan_account",
+    "privacy_report",
+    "register",
+    "release_of",
+    "step_of",
+    "takes_labels_from_rows",
+    "with_seeds",
+]
+
+SCHEMA = "skdpbayes-privacy-report"
+VERSION = 1
+_PARTS = {"summary": dict, "steps": list, "assumptions": list, "deployment": dict, "details": dict}
+
+
+class PrivacyReport(dict):
+    """A privacy report: a dict with forms to read and sign.
+
+    Its keys are ``schema`` and ``version``, which changes if a key changes its meaning, ``summary``,
+    ``steps``, ``assumptions``, ``deployment`` and ``details``; see `privacy_report`, which makes it.
+
+    Examples
+    --------
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.privacy import PrivacyReport, privacy_report
+    >>> plan = DPBayesianLogisticRegression(epsilon=0.5, delta=1e-6).privacy_plan(5000, 10)
+    >>> report = privacy_report(plan)
+    >>> [(one["name"], one["role"], one["share"]) for one in report["steps"]]
+    [('noise_aware', 'charged', 1.0)]
+    >>> PrivacyReport.from_json(report.to_json()) == report
+    True
+    >>> report.to_html(title="Survey of 2026").startswith("<!DOCTYPE html>")
+    True
+    """
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the report that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+
+        Returns
+        -------
+        report : PrivacyReport
+
+        Raises
+        ------
+        ValueError
+            If it is none, or one of a newer version.
+        """
+        try:
+            record = json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            raise ValueError("this is no JSON: save a report by report.to_json().") from None
+        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+            raise ValueError(
+                f"this JSON is no privacy report, which has a 'schema' of {SCHEMA!r}: make one with "
+                "privacy_report(...).to_json(), or with skdpbayes report."
+            )
+        if record.get("version") != VERSION:
+            raise ValueError(
+                f"this report has another version than {VERSION}, which this release of skdpbayes reads: "
+                "use the release that wrote it."
+            )
+        if not all(isinstance(record.get(name), kind) for name, kind in _PARTS.items()):
+            raise ValueError(f"this report is damaged: it must have {', '.join(_PARTS)}.")
+        return cls(record)
+
+    def to_json(self) -> str:
+        """Return the report as JSON.
+
+        Returns
+        -------
+        text : str
+        """
+        return json.dumps(self, indent=2, allow_nan=False)
+
+    def to_markdown(self, title: str | None = None) -> str:
+        """Return the report as Markdown.
+
+        Parameters
+        ----------
+        title : str, default=None
+            What the report is about, such as the name of a survey.
+
+        Returns
+        -------
+        text : str
+        """
+        return text(self._blocks(title))
+
+    def to_html(self, title: str | None = None) -> str:
+        """Return the report as a page that needs no other file, runs no script, and can be printed.
+
+        Parameters
+        ----------
+        title : str, default=None
+            What the report is about, such as the name of a survey.
+
+        Returns
+        -------
+        page : str
+        """
+        return page(self._blocks(title))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the record, which pages show: it tells which record a signed page belongs to."""
+        plain = json.dumps(self, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(plain.encode()).hexdigest()
+
+    def _blocks(self, title):
+        if not (title is None or isinstance(title, str)):
+            raise TypeError(f"title must be a str or None, not a {type(title).__name__}.")
+        try:
+            return report_sections(self, title, self.fingerprint)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise ValueError(
+                "the report lacks a part, or one has another form: make it again with privacy_report."
+            ) from error
+
+
+def _refuse(constant: Any):
+    raise ValueError(constant)
+
+
+_LIBRARIES = ("dp-accounting", "scikit-learn", "numpy", "scipy", "randomgen")
+
+
+def privacy_report(
+    obj: Any, *, audit: Any = None, ledger: PrivacyLedger | None = None
+) -> PrivacyReport:
+    """Report what is protected, how strongly and by which mechanisms, and what is not. The report itself is
+    public.
+
+    Parameters
+    ----------
+    obj : fitted estimator, pipeline or search, Plan, released score or PrivacyLedger
+        For a ledger, the report covers everything charged so far. In a pipeline of scikit-learn, steps that
+        may learn from the rows without noise are named, and are not covered.
+    audit : AuditResult, default=None
+        Of `skdpbayes.audit`, with the same settings: its verdict becomes a line of ``details``. Make it on a
+        table that is no secret.
+    ledger : PrivacyLedger, default=None
+        The ledger that ``obj`` was charged to. The report then says what is left of its budget, and whether
+        it has a charge of this cost.
+
+    Returns
+    -------
+    report : PrivacyReport
+        A dict, ready for ``json.dumps``, with methods ``to_html``, ``to_markdown`` and ``to_json``.
+        ``summary`` says in words and numbers what is protected, against whom, what is spent and left.
+        ``steps`` has every step with its share, columns, rows, bounds and who said so. ``assumptions`` are to
+        be signed. ``deployment`` has the fields of OpenDP's registry [1]_ that can be filled
+        in automatically: ``dp_variant``, ``privacy_loss``, ``deployment_model``, ``accounting`` and
+        ``implementation``. ``details`` has the relation between neighbours, in the terms of NIST [2]_ and of
+        this package, budget and cost, each release, ``warnings`` and versions. Infinite numbers are None.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator is not fitted.
+    TypeError
+        If objects of this type have no report.
+    ValueError
+        If the steps of a pipeline protect different things, so that their costs cannot be added, or if
+        parameters were set after the fit.
+
+    References
+    ----------
+    .. [1] OpenDP, "Differential Privacy Deployments Registry", schema of deployments,
+       https://github.com/opendp/deployments-registry-data.
+    .. [2] J. P. Near, D. Darais, N. Lefkovitz and G. S. Howarth, "Guidelines for evaluating differential
+       privacy guarantees", NIST SP 800-226, 2025, https://doi.org/10.6028/NIST.SP.800-226.
+
+    Examples
+    --------
+    >>> from skdpbayes import DPBayesianLogisticRegression
+    >>> from skdpbayes.privacy import privacy_report
+    >>> plan = DPBayesianLogisticRegression(epsilon=1.0, delta=1e-6).privacy_plan(5000, 10)
+    >>> report = privacy_report(plan)
+    >>> report["deployment"]["privacy_loss"]["privacy_unit"]
+    'Record-level'
+    >>> report["deployment"]["dp_variant"]["variant_name"], report["details"]["neighbors"]
+    ('Approximate DP', 'bounded')
+    >>> round(report["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"], 4)
+    1.0
+    >>> print(report.to_markdown(title="A survey").splitlines()[0])
+    # Privacy report: A survey
+    """
+    account = account_of(obj)
+    if not (ledger is None or isinstance(ledger, PrivacyLedger)):
+        raise TypeError(f"ledger must be a PrivacyLedger or None, not a {type(ledger).__name__}.")
+    if account.of == "ledger" and ledger is None:
+        ledger = obj
+    charged = None if ledger is None else Charged.of(account, ledger)
+    details = _details(account, charged)
+    if audit is not None:
+        details["audit"] = audit.verdict
+    return PrivacyReport(
+        {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "summary": summary_of(account, charged, details["warnings"]),
+            "steps": steps_of(account),
+            "assumptions": assumptions_of(account, charged),
+            "deployment": deployment_of(account),
+            "details": details,
+        }
+    )
+
+
+def _details(account, charged):
+    delta = account.budget.delta
+    return {
+        "of": account.of,
+        "neighboring_relation": account.budget.neighboring_relation,
+        "neighbors": KINDS_OF_NEIGHBOURS[account.budget.neighboring_relation],
+        "budget": {"epsilon": finite(account.budget.epsilon), "delta": delta},
+        "cost": {
+            "epsilon": finite(account.cost.epsilon(delta)),
+            "delta": delta,
+            "zcdp_rho": finite(account.cost.concentrated),
+            **cost_fields(account.cost),
+        },
+        "releases": list(account.releases),
+        "warnings": [
+            *account.warnings,
+            *too_large_delta(account.budget, account.rows or 0),
+            *(charged.warnings if charged else ()),
+        ],
+        "versions": _versions(),
+    }
+
+
+def _versions():
+    # The package may run from its sources, without being installed.
+    own = sys.modules[__name__.partition(".")[0]].__version__
+    return {"skdpbayes": own, **{name: version(name) for name in _LIBRARIES}}

@@ -1,0 +1,544 @@
+"""What a report is made of: the account of an estimator, a plan, a ledger or a score.
+
+    total = cost of all steps together,      share of a step = mu_i^2 / sum of mu_j^2,
+
+where ``mu_i`` is that of the Gaussian release with the step's epsilon at the report's delta.
+
+What is protected, against whom, what is spent and left, and what is to be signed; all JSON-ready.
+
+    odds after a release <= exp(epsilon) * odds before,        p -> p e^epsilon / (1 - p + p e^epsilon)
+
+for any guess about a row, apart from events whose probability delta bounds.
+"""
+
+import inspect
+import json
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
+
+from sklearn.exceptions import NotFittedError
+
+from ..privacy.budget import Budget, largest_epsilon, round_down_epsilon
+from ..privacy.conversions import TooSmallBudget, gaussian_mu
+from ..privacy.cost import PrivacyCost
+from ..privacy.ledger import _SEEDS_ALLOWED, PrivacyLedger
+from ..privacy.ledger_file import cost_to_text
+from ..privacy.losses import PERSON_RELATIONS, between_rows
+from ..privacy.release import StepDisclosure, refuse_changed
+from ..privacy.units import group_privacy_factor
+from ..random import has_seeds
+from .wording import UNITS, UNPROTECTED, assumptions, mechanisms, trusted
+
+_OWN = ("skdpbayes.", "sklearn.")
+
+
+class Step(NamedTuple):
+    """A step of what was released, or one that costs nothing.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        Its class, or the name of what was charged.
+    role : {"charged", "within", "free", "vouched", "unproven"}
+        Whether it is paid for, is paid for by the search that chose it, is known to learn nothing, learns
+        nothing in the user's word, or may learn without noise.
+    epsilon : float or None
+        Of the step alone, at the report's delta.
+    cost : PrivacyCost or None
+    about : About
+    does : str
+        In a sentence.
+    columns : tuple of str, int or None
+        The columns that it reads, or how many.
+    rows : int or None
+    note : str
+        A warning, or when it was charged and how it ended.
+    """
+
+    name: str
+    kind: str
+    role: str
+    epsilon: float | None = None
+    cost: PrivacyCost | None = None
+    about: StepDisclosure = StepDisclosure()
+    does: str = ""
+    columns: Any = None
+    rows: int | None = None
+    note: str = ""
+
+
+class Account(NamedTuple):
+    """What a report is made of. An object that is not known here has a method ``_privacy_account`` for one.
+
+    Attributes
+    ----------
+    of : str
+        What the report is of, such as "estimator".
+    cost : PrivacyCost
+        Of everything together.
+    budget : Budget
+        The ceiling, and the delta and the relation of the report.
+    releases : tuple of dict
+        What was released, or will be, JSON-ready.
+    unprotected : tuple of str, default=()
+        Quantities that are not protected, beside sizes and names of columns.
+    warnings : tuple of str, default=()
+        What weakens the guarantee.
+    name : str, default=""
+        Its class.
+    steps : tuple of Step, default=()
+        None stands for one for each release.
+    rows : int or None, default=None
+        The number of rows that is public.
+    counts : {"rows", "persons"}, default="rows"
+        What the numbers of rows of the account and its steps are numbers of.
+    max_rows : int or None, default=None
+        How many rows of a person are used at most, if persons are protected.
+    seeds : bool or None, default=None
+        Whether the noise came from a known seed; None if that is not known.
+    proof : str, default=""
+        The propositions by which the costs add up.
+    may_have_changed : bool, default=False
+        Whether steps of other packages are told by parameters that may have been set after the fit.
+    """
+
+    of: str
+    cost: PrivacyCost
+    budget: Budget
+    releases: tuple = ()
+    unprotected: tuple = ()
+    warnings: tuple = ()
+    name: str = ""
+    steps: tuple = ()
+    rows: int | None = None
+    counts: str = "rows"
+    max_rows: int | None = None
+    seeds: bool | None = None
+    proof: str = ""
+    may_have_changed: bool = False
+
+
+def account_of(obj: Any) -> Account:
+    """Return the account of an object, or raise an error that says what has none."""
+    refuse_changed(obj)
+    if hasattr(obj, "_privacy_account"):
+        return obj._privacy_account()
+    for kind, make in _KINDS.items():
+        if isinstance(obj, kind):
+            return make(obj)
+    if isinstance(obj, PrivacyLedger):
+        return _of_ledger(obj)
+    if hasattr(obj, "plan_"):
+        return of_estimator(obj)
+    if hasattr(obj, "cost") and hasattr(obj, "budget"):
+        return plan_account(obj)
+    if hasattr(obj, "privacy_plan"):
+        raise NotFittedError(
+            f"this {type(obj).__name__} is not fitted: fit it, or report its plan, "
+            "privacy_report(estimator.privacy_plan(n_samples, n_features))."
+        )
+    raise TypeError(
+        "a report needs a fitted estimator, a plan or a ledger, a pipeline or a score, not an object of "
+        f"type {type(obj).__name__}."
+    )
+
+
+# Classes of other packages, and what makes their accounts.
+_KINDS: dict[type, Any] = {}
+
+
+def register(kind: type, make: Any) -> None:
+    """Let objects of another package's class have reports."""
+    _KINDS[kind] = make
+
+
+def of_estimator(estimator: Any, of: str = "estimator") -> Account:
+    """Return the account of a fitted estimator with one plan."""
+    plan = estimator.plan_
+    unprotected: tuple[str, ...] = ()
+    if takes_labels_from_rows(estimator):
+        unprotected = ("The set of labels, which was taken from the data (classes=None)",)
+    release = {"estimator": type(estimator).__name__, **release_of(plan)}
+    step = step_of(estimator, plan.cost, rows=getattr(plan, "n_samples", None))
+    account = plan_account(plan, of)._replace(
+        releases=(release,),
+        unprotected=unprotected,
+        name=type(estimator).__name__,
+        steps=(step,),
+    )
+    return with_seeds(account, estimator)
+
+
+def with_seeds(account: Account, estimator: Any) -> Account:
+    """Return an account that says whether an estimator, or one inside it, has a seed."""
+    if not has_seeds(estimator):
+        return account._replace(seeds=False)
+    warning = (
+        "random_state was given: anyone who knows it can subtract the noise, and nothing is protected "
+        "from them."
+    )
+    return account._replace(seeds=True, warnings=(warning, *account.warnings))
+
+
+def plan_account(plan: Any, of: str = "plan") -> Account:
+    """Return the account of a plan."""
+    asked, name = asked_for(plan), getattr(plan, "name", type(plan).__name__)
+    persons = getattr(plan, "persons", None)
+    step = Step(
+        str(name),
+        type(plan).__name__,
+        "charged",
+        cost=plan.cost,
+        about=StepDisclosure(proof=proof_of(plan)),
+        rows=getattr(plan, "n_samples", None),
+    )
+    return Account(
+        of,
+        plan.cost,
+        asked,
+        (release_of(plan),),
+        name=str(name),
+        steps=(step,),
+        rows=getattr(plan, "n_samples", None),
+        counts="persons" if getattr(plan, "protects_persons", False) else "rows",
+        max_rows=getattr(plan if persons is None else persons, "max_rows", None),
+        proof=proof_of(plan),
+    )
+
+
+def asked_for(plan: Any) -> Budget:
+    """Return a plan's budget; that for persons, if it protects them."""
+    return getattr(plan, "asked", plan.budget)
+
+
+def release_of(plan: Any) -> dict[str, Any]:
+    """Return what a plan releases, JSON-ready."""
+    text: dict[str, str] = plan.summary() if hasattr(plan, "summary") else {}
+    if not text and hasattr(plan, "_lines"):
+        text = dict(plan._lines())
+    return {
+        "sampler": getattr(plan, "name", type(plan).__name__),
+        "epsilon": finite(plan.cost.epsilon(plan.budget.delta)),
+        "cost": cost_fields(plan.cost),
+        "plan": dict(text),
+    }
+
+
+def proof_of(plan: Any) -> str:
+    """Return the propositions by which a plan's cost is known, as far as it says."""
+    sampler = getattr(plan, "sampler", None)
+    parts = [getattr(plan, "proof", "") or getattr(sampler, "proof", "")]
+    if getattr(plan, "norm", None) is not None:
+        parts.append("Propositions 50 and 62 for learnt bounds")
+    if getattr(plan, "persons", None) is not None:
+        parts.append("Propositions 60 and 72 for persons")
+    return "; ".join(filter(None, parts))
+
+
+def step_of(step: Any, cost: PrivacyCost | None, name: str = "", **fields: Any) -> Step:
+    """Return what is known of a step, from what it says of itself."""
+    try:
+        about = step._about() if hasattr(step, "_about") else StepDisclosure()
+    except (
+        Exception
+    ):  # A parameter may be wrong. A fit says so; what it is called in a report is not worth one.
+        about = StepDisclosure()
+    if not about.proof and cost is not None and hasattr(step, "plan_"):
+        about = about._replace(proof=proof_of(step.plan_))
+    names = getattr(step, "feature_names_in_", None)
+    columns = getattr(step, "n_features_in_", None) if names is None else tuple(map(str, names))
+    kind = type(step)
+    does = ""
+    if kind.__module__.startswith(_OWN):
+        does = (inspect.getdoc(kind) or "").partition("\n")[0]
+    known = {
+        "role": "free" if cost is None or cost.is_zero else "charged",
+        "cost": cost,
+        "about": about,
+        "does": does,
+        "columns": columns,
+    }
+    return Step(name or kind.__name__, kind.__name__, **{**known, **fields})
+
+
+def takes_labels_from_rows(estimator: Any) -> bool:
+    """Tell whether a fitted estimator read the set of labels off the rows."""
+    return hasattr(estimator, "classes_") and getattr(estimator, "classes", ()) is None
+
+
+def _of_ledger(ledger):
+    records = ledger.records()
+    releases = tuple(_plain({**row, "cost": cost_fields(row["cost"])}) for row in records)
+    seeded = any((row["label"] or "").endswith(_SEEDS_ALLOWED) for row in records)
+    warnings: tuple[str, ...] = ()
+    if seeded:
+        warnings = (
+            "some charges were made with seeds allowed: anyone who knows a seed can subtract the noise, and "
+            "the total is no guarantee against them.",
+        )
+    return Account(
+        "ledger",
+        ledger.spent,
+        ledger.budget,
+        releases,
+        warnings=warnings,
+        name="PrivacyLedger",
+        steps=tuple(_charge(row, ledger.budget.delta) for row in records),
+        seeds=True if seeded else None,
+        proof="Propositions 2 and 35",
+    )
+
+
+def _charge(row, delta):
+    name = row["label"] or row["estimator"] or row["sampler"] or "a charge"
+    kind = " by ".join(filter(None, [row["estimator"], row["sampler"]])) or "cost"
+    when = " ".join(filter(None, [row["status"], row["time"]]))
+    epsilon = row["epsilon"]
+    if epsilon is None:
+        epsilon = row["cost"].epsilon(delta)
+    return Step(name, kind, "charged", epsilon=epsilon, cost=row["cost"], note=when)
+
+
+def shares(account: Account) -> list[float | None]:
+    """Return the share of each step in the loss, None where it is not known or a part is not finite."""
+    delta = account.budget.delta
+    parts = [_squared_mu(epsilon_of(step, delta), delta) for step in account.steps]
+    total = math.fsum(parts) or 1.0
+    hidden = [step.role == "within" for step in account.steps]
+    if not math.isfinite(total):
+        return [None if part or no else 0.0 for part, no in zip(parts, hidden, strict=True)]
+    return [None if no else part / total for part, no in zip(parts, hidden, strict=True)]
+
+
+@lru_cache(maxsize=1024)  # Charges of a ledger are often alike.
+def _squared_mu(epsilon, delta):
+    """Return what adds up: the squared ``mu``, or epsilon if delta is 0."""
+    if epsilon == 0 or delta == 0 or math.isinf(epsilon):
+        return epsilon
+    try:
+        return gaussian_mu(epsilon, delta) ** 2
+    except TooSmallBudget:
+        return 0.0
+
+
+def epsilon_of(step: Step, delta: float) -> float:
+    """Return the epsilon of a step alone."""
+    if step.epsilon is not None:
+        return step.epsilon
+    return 0.0 if step.cost is None or step.cost.is_zero else step.cost.epsilon(delta)
+
+
+def cost_fields(cost: PrivacyCost) -> dict[str, Any]:
+    """Return all numbers of a cost, JSON-ready."""
+    return _plain(json.loads(cost_to_text(cost)))
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def finite(number: float) -> float | None:
+    """Return a number, or None if it is not finite."""
+    return float(number) if math.isfinite(number) else None
+
+
+# What somebody may have believed before.
+_GUESSES = (0.01, 0.1, 0.5)
+_GUESSED = {
+    "replace_one": "what a row says",
+    "add_or_remove_one": "whether a row is in the table",
+    "replace_one_person": "what a person's rows say",
+    "add_or_remove_one_person": "whether a person is in the table",
+}
+_HOW = {
+    "rows": {
+        "replace_one": "public: neighbouring tables have the same number of rows",
+        "add_or_remove_one": "declared as public_size; how many rows there are stays private",
+        "replace_one_person": "planned for; the number of persons is public, that of rows is not",
+        "add_or_remove_one_person": "declared as public_size; how many rows there are stays private",
+    },
+    "persons": {
+        "replace_one_person": "public: neighbouring tables have the same number of persons",
+        "add_or_remove_one_person": "expected; how many persons there are stays private",
+    },
+}
+_STAGES = {"plan": "planned", "ledger": "everything charged so far"}
+
+
+class Charged(NamedTuple):
+    """The ledger beside a report.
+
+    Attributes
+    ----------
+    budget : Budget
+    spent, left : float
+        Epsilons at the ledger's delta; what is left is for one more release.
+    releases : int
+    has_it : bool or None
+        Whether it has a charge of the report's cost; None if the report is of the ledger.
+    """
+
+    budget: Budget
+    spent: float
+    left: float
+    releases: int
+    has_it: bool | None
+
+    @classmethod
+    def of(cls, account, ledger) -> Self:
+        """Look into a ledger."""
+        records, spent, budget = ledger.records(), ledger.spent, ledger.budget
+        left = largest_epsilon(budget, spent)
+        has_it = None
+        if account.of != "ledger":
+            has_it = any(row["cost"] == account.cost for row in records)
+        return cls(budget, spent.epsilon(budget.delta), left, len(records), has_it)
+
+    @property
+    def warnings(self):
+        """What is wrong about it."""
+        if self.has_it is not False:
+            return ()
+        return (
+            "the ledger has no charge of this cost: what this report is of was made outside of it, or "
+            "charged in parts, and the ledger's total may not contain it.",
+        )
+
+    def as_json(self):
+        """Return the numbers, none of them rounded up."""
+        left = finite(self.left)
+        return {
+            "budget_epsilon": finite(self.budget.epsilon),
+            "delta": self.budget.delta,
+            "spent_epsilon": finite(self.spent),
+            "left_epsilon": None if left is None else round_down_epsilon(left),
+            "releases": self.releases,
+            "has_this_cost": self.has_it,
+        }
+
+
+def summary_of(account, charged, warnings):
+    """Return what is read first."""
+    budget = account.budget
+    relation, delta = budget.neighboring_relation, budget.delta
+    epsilon = account.cost.epsilon(delta)
+    return {
+        "of": account.of,
+        "name": account.name or account.of,
+        "stage": _STAGES.get(account.of, "released"),
+        "verdict": _verdict(account, epsilon, warnings),
+        "protected": {
+            "unit": "person" if relation in PERSON_RELATIONS else "row",
+            "neighboring_relation": relation,
+            "statement": UNITS[relation],
+            "max_rows_per_person": account.max_rows,
+            "rows": _rows(account),
+            "not_protected": [UNPROTECTED[relation], *account.unprotected],
+        },
+        "adversaries": trusted(account),
+        "spent": {
+            "epsilon": finite(epsilon),
+            "delta": delta,
+            "odds_factor": _factor(epsilon),
+            "guess": _GUESSED[relation],
+            "beliefs": [
+                {"before": p, "at_most_after": _belief(p, epsilon)}
+                for p in (_GUESSES if math.isfinite(epsilon) else ())
+            ],
+            "mechanisms": mechanisms(account.cost),
+            "proof": account.proof,
+        },
+        "ceiling": {"epsilon": finite(budget.epsilon), "delta": delta},
+        "ledger": None if charged is None else charged.as_json(),
+    }
+
+
+def _verdict(account, epsilon, warnings):
+    """Return whether a guarantee is claimed: "none", "weakened", or "if_signed"."""
+    if math.isinf(epsilon):
+        return "none"
+    unproven = any(step.role == "unproven" for step in account.steps)
+    return "weakened" if warnings or unproven or account.seeds else "if_signed"
+
+
+def _rows(account):
+    relation = account.budget.neighboring_relation
+    if account.rows is None:
+        return None
+    several = (account.max_rows or 1) > 1
+    number, how = int(account.rows), _HOW[account.counts][relation]
+    at_most = account.counts == "rows" and relation == "replace_one_person" and several
+    return {"number": number, "counts": account.counts, "at_most": at_most, "how": how}
+
+
+def _factor(epsilon):
+    return math.exp(epsilon) if epsilon < 700 else None
+
+
+def _belief(before, epsilon):
+    return 1.0 / (1.0 + (1.0 - before) / before * math.exp(-epsilon))
+
+
+def steps_of(account):
+    """Return every step, or every charge."""
+    delta = account.budget.delta
+    if not account.steps:
+        return [_bare(release) for release in account.releases]
+    return [
+        {
+            "name": str(step.name),
+            "kind": step.kind,
+            "role": step.role,
+            "does": step.does,
+            "share": share,
+            "epsilon": finite(epsilon_of(step, delta)),
+            "delta": delta,
+            "columns": _columns(step.columns),
+            "rows": None if step.rows is None else int(step.rows),
+            "bounds": [
+                {
+                    "what": fact.what,
+                    "column": fact.column,
+                    "value": fact.value,
+                    "source": fact.source,
+                }
+                for fact in step.about.facts
+            ],
+            "mechanism": "" if step.cost is None or step.cost.is_zero else mechanisms(step.cost),
+            "proof": step.about.proof,
+            "note": step.note,
+        }
+        for step, share in zip(account.steps, shares(account), strict=True)
+    ]
+
+
+def _bare(release):
+    """Return what is known of a release by its name alone."""
+    name = str(release.get("estimator") or release.get("sampler") or "a release")
+    return {
+        **{"name": name, "kind": name, "role": "charged", "does": "", "share": None},
+        **{"epsilon": release.get("epsilon"), "delta": None, "columns": None, "rows": None},
+        **{"bounds": [], "mechanism": "", "proof": "", "note": ""},
+    }
+
+
+def _columns(columns):
+    if columns is None:
+        return None
+    if isinstance(columns, tuple):
+        return {"number": len(columns), "names": list(columns)}
+    return {"number": int(columns), "names": None}
+
+
+def assumptions_of(account, charged):
+    """Return what must hold for the guarantee, each with an ``id`` that stays."""
+    relation = account.budget.neighboring_relation
+    limit = account.max_rows
+    changes = limit is not None and group_privacy_factor(between_rows(relation), limit)[1] > 1
+    return assumptions(account, charged, persons_have_rows=changes)

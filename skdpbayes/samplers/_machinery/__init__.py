@@ -1,1 +1,0 @@
-"""What the cores of all samplers share: compiling, execution in blocks, gradients, lattice steps."""

@@ -1,1 +1,0 @@
-"""Looks at clipped residuals of counts, whose mean is the exponential of a logit."""

@@ -1,5 +1,0 @@
-"""Stochastic gradient Fisher scoring (SGFS)."""
-
-from .sampler import SGFS
-
-__all__ = ["SGFS"]

@@ -1,0 +1,201 @@
+"""A mixture's posterior given what was released: a search, and rounds in the components' own coordinates.
+
+    cells -> components -> S^(1) around them -> the mode given S^(1) -> S^(2) around it -> ...
+    p(theta | S^(t), S^(t+1), ...) given the last rounds
+
+Each release is a sum over records with Gaussian noise, on a lattice; what comes between follows from it. See
+`rounds` for what it costs.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._compute.execution import progress_bar, single_threaded_blas
+from ..._data.shards import total
+from ...models.mixture import Components, MixtureModel, pack_mixture
+from ..base import Released
+from ..noise import release_vector, sensitivity_after_rounding
+from ..statistics.hmc import LaplaceState, chain_seed, draw, find_mode, warmed_up_chains
+from .posterior import (
+    ConditionalPosterior,
+    fewer_components,
+    gaussian_conditional,
+    inflation,
+    local_sums,
+    log_evidence,
+    noisy_statistics,
+    reference_of,
+)
+from .statistics import StatisticsReleases, factors_of, find_groups
+
+# References of the first rounds are wider than the mixture.
+_WIDENING = (1.5, 1.2)
+# Deviation of the prior that keeps the mode near where rows were looked at, until the last round; how far it
+# may go at once; and how often moments are simulated anew before a round, and after the last.
+_LEASH, _LARGEST_MOVE = 0.7, 1.0
+_REPEATS, _LAST_REPEATS = 2, 4
+# As many of the last rounds are used together as have about so many statistics.
+_MOST_STATISTICS = 1500
+
+
+@single_threaded_blas()  # Blocks of rows are not worth more.
+def run_rounds(plan, table, generator, verbose):
+    """Carry out a `RoundsPlan`."""
+    with progress_bar(plan.n_updates, plan.name, verbose) as advance:
+        released = Rounds(plan, table, generator, advance)
+        released.look_around()
+    posterior = released.posterior()
+    draws = posterior.draw(plan.n_draws, generator)
+    return Released(draws, released.plan, other={"posterior": posterior})
+
+
+class Rounds:
+    """What has been released, and the mixture that it points to.
+
+    Parameters
+    ----------
+    plan : RoundsPlan
+    table : MixtureTable
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, table, generator, advance=lambda: None):
+        self.plan, self.table, self.generator, self.advance = plan, table, generator, advance
+        self.is_size_public = plan.budget.neighboring_relation == "replace_one"
+        self.looks = []
+        releases = StatisticsReleases(table, plan.n_samples, generator)
+        self.chooses = plan.most_components is not None
+        groups = find_groups(
+            plan.model, plan.phases, releases, plan.n_samples, advance, self.chooses
+        )
+        self.at = self._as_reference(*groups)
+        self._resize()
+
+    def _as_reference(self, weights, means, variances):
+        """Return groups as a `MixtureState` of the model's kind."""
+        if self.plan.model.is_triangular:
+            variances = variances[:, :, None] * np.eye(means.shape[1])
+        counts = self.plan.n_samples * weights
+        return reference_of(self.plan.model.covariance_type, counts, means, variances)
+
+    def _settled(self, at, repeats, **options):
+        """Return the mixture at the mode given the last looks."""
+        for _ in range(repeats):
+            given = self.given(at, **options)
+            at = given.reference(_shortened(find_mode(given), given))
+        return at
+
+    def _resize(self):
+        """Take over how many components there are."""
+        self.plan = self.plan.with_components(len(self.at.counts))
+
+    def look_around(self):
+        """Release statistics round by round, each around the mode given those before."""
+        n_rounds = len(self.plan.round_multipliers)
+        for number, multiplier in enumerate(self.plan.round_multipliers):
+            widening = _WIDENING[number] if number < len(_WIDENING) else 1.0
+            self.release(self.at.widened(widening), self.plan.scales[number], multiplier)
+            if number == n_rounds - 1:
+                self.at = self._settled(self.at, _LAST_REPEATS)
+                continue
+            self.at = self._settled(self.at, _REPEATS, leash=_LEASH)
+            if self.chooses and number == n_rounds - 1 - self.plan.n_together:
+                self._choose()
+
+    def _choose(self):
+        """Keep the components that statistics ask for."""
+        self.at = fewer_components(
+            self.at,
+            lambda at: self._settled(at, _REPEATS, leash=_LEASH),
+            lambda at: log_evidence(at, self._together(), self.is_size_public),
+            self.plan.n_samples,
+        )
+        self._resize()
+
+    def release(self, reference, scales, multiplier):
+        """Add a look at statistics around a reference."""
+        plan, budget = self.plan, self.plan.budget
+        room = inflation(plan.n_samples, budget.neighboring_relation, reference)
+        sums = total(local_sums, self.table, reference, scales)
+        bound = np.sqrt(budget.records_moved) * scales.norm * room
+        noise = bound / sensitivity_after_rounding(multiplier, sums.size)
+        # Proposition 36.
+        sums = release_vector(sums, noise, self.generator, mu=1.0 / multiplier)
+        self.looks.append(noisy_statistics(reference, scales, sums, noise))
+        self.advance()
+
+    def given(self, at, **options):
+        """Return what the last looks say, near a mixture."""
+        model = self.plan.model._replace(n_components=len(at.counts))
+        return gaussian_conditional(model, at, self._together(), self.is_size_public, **options)
+
+    def _together(self):
+        """Return the looks that are used together."""
+        most = max(1, _MOST_STATISTICS // self.looks[-1].sums.size)
+        return self.looks[-min(most, self.plan.n_together) :]
+
+    def posterior(self):
+        """Return the `MixturePosterior` that the last looks amount to."""
+        last = self.looks[-1]
+        quiet = last._replace(noise_scale=1e-3 * last.noise_scale)
+        alone = gaussian_conditional(self.plan.model, self.at, [quiet], self.is_size_public)
+        # Taken as if its statistics were the expected ones.
+        moments = alone._moments(*alone.place(alone.start[None])).ravel()
+        return MixturePosterior(
+            self.plan.model, self.given(self.at), replace(alone, linear=alone.precision @ moments)
+        )
+
+
+def _shortened(u, given):
+    """Return a mode that is no farther than moments are about linear."""
+    first = given.contrasts.shape[1]
+    return u * min(1.0, _LARGEST_MOVE / max(float(np.abs(u[first:]).max()), 1e-300))
+
+
+@dataclass(frozen=True)
+class MixturePosterior(LaplaceState):
+    """A mixture's posterior given what was released.
+
+    Attributes
+    ----------
+    model : MixtureModel
+    conditioned : Conditioned
+    without_noise : Conditioned
+        What it would be without noise, as far as that is known.
+    """
+
+    model: MixtureModel
+    conditioned: ConditionalPosterior
+    without_noise: ConditionalPosterior
+
+    @property
+    def surrogate(self):
+        """What chains draw from."""
+        return self.conditioned
+
+    def draw(self, n_draws, random, *, noise=True):
+        """Return draws of shape (n_draws, n), for `unpack_mixture`.
+
+        Parameters
+        ----------
+        n_draws : int
+        random : Generator or RandomState
+            It need not be secret.
+        noise : bool, default=True
+            Whether noise was added to what was released.
+        """
+        given = self.conditioned if noise else self.without_noise
+        with np.errstate(all="ignore"):
+            chains = self._chains if noise else warmed_up_chains(given)
+            counts, means, factors = given.mixtures(
+                draw(given, n_draws, chain_seed(random), chains)
+            )
+        logs = np.log(counts / counts.sum(axis=1, keepdims=True))
+        matrices = factors.ndim == 4
+        inverse = factors_of(factors @ factors.swapaxes(-1, -2)) if matrices else 1.0 / factors
+        parts = zip(logs, means, inverse, strict=True)
+        return np.array([pack_mixture(Components(*part), self.model) for part in parts])

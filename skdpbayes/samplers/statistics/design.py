@@ -1,0 +1,538 @@
+"""What a released second moment says of the rows of a table, and how surely.
+
+    A = sum_i (x_i, c) (x_i, c)^T + noise,      c public
+
+    C~ = A_xx / n - m m^T,      m, C_jj given A_xc / (n c) and A_jj / n, see `columns`
+
+Axes of a table mean something, and most noise is in the many entries off the diagonal. A priori
+correlations, or these over some power of the columns' deviations because those of rare columns are small,
+follow a mixture of normal laws around 0 of many deviations, whose weights are estimated from all of them
+[1]_: a few of a table are large. ``C`` has the posterior means, and eigenvalues ``l`` of the correlations,
+known up to a variance ``s^2``, become the mode of ``N(x; l, s^2)`` times ``x``,
+
+    x = (l + sqrt(l^2 + 4 s^2)) / 2,
+
+because they are positive and the least are those that noise has made small. At small budgets ``C`` is nearly
+diagonal, at large ones it is ``C~``.
+
+References
+----------
+.. [1] M. Stephens, "False discovery rates: a new deal", Biostatistics 18(2), 2017.
+
+Means and mean squares of columns, given noisy ones of both.
+
+    m'_j = m_j + N(0, t^2),      s'_j = s_j + N(0, e^2),      s_j ~ Gamma(shape, usual) on a grid
+
+    m_j | s_j  ~  sum_k w_k N(0, k s_j)  +  sum_v w_v N(s_j / v, (s_j / 10 v)^2)
+
+The first parts are numbers around zero. The others are indicators: a column that is ``v`` or 0 has a mean
+of ``s / v``, so that two noisy numbers say the same. Weights ``w`` and the shape are the likeliest ones,
+which is how a table says whether its columns are one or the other. If most hardly vary, the shape is small,
+and columns that noise drowns are taken to vary little, too. Each point of the grid stands for a normal law as
+wide as its cell, so that nothing is lost where noise is smaller.
+
+Coordinates ``theta = W u`` in which rows say about as much in all directions.
+
+    W = (A' / n + floor)^(-1/2),    C^2 = 1.3 tr(W^T A' W / n)
+
+The floor is a few deviations of the noise on an entry of ``A``, or where the prior decides: a direction below
+it would cost all others, through ``C``, what it says.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, ndtri
+from scipy.stats import gamma
+
+from ..._linalg import eigh, eigvalsh
+from ...models import MOMENT_ROWS
+from ...privacy.rounding import UNIT_ROUNDOFF, covered_records
+from .plan import INVISIBLE, half_width
+
+# Squares of numbers' means over their mean squares; values of indicators; by how much these vary.
+_OF_NUMBERS, _VALUES, _VARIES = (1e-4, 0.01, 0.1, 1.0), np.geomspace(0.01, 1.0, 26), 0.1
+# Shapes of the law of mean squares; 1 is exponential. Points of its grid.
+_SHAPES, _N_POINTS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0), 400
+# Least of the mean of all mean squares, relative to the noise of a trace; of a mean square, relative to it.
+_LEAST_TRACE, _LEAST_SQUARE = 0.5, 1e-3
+# Least density of a column.
+_TINY = 1e-300
+# How many columns the first part is worth beforehand; rounds of learning weights.
+_MIXTURE_COUNT, _EM_ITERATIONS = 1.0, 30
+
+
+class Columns(NamedTuple):
+    """What is believed of columns, arrays of shape (n_features,).
+
+    Attributes
+    ----------
+    means, squares : ndarray
+        Posterior means of ``m`` and ``s``.
+    mean_doubts, square_doubts : ndarray
+        Their variances.
+    """
+
+    means: np.ndarray
+    squares: np.ndarray
+    mean_doubts: np.ndarray
+    square_doubts: np.ndarray
+
+
+def estimate_columns(means, squares, of_means, noise):
+    """Return the `Columns`.
+
+    Parameters
+    ----------
+    means, squares : ndarray of shape (n_features,)
+        ``m'`` and ``s'``, in a unit in which no mean square exceeds 1.
+    of_means, noise : float
+        ``t`` and ``e``.
+    """
+    usual = max(float(squares.sum()), _LEAST_TRACE * noise * math.sqrt(squares.size))
+    usual = min(usual / squares.size, 1.0)
+    top = max(float(squares.max()) + 5.0 * noise, usual)
+    grid = np.geomspace(_LEAST_SQUARE * usual, top, _N_POINTS)
+    cells = np.gradient(grid) ** 2 / 12.0
+    centres, spreads = _parts(grid)
+    # Arrays are of shape (n_parts, n_features, n_points) from here on.
+    off, off_squares = means[:, None] - centres[:, None], squares[:, None] - grid
+    variances, of_cells = of_means**2 + spreads[:, None], noise**2 + cells
+    logs = -0.5 * (np.log(variances) + off**2 / variances)
+    logs -= 0.5 * (np.log(of_cells) + off_squares**2 / of_cells)
+    priors = np.array([_log_prior(grid, shape, usual) for shape in _SHAPES])
+    logs += priors[0]
+    joint = np.exp(logs - logs.max(axis=(0, 2))[:, None])
+    priors = np.exp(priors - priors[0])
+    laws = [_weights(of_parts) for of_parts in np.moveaxis(joint @ priors.T, 2, 0)]
+    best = int(np.argmax([evidence for evidence, _ in laws]))
+    joint *= laws[best][1][:, :, None] * priors[best]
+    share = spreads[:, None] / variances
+    at = centres[:, None] + share * off
+    found, seconds = np.sum(joint * at, axis=(0, 2)), np.sum(joint * at**2, axis=(0, 2))
+    seconds += of_means**2 * np.sum(joint * share, axis=(0, 2))
+    joint, share = joint.sum(axis=0), cells / of_cells
+    # Noise may have left less than nothing.
+    at = np.maximum(grid + share * off_squares, 0.5 * grid)
+    mean = np.sum(joint * at, axis=1)
+    doubts = np.sum(joint * ((at - mean[:, None]) ** 2 + share * noise**2), axis=1)
+    return Columns(found, mean, np.maximum(seconds - found**2, 0.0), doubts)
+
+
+def _parts(grid):
+    """Return means and variances of the parts at mean squares, of shape (n_parts, n_points)."""
+    numbers = np.outer(_OF_NUMBERS, grid)
+    # No mean's square is more than the mean square.
+    indicators = np.minimum(grid / _VALUES[:, None], np.sqrt(grid))
+    return (
+        np.concatenate([np.zeros_like(numbers), indicators]),
+        np.concatenate([numbers, (_VARIES * indicators) ** 2]),
+    )
+
+
+def _log_prior(grid, shape, usual):
+    """Return logarithms of the masses of a gamma law on a grid that is even in logarithms."""
+    logs = gamma.logpdf(grid, shape, scale=usual / shape) + np.log(grid)
+    return logs - logsumexp(logs)
+
+
+def _weights(of_parts):
+    """Return (log evidence, the likeliest weights of parts over the density of every column).
+
+    Parameters
+    ----------
+    of_parts : ndarray of shape (n_parts, n_features)
+        Likelihoods.
+    """
+    weights = mixture_weights(of_parts, _MIXTURE_COUNT, _EM_ITERATIONS)
+    density = _density(weights * of_parts)
+    return np.log(density).sum(), weights / density
+
+
+def mixture_weights(likelihood, worth, rounds):
+    """Return the likeliest weights of the parts of a mixture, of shape (n_parts, 1).
+
+    Parameters
+    ----------
+    likelihood : ndarray of shape (n_parts, n)
+        Of each number under each part.
+    worth : float
+        How many numbers the first part is worth beforehand.
+    rounds : int
+        Of expectation and maximisation.
+    """
+    weights = np.full((len(likelihood), 1), 1.0 / len(likelihood))
+    for _ in range(rounds):
+        odds = weights * likelihood
+        weights = (odds / _density(odds)).sum(axis=1, keepdims=True)
+        weights[0] += worth
+        weights /= weights.sum()
+    return weights
+
+
+def _density(odds):
+    """Return their sums; that of a column that is far larger than others may be no double for some shape."""
+    return np.maximum(odds.sum(axis=0), _TINY)
+
+
+_NOISE_FLOOR, _PRIOR_FLOOR = 3.0, 4.0
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Coordinates, and a norm beyond which records count less.
+
+    Attributes
+    ----------
+    transform : ndarray of shape (length, length)
+        ``W``.
+    norm : float
+        ``C``.
+    row_norm : float
+        Of rows as they were.
+    """
+
+    transform: np.ndarray
+    norm: float
+    row_norm: float
+
+    def reach(self, family, point, theta):
+        """Return what bounds logits at a point, which is ``theta`` in the coordinates of the rows.
+
+        With two classes, the logit of a record of norm ``C`` along the point; otherwise the most by which
+        logits of two classes differ.
+        """
+        if family.n_blocks == 1:
+            return self.norm * float(np.linalg.norm(point))
+        of_classes = family.contrasts @ theta
+        apart = of_classes[:, None] - of_classes[None]
+        return self.row_norm * float(np.linalg.norm(apart, axis=2).max())
+
+    def inflation(self, plan, theta, power=1):
+        """Return by what rounding can enlarge the difference of two tables' sums at ``theta``.
+
+        Gradients are summed before they are transformed, and rows rounded when they are: relative to ``C`` by
+        as much as ``W`` can enlarge a row, for every record. Curvatures that are summed before, too, are
+        relative to ``C^2``, which is a ``power`` of 2.
+        """
+        return self.inflation_within(plan, self.row_norm * float(np.linalg.norm(theta)), power)
+
+    def inflation_within(self, plan, reach, power=1):
+        """Return `inflation` where no logit exceeds ``reach`` times the bound on residuals."""
+        length = len(self.transform)
+        n = covered_records(plan.n_samples, plan.budget.neighboring_relation)
+        growth = max(1.0, float(np.linalg.norm(self.transform)) * self.row_norm / self.norm)
+        chain = MOMENT_ROWS + n / MOMENT_ROWS
+        operations = chain + (length + 8 * plan.bounds.n_blocks) * (16.0 + reach)
+        return 1.0 + 4.0 * UNIT_ROUNDOFF * n * growth**power * operations
+
+
+def coordinates_for(design, noise_scale, bounds, n_samples, clipping, noise_floor=_NOISE_FLOOR):
+    """Return the `Coordinates` for a `Design`, known through noise of a deviation."""
+    noise = max(noise_floor * noise_scale, _PRIOR_FLOOR * bounds.prior_precision[0])
+    values, vectors = eigh(design.second_moment)
+    values = np.maximum(values, 0.0)
+    floored = values + noise / n_samples
+    transform = np.ascontiguousarray(vectors / np.sqrt(floored))
+    mean_square = max(1.0, float(np.sum(values / floored)))
+    return Coordinates(transform, math.sqrt(clipping * mean_square), bounds.row_norm)
+
+
+# Variances of correlations a priori, and powers of products of columns' variances by which these may be less.
+_OF_CORRELATIONS, _POWERS = np.geomspace(1e-5, 1.0, 9)[:, None], (0.0, 0.5, 1.0)
+# How many of them the least variance is worth beforehand; rounds of learning their weights.
+_LEAST_VARIANCE_COUNT, _WEIGHT_ITERATIONS = 3.0, 49
+# Least eigenvalue of the correlations.
+_LEAST_EIGENVALUE = 1e-4
+# Least variance of a column, relative to the deviation with which it is known, and to its mean square.
+_LEAST_VARIANCE, _LEAST_OF_SQUARE = 0.1, 1e-9
+# Deviations of noise that a binary column may be off, and by which its sum differs from 0.
+_FAR, _CLEAR = 2.5, 8.0
+# Variance of a column that uses its bounds, over the square of half their width.
+USUAL_VARIANCE = 1.0 / 9.0
+# How often a table without such columns may be said to have one.
+_FALSE_ALARMS = 0.01
+# Deviations of noise from 0 of the mean of a column that is taken for a rare indicator.
+_INDICATED = 1.0
+# Seen indicators to a hidden column, from which on that is taken for a rare one among them.
+_INDICATORS_TO_HIDDEN = 4.0
+# Share of rows below which an indicator is not to be expected.
+_RAREST = 0.005
+
+
+@dataclass(frozen=True)
+class Design:
+    """The first two moments of rows, their constant column included.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (length,)
+    covariance : ndarray of shape (length, length)
+        Zero for the constant column.
+    uncertainty : ndarray of shape (length, length)
+        Variances of the entries of the covariance given what was released, about.
+    mean_variance : float
+        Those of the mean.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    uncertainty: np.ndarray | float = 0.0
+    mean_variance: float = 0.0
+
+    @property
+    def second_moment(self):
+        """Mean of ``x x^T``."""
+        return self.covariance + np.outer(self.mean, self.mean)
+
+
+def number_of_records(moment, noise_scale, constant, public_size):
+    """Return about how many records a table has, whose public size is another.
+
+    A normal posterior mean: the last entry of ``A`` is ``n c^2``, the public size is taken to be off by half.
+    """
+    prior, noise = (public_size / 2.0) ** 2, (noise_scale / constant**2) ** 2
+    found = (moment[-1, -1] / constant**2 * prior + public_size * noise) / (prior + noise)
+    return min(max(found, 1.0), 10.0 * public_size)
+
+
+def estimate_design(moment, noise_scale, constant, data_norm, n_samples):
+    """Return what a released second moment says, without the column that was added for it.
+
+    Parameters
+    ----------
+    moment : ndarray of shape (n_features + 1, n_features + 1)
+        With the constant in its last row and column.
+    noise_scale : float
+        Deviation of the noise on its diagonal; elsewhere ``1 / sqrt(2)`` of it.
+    constant : float
+        ``c``.
+    data_norm : float
+        Of rows without it.
+    n_samples : int
+
+    Returns
+    -------
+    design : Design
+        Of rows without the constant.
+    """
+    unit = data_norm**2  # Squares of squares of any unit might not be doubles.
+    noise = noise_scale / n_samples / unit
+    of_mean = noise * data_norm / (math.sqrt(2.0) * constant)
+    means = moment[-1, :-1] / (n_samples * constant * data_norm)
+    second = moment[:-1, :-1] / n_samples / unit
+    columns = estimate_columns(means, np.diag(second), of_mean, noise)
+    mean = columns.means * min(1.0, 1.0 / max(float(np.linalg.norm(columns.means)), 1e-300))
+    doubts = columns.square_doubts + 4.0 * mean**2 * columns.mean_doubts
+    variances = np.maximum(columns.squares - mean**2, _LEAST_VARIANCE * np.sqrt(doubts))
+    variances = np.maximum(variances, _LEAST_OF_SQUARE * columns.squares)
+    covariance, uncertainty = _shrunk(second - np.outer(mean, mean), noise, variances)
+    np.fill_diagonal(uncertainty, doubts)
+    return Design(
+        data_norm * mean,
+        unit * covariance,
+        unit**2 * uncertainty,
+        unit * float(columns.mean_doubts.mean()),
+    )
+
+
+def share_of_a_direction(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
+    """Return how much of ``n data_norm^2``, the largest trace, lies along one direction, from below.
+
+    Long rows of columns that are not scaled are clipped to nearly one vector, or its opposite. A single
+    column has only one direction: there it is the squared mean that counts. Two deviations of the noise are
+    taken off, and what noise adds to a largest eigenvalue ``l``, ``length noise^2 / (2 l)``. It is 0 where
+    noise alone may have a large eigenvalue.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm
+        As for `estimate_design`.
+    n_samples : int
+        Public size.
+    is_exact : bool
+        Whether it is the size; otherwise that is estimated from ``moment``, from above.
+
+    Returns
+    -------
+    share : float
+        In [0, 1].
+    """
+    n_samples = _at_most(moment, noise_scale, constant, n_samples, is_exact)
+    length, whole = len(moment) - 1, n_samples * data_norm**2
+    if noise_scale * (2.0 + math.sqrt(2.0 * length)) > whole / 2.0:
+        return 0.0  # The largest eigenvalue may be that of the noise.
+    if length == 1:
+        most = abs(moment[0, 1]) - math.sqrt(2.0) * noise_scale
+        share = max(0.0, most / (n_samples * constant * data_norm)) ** 2
+    else:
+        largest = max(float(eigvalsh(moment[:-1, :-1])[-1]), 1e-300)
+        added = 0.5 * length * (noise_scale / whole) ** 2 / max(largest / whole, 1e-300)
+        share = (largest - 2.0 * noise_scale) / whole - added
+    return min(max(share, 0.0), 1.0)
+
+
+def share_of_norm(moment, noise_scale, constant, data_norm, n_samples, is_exact=True):
+    """Return how much of ``n data_norm^2`` the trace is, from below: 1 where all rows have this norm.
+
+    Two deviations of the noise are taken off. It is 0 if a column is binary, since a row that is cut has no
+    entry of 1: the squares of such a column are its values, or 1, as far as noise can tell.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm, n_samples, is_exact
+        As for `share_of_a_direction`.
+
+    Returns
+    -------
+    share : float
+        In [0, 1].
+    """
+    n_samples = _at_most(moment, noise_scale, constant, n_samples, is_exact)
+    squares, sums = np.diag(moment)[:-1], moment[-1, :-1] / constant
+    n_seen, of_sums = moment[-1, -1] / constant**2, noise_scale * math.sqrt(0.5) / constant
+    of_ones = np.abs(squares - n_seen) < _FAR * noise_scale * math.hypot(1.0, 1.0 / constant**2)
+    of_values = np.abs(squares - sums) < _FAR * math.hypot(noise_scale, of_sums)
+    if np.any(of_ones | (of_values & (sums > _CLEAR * of_sums))):
+        return 0.0
+    noise = 2.0 * noise_scale * math.sqrt(squares.size)
+    return min(max((float(squares.sum()) - noise) / (n_samples * data_norm**2), 0.0), 1.0)
+
+
+def hidden_columns(moment, noise_scale, constant, data_norm, n_records):
+    """Indices of columns that vary far less than their bounds allow, by how much noise hides.
+
+    Their variance is within 1.5 deviations of its noise from 0, and below that of a column that uses its
+    bounds by as many deviations as a table exceeds by chance once in a hundred times. Indicators of rare
+    events have the same moments: columns whose mean is that of one are left out, and so are a few columns of
+    a table of many indicators, unless noise hides only those of less than a two-hundredth of rows.
+
+    Parameters
+    ----------
+    moment, noise_scale, constant, data_norm
+        As for `estimate_design`.
+    n_records : float
+
+    Returns
+    -------
+    indices : ndarray of int
+    """
+    length = len(moment) - 1
+    noise = noise_scale / n_records
+    of_means = noise / (math.sqrt(2.0) * constant)
+    means, squares = moment[-1, :-1] / (n_records * constant), np.diag(moment)[:-1] / n_records
+    variances = squares - means**2 + of_means**2
+    deviations = np.hypot(noise, 2.0 * means * of_means)
+    usual = USUAL_VARIANCE * half_width(data_norm, length) ** 2
+    quantile = float(ndtri(1.0 - _FALSE_ALARMS / length))
+    is_hidden = (variances < INVISIBLE * deviations) & (variances + quantile * deviations < usual)
+    may_indicate = np.abs(squares - means) < _FAR * math.hypot(noise, of_means)
+    may_indicate &= means > -_FAR * of_means
+    is_hidden &= ~(may_indicate & (means > _INDICATED * of_means))
+    n_indicators = np.sum(may_indicate & (means > _CLEAR * of_means))
+    are_few = n_indicators >= _INDICATORS_TO_HIDDEN * np.sum(is_hidden & may_indicate)
+    if are_few and of_means > _RAREST:
+        is_hidden &= ~may_indicate
+    return np.flatnonzero(is_hidden)
+
+
+def _at_most(moment, noise_scale, constant, public_size, is_exact):
+    """Return how many records a table has, from above."""
+    if is_exact:
+        return public_size
+    deviation = min(public_size / 2.0, noise_scale / constant**2)
+    return number_of_records(moment, noise_scale, constant, public_size) + 2.0 * deviation
+
+
+def with_constant(design, constant):
+    """Return a `Design` with the constant column of an intercept at its end."""
+    uncertainty = np.pad(np.broadcast_to(design.uncertainty, design.covariance.shape), (0, 1))
+    uncertainty[-1, :-1] = uncertainty[:-1, -1] = constant**2 * design.mean_variance
+    covariance = np.pad(design.covariance, (0, 1))
+    return Design(np.append(design.mean, constant), covariance, uncertainty, design.mean_variance)
+
+
+def _shrunk(seen, noise, variances):
+    """Return the posterior mean of a covariance, and about the variances of its entries off the diagonal."""
+    deviations = np.sqrt(variances)
+    units = np.outer(deviations, deviations)
+    correlation, doubt = _correlations(seen, units, noise**2 / 2.0)
+    values, vectors = eigh(correlation)
+    squares = vectors**2
+    doubts = 2.0 * np.sum(squares * (doubt @ squares), axis=0)
+    values = np.maximum((values + np.sqrt(values**2 + 4.0 * doubts)) / 2.0, _LEAST_EIGENVALUE)
+    correlation = (vectors * values) @ vectors.T
+    norms = np.sqrt(np.diag(correlation))
+    return correlation * units / np.outer(norms, norms), doubt * units**2
+
+
+def _correlations(seen, units, half):
+    """Return posterior means of correlations, 1 on the diagonal, and their variances.
+
+    Parameters
+    ----------
+    seen, units : ndarray of shape (length, length)
+        Covariances, with noise, and what they would be if correlations were 1.
+    half : float
+        Variance of the noise.
+    """
+    length = len(seen)
+    mean, doubt = np.eye(length), np.zeros((length, length))
+    if length == 1:
+        return mean, doubt
+    pairs = np.triu_indices(length, 1)
+    unit = units[pairs]
+    rare, r, noise = unit / units.max(), seen[pairs] / unit, half / unit**2
+    laws = (_mixture(r, _OF_CORRELATIONS * rare ** (2.0 * power), noise) for power in _POWERS)
+    _, mean[pairs], doubt[pairs] = max(laws, key=lambda law: law[0])
+    # The other half is still zero.
+    return mean + np.triu(mean, 1).T, doubt + doubt.T
+
+
+def _mixture(r, prior, noise):
+    """Return what is believed of numbers from a mixture, the weights of which are learnt from all of them.
+
+    Parameters
+    ----------
+    r, noise : ndarray of shape (n,)
+        What was seen of them, and variances of its noise.
+    prior : ndarray of shape (n_parts, n)
+        Variances of the numbers around 0.
+
+    Returns
+    -------
+    evidence : float
+        Logarithm of the density of ``r``, up to a constant.
+    means, variances : ndarray of shape (n,)
+        Of the numbers given ``r``.
+    """
+    variances = prior + noise
+    logs = -0.5 * (np.log(variances) + r**2 / variances)
+    top = logs.max(axis=0)
+    likelihood = np.exp(logs - top)
+    odds = mixture_weights(likelihood, _LEAST_VARIANCE_COUNT, _WEIGHT_ITERATIONS) * likelihood
+    density = odds.sum(axis=0)
+    odds /= density
+    share = prior / variances
+    means = np.sum(odds * share, axis=0) * r
+    doubts = np.sum(odds * (share * noise + (share * r - means) ** 2), axis=0)
+    return np.sum(np.log(density) + top), means, doubts
+
+
+def variance_component(squares, known, units, usual, worth, limits):
+    """Return ``s^2``, ``squares`` being those of normal numbers of variances ``known + s^2 units``.
+
+    By moments that are weighted by their precision, together with what is usual, which is worth a number of
+    numbers.
+    """
+    square = usual
+    for _ in range(5):
+        precision = (known + square * units) ** -2.0
+        found = np.sum(precision * units * (squares - known)) / np.sum(precision * units**2)
+        if worth:
+            seen = np.sum(precision * (square * units) ** 2) / 2.0
+            found = (seen * found + worth * usual) / (seen + worth)
+        square = min(max(float(found), limits[0]), limits[1])
+    return square

@@ -1,0 +1,459 @@
+"""How much more counts vary than Poisson's law says, given what was released of all of them.
+
+    Var Y = phi E Y,      log E Y = z . u + o + a
+
+``phi`` and a shift ``a`` of all logits are looked for together, on a grid: of what is released, the histogram
+``h_b``, the squares ``s_k`` and the sums ``w . g_k`` with ``w . z = 1`` depend on little else. Where few
+counts are clipped, a look says what their mean is, and otherwise how many are not zero: then ``phi`` matters,
+and so does what is not known of it.
+
+Whether counts are of a few trials, as answers of yes and no are, by their released histogram.
+
+    B = mean over N of  p(h | Y_i ~ Binomial(N, m_i / N))  /  p(h | Y_i ~ Poisson(m_i)),      N = 1, 2, 3, 5
+
+``p`` is a mean over shifts of all logits and over how much they differ, with the same weights above and
+below. If counts follow Poisson's law, ``B`` has the mean 1 a priori, whatever the noise, and exceeds ``b``
+with a probability of at most ``1 / b``. Counts that vary more are farther from all of this. Where noise hides
+the histogram, ``B`` is about 1.
+
+How many records have which counts and exposures. It says where to begin, however large both are.
+
+    h_b = sum_i w_i [y_i in bin b] + N,      bins 0, 1, 2, 3, 4, 5 to 6, 7 to 8, ..., L
+
+A record is in one bin, so that two tables are at most ``sqrt(q) w`` apart. ``L``, to which larger counts are
+reduced, has the last bin, which says how many they may be. Exposures have bins of a constant
+ratio, beyond the last of which they are counted there.
+
+Moments of a count that is clipped, of Poisson's law or with more variance.
+
+    psi = min(max(min(Y, L) - m, -tau), tau),      E Y = mu,  Var Y = phi mu
+
+For ``phi > 1`` counts are negative binomial, see `targets.linear.families.dispersed`. With ``F_j`` the
+distribution function for ``mu + j (phi - 1)`` in the place of ``mu``,
+
+    E[Y; Y <= k] = mu F_1(k - 1),      E[Y (Y - 1); Y <= k] = mu (mu + phi - 1) F_2(k - 2).
+
+Clipped means as functions of logits, by cubic polynomials between nodes.
+
+    e(eta) = E psi,      eta = eta_k + delta,      nodes at delta = -4 .. 4
+
+Draws ask for many of them. Beyond the last nodes a mean stays, as all counts are clipped there.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, logsumexp, pdtr
+
+from ..._jit import compiled
+from ...models.families.poisson import distribution
+
+_TRIALS = (1, 2, 3, 5)
+# Of logits: shifts, as far as they may be off, and how much they differ, relative to what is believed.
+_LOGIT_SHIFTS, _SPREADS = np.linspace(-1.5, 1.5, 151), (0.0, 0.5, 1.0)
+# Relative errors of shares: rows are not quite those of the population.
+_SHARE_ERROR = 0.05
+_TOP, _LEAST_SHARE = 30.0, 1e-24
+
+
+def evidence_of_few_trials(values, noise, edges, logits, n_records):
+    """Return the logarithm of ``B``.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bins,)
+        The histogram, over the number of records.
+    noise : float
+        Deviation of its noise, over the number of records.
+    edges : ndarray of shape (n_bins - 1,)
+        First counts of all bins but the first.
+    logits : ndarray of shape (n_rows,)
+        Of rows, as far as they are known.
+    n_records : float
+    """
+
+    def density(up_to):
+        parts = [_logs(values, noise, edges, means, n_records, up_to) for means in _means(logits)]
+        return logsumexp(parts)
+
+    few = [density(lambda k, mean, n=n: _binomial(k, n, mean)) for n in _TRIALS]
+    return float(logsumexp(few) - np.log(len(few)) - density(pdtr))
+
+
+def _binomial(counts, n_trials, mean):
+    """Return ``P(Y <= k)``."""
+    found = bdtr(np.minimum(counts, n_trials), n_trials, np.minimum(mean / n_trials, 1.0))
+    return np.where(counts >= n_trials, 1.0, found)
+
+
+def _means(logits):
+    """Yield means of rows of shape (n_shifts, n_rows), for all spreads."""
+    for spread in _SPREADS:
+        spread_out = spread * logits
+        spread_out += logsumexp(logits) - logsumexp(spread_out)  # Of the same mean.
+        yield np.exp(np.minimum(spread_out + _LOGIT_SHIFTS[:, None], _TOP))
+
+
+def _logs(values, noise, edges, means, n_records, up_to):
+    """Return logarithms of densities of the histogram, one for each shift, up to a constant."""
+    inside = up_to(np.ceil(edges) - 1.0, means[:, :, None]).mean(axis=1)
+    shares = np.maximum(np.diff(inside, prepend=0.0, append=1.0), 0.0)
+    of_one = shares * (1.0 - shares)
+    variances = noise**2 + of_one / n_records + (_SHARE_ERROR * of_one) ** 2 + _LEAST_SHARE
+    return -0.5 * np.sum((values - shares) ** 2 / variances + np.log(variances), axis=1)
+
+
+# Bins of counts grow by this, and how many there may be.
+_GROWTH, _MOST_BINS = 1.4, 300
+# Bins of exposures: the ratio of their ends, and their number. An exposure of 1 is in the middle of one.
+_RATIO, _N_EXPOSURES = np.sqrt(2.0), 81
+# A bin is taken to be empty up to so many deviations of the noise: near the largest bin, and farther off.
+_NEAR, _CLEAR, _CLEARER = 4, 2.5, 4.0
+
+
+def count_edges(largest):
+    """Return the first counts of all bins but the first, which begins at 0; the last has the largest."""
+    edges = [1.0]
+    while edges[-1] < largest and len(edges) < _MOST_BINS:
+        edges.append(max(edges[-1] + 1.0, float(np.floor(edges[-1] * _GROWTH))))
+    return np.array([*(edge for edge in edges if edge < largest), float(largest)])
+
+
+def exposure_edges():
+    """Return the logarithms of exposures between two bins."""
+    return np.log(_RATIO) * (np.arange(_N_EXPOSURES - 1) - 0.5 * (_N_EXPOSURES - 2))
+
+
+def counts_seen(values, noise, largest, n):
+    """Return numbers distributed as released counts say they are, in order.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bins,)
+        The histogram, with noise.
+    noise : float
+        Deviation of the noise.
+    largest : float
+        Of counts.
+    n : int
+        How many numbers.
+    """
+    edges = count_edges(largest)
+    ends = np.concatenate([[0.0], edges, [largest + 1.0]])
+    return np.minimum(np.floor(_spread(ends, values, noise, n)), largest)
+
+
+def share_of_largest(values, noise):
+    """Return which share of counts are at the largest, from below.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bins,)
+        The histogram, with noise.
+    noise : float
+        Deviation of the noise.
+    """
+    whole = values.sum()
+    if whole <= _CLEARER * noise * np.sqrt(values.size):
+        return 0.0  # Noise hides how many counts there are.
+    share = values[-1] / whole
+    of_whole = 1.0 - 2.0 * share + values.size * share**2
+    return float(share - _CLEAR * noise * np.sqrt(of_whole) / whole)
+
+
+def log_exposures_seen(values, noise, n):
+    """Return logarithms of exposures as released ones say they are, in order; as for `counts_seen`."""
+    edges = exposure_edges()
+    step = edges[1] - edges[0]
+    found = _spread(
+        np.concatenate([[edges[0] - step], edges, [edges[-1] + step]]), values, noise, n
+    )
+    # Exposures that do not differ are most likely 1.
+    return np.zeros(n) if np.all(np.abs(found) <= 0.5 * step) else found
+
+
+def typical_exposure(values, noise, seen):
+    """Return the exposure that half of all exceed; at most 1 if noise hides it, as units should make it.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bins,)
+        The histogram, with noise.
+    noise : float
+        Deviation of the noise.
+    seen : ndarray of shape (n,)
+        Of `log_exposures_seen`.
+    """
+    found = float(np.exp(np.median(seen)))
+    return found if values.max() > _CLEARER * noise else min(found, 1.0)
+
+
+def _spread(ends, values, noise, n):
+    """Return numbers of which each bin has its share, evenly between its ends."""
+    largest = int(np.argmax(values))
+    near = np.abs(np.arange(values.size) - largest) <= _NEAR
+    kept = np.where(values > np.where(near, _CLEAR, _CLEARER) * noise, values, 0.0)
+    kept[largest] = max(values[largest], noise)
+    shares = np.append(0.0, np.cumsum(kept / kept.sum()))
+    return np.interp((np.arange(n) + 0.5) / n, shares, ends)
+
+
+# Means are cut here: all counts are clipped.
+_LARGEST_MEAN = 1e15
+
+
+def clipped_count(mean, centre, clip, dispersion, largest):
+    """Return the mean of ``psi`` and that of its square, for arrays that are broadcast together.
+
+    Parameters
+    ----------
+    mean : ndarray
+        ``mu``.
+    centre : ndarray
+        ``m``.
+    clip, dispersion, largest : float
+        ``tau``, ``phi`` and ``L``.
+    """
+    mean = np.minimum(mean, _LARGEST_MEAN)
+    low, high = centre - clip, np.minimum(centre + clip, largest)
+    high = np.maximum(low, high)
+    # Counts up to ``first`` are clipped to ``low``, and those above ``last`` to ``high``.
+    first, last = np.floor(low), np.ceil(high) - 1.0
+    below, inside = (distribution(k, mean, dispersion) for k in (first, last))
+    inside = np.maximum(inside, below)
+
+    def between(shift):
+        of_last = distribution(last - shift, mean, dispersion, shift)
+        return np.maximum(of_last - distribution(first - shift, mean, dispersion, shift), 0.0)
+
+    of_count = mean * between(1)
+    of_square = of_count + mean * (mean + dispersion - 1.0) * between(2)
+    above = 1.0 - inside
+    value = low * below + of_count + high * above
+    square = low**2 * below + of_square + high**2 * above
+    return value - centre, np.maximum(square - 2.0 * centre * value + centre**2, 0.0)
+
+
+_DISPERSIONS = np.array([1.0, 1.04, 1.09, 1.15, 1.23, 1.35, 1.5, 1.7, 2.0, 2.5, 3.3, 5.0, 9.0])
+_SHIFTS = np.linspace(-0.6, 0.6, 9)
+# Mean of ``phi - 1`` a priori, and the least deviation of ``log phi``.
+_USUAL_EXCESS, _LEAST_DOUBT = 0.3, 0.02
+# Relative errors of expectations: rows are not quite those of the population.
+_OF_ROWS = 0.03
+# Relative error of squares of residuals, where it is asked whether counts vary less than Poisson's law says.
+_OF_SQUARES = 0.03
+_TINY = 1e-12
+
+
+class Dispersion(NamedTuple):
+    """What is believed of ``phi``: a value, and the deviation of what is not known."""
+
+    value: float
+    doubt: float
+
+    @property
+    def ends(self):
+        """Two values, twice the deviation apart, of which none is below 1."""
+        low = max(1.0, self.value - self.doubt)
+        return low, low + 2.0 * self.doubt
+
+
+# What is believed before anything is released.
+USUAL = Dispersion(1.0 + _USUAL_EXCESS, _USUAL_EXCESS)
+
+
+class Margin(NamedTuple):
+    """Released numbers that depend on ``phi`` and a shift.
+
+    Attributes
+    ----------
+    values, noises : ndarray of shape (n,)
+        What was released, and deviations of the noise, both over the number of records.
+    expected : callable
+        Maps means of rows and ``phi`` to expectations of what a record adds, and of its square.
+    """
+
+    values: np.ndarray
+    noises: np.ndarray
+    expected: Callable
+
+
+def of_histogram(values, noise, edges):
+    """Return the `Margin` of a histogram with edges between its bins."""
+
+    def expected(means, dispersion):
+        up_to = distribution(np.ceil(edges) - 1.0, means[:, None], dispersion).mean(axis=0)
+        shares = np.maximum(np.diff(up_to, prepend=0.0, append=1.0), 0.0)
+        return shares, shares
+
+    return Margin(values, np.full(values.size, noise), expected)
+
+
+def of_look(look, weights, centres, largest, along):
+    """Return the `Margin` of a look.
+
+    Parameters
+    ----------
+    look : CountLook
+    weights, centres : ndarray of shape (n_rows,)
+    largest : float
+        Of counts.
+    along : tuple of (float, float) or None
+        ``w . g`` and the deviation of its noise; None without an intercept.
+    """
+
+    def expected(means, dispersion):
+        value, square = clipped_count(means, centres, look.clip, dispersion, largest)
+        first, second = [square.mean()], [look.clip**2 * square.mean()]
+        if along is not None:
+            first.append(np.mean(weights * value))
+            second.append(np.mean(weights**2 * square))
+        return np.array(first), np.array(second)
+
+    pairs = [(look.square, look.square_noise)] + ([] if along is None else [along])
+    values, noises = map(np.array, zip(*pairs, strict=True))
+    return Margin(values, noises, expected)
+
+
+def dispersion_given(margins, logits, n_records, shifts):
+    """Return the `Dispersion`.
+
+    Parameters
+    ----------
+    margins : list of Margin
+    logits : ndarray of shape (n_rows,)
+        Of rows, with what is not known of them.
+    n_records : float
+    shifts : bool
+        Whether there is an intercept, so that all may be shifted.
+    """
+    steps = _SHIFTS if shifts else np.zeros(1)
+    energies = np.array(
+        [
+            [_energy(margins, logits + shift, dispersion, n_records) for shift in steps]
+            for dispersion in _DISPERSIONS
+        ]
+    )
+    prior = (_DISPERSIONS - 1.0) / _USUAL_EXCESS - np.log(np.gradient(_DISPERSIONS))
+    energies += prior[:, None]
+    weights = np.exp(energies.min() - energies).sum(axis=1)
+    weights /= weights.sum()
+    logs = np.log(_DISPERSIONS)
+    mean = weights @ logs
+    doubt = np.sqrt(weights @ (logs - mean) ** 2 + _LEAST_DOUBT**2)
+    return Dispersion(float(np.exp(mean)), float(np.exp(mean) * doubt))
+
+
+def excess_zeros(histogram, logits, n_records, shifts):
+    """Zeros beyond those of the law that fits a histogram best, in deviations, noise included.
+
+    Parameters
+    ----------
+    histogram : Margin
+        Its first bin is that of zeros.
+    logits, n_records, shifts
+        As for `dispersion_given`.
+
+    Returns
+    -------
+    zeros : float
+        At most about 1 if counts follow the law: rows are known to 3%.
+    """
+    fits = []
+    for shift in _SHIFTS if shifts else np.zeros(1):
+        means = np.exp(np.minimum(logits + shift, 30.0))
+        for dispersion in _DISPERSIONS:
+            expected, variance = _expected(histogram, means, dispersion, n_records)
+            errors = (histogram.values - expected) / np.sqrt(variance)
+            fits.append((float(errors @ errors), float(errors[0])))
+    return min(fits)[1]
+
+
+def shortfall(look, centres, logits, doubts, largest):
+    """Return by how much squares of residuals fall short of Poisson's law: the share, and its deviation.
+
+    Parameters
+    ----------
+    look : CountLook
+    centres, logits, doubts : ndarray of shape (n_rows,)
+        Of rows: what was subtracted from counts, logits, and their deviations.
+    largest : float
+        Of counts.
+    """
+    expected, lower = (
+        clipped_count(np.exp(np.minimum(at, 30.0)), centres, look.clip, 1.0, largest)[1].mean()
+        for at in (logits, logits - doubts)
+    )
+    expected = max(expected, _TINY)
+    of_rates = np.abs(expected - lower) / expected
+    deviation = np.sqrt((look.square_noise / expected) ** 2 + of_rates**2 + _OF_SQUARES**2)
+    return float(1.0 - look.square / expected), float(deviation)
+
+
+def _expected(margin, means, dispersion, n_records):
+    """Expectations of what was released, and their variances, noise included."""
+    first, second = margin.expected(means, dispersion)
+    variance = margin.noises**2 + np.maximum(second - first**2, 0.0) / n_records
+    return first, variance + (_OF_ROWS * first) ** 2 + _TINY
+
+
+def _energy(margins, logits, dispersion, n_records):
+    means, energy = np.exp(np.minimum(logits, 30.0)), 0.0
+    for margin in margins:
+        first, variance = _expected(margin, means, dispersion, n_records)
+        energy += 0.5 * np.sum((margin.values - first) ** 2 / variance + np.log(variance))
+    return energy
+
+
+# Of the nodes: compiled code has these as constants.
+LARGEST_LOGIT, SPACING = 4.0, 0.2
+_NODES = np.arange(-LARGEST_LOGIT, LARGEST_LOGIT + 0.5 * SPACING, SPACING)
+
+
+def tabulated(logits, centres, clip, dispersion, largest):
+    """Return means, and their slopes times the spacing, at the nodes, of shape (n_rows, n_nodes, 2).
+
+    Parameters
+    ----------
+    logits, centres : ndarray of shape (n_rows,)
+        Logits at the look's point, and what is subtracted from counts there.
+    clip, dispersion, largest : float
+        As for `clipped_count`.
+    """
+    means = np.exp(np.minimum(logits[:, None] + _NODES, 30.0))
+    values, _ = clipped_count(means, centres[:, None], clip, dispersion, largest)
+    slopes = np.gradient(values, axis=1)
+    slopes[:, [0, -1]] = 0.0
+    return np.stack([values, slopes], axis=2)
+
+
+@compiled
+def looked_up(logits, centres, tables):
+    """Return means and slopes, of shape (n_points, n_looks, n_rows), for logits of shape (n_points, n_rows).
+
+    ``centres`` has the shape (n_looks, n_rows), and ``tables`` (n_looks, n_rows, n_nodes, 2).
+    """
+    n_points, n_rows = logits.shape
+    n_looks, last = tables.shape[0], tables.shape[2] - 1
+    means = np.empty((n_points, n_looks, n_rows))
+    slopes = np.empty((n_points, n_looks, n_rows))
+    # A row's table is read from memory once for all points.
+    for k in range(n_looks):
+        for i in range(n_rows):
+            table = tables[k, i]
+            for b in range(n_points):
+                place = (logits[b, i] - centres[k, i] + LARGEST_LOGIT) * (1.0 / SPACING)
+                inside = 0.0 < place < last
+                place = min(max(place, 0.0), last - 1e-9)
+                node = np.uint64(place)
+                t = place - node
+                y, m = table[node, 0], table[node, 1]
+                node += np.uint64(1)
+                step, n = table[node, 0] - y, table[node, 1]
+                c, d = 3.0 * step - 2.0 * m - n, m + n - 2.0 * step
+                means[b, k, i] = y + t * (m + t * (c + t * d))
+                slopes[b, k, i] = (
+                    (m + t * (2.0 * c + 3.0 * t * d)) * (1.0 / SPACING) if inside else 0.0
+                )
+    return means, slopes

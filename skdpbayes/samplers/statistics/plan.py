@@ -1,0 +1,813 @@
+"""What is released for a noise-aware posterior, and what it costs.
+
+    A   = sum_i (x_i, c) (x_i, c)^T + N                                      share .19 of mu^2
+    t   = sum_i v_i H^T (e_{y_i} - 1/K) (x) z_i + N                          share .41
+    a_k = sum_i v_i H^T (p_i - 1/K) (x) z_i + N at u_k, k = 0..7             shares .40, growing
+    F_k = sum_i v_i H^T (diag(p_i) - p_i p_i^T) H (x) z_i z_i^T + N          with five of them, of no cost
+
+with ``z = W^T x``, ``W = (A' / n + floor)^(-1/2)``, ``A'`` being what ``A`` says (`design`), and weights
+``v_i`` with which no ``v |z|`` exceeds ``C``. ``H`` is 1 for two classes, see `targets.linear.families`.
+Labels are read once, by ``t``. Each is a Gaussian mechanism; ``u_k``, ``W`` and ``C`` follow from what was
+released before. With ``q = 2`` under replace_one and else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``,
+``q C b_1``, ``q C b_1`` and ``sqrt(q) C^2 b_2`` apart, where ``b_1, b_2`` are 1/2, 1/4 for two classes and
+``sqrt(1 - 1/K)``, 1/2 for more: positive matrices are at most ``sqrt(2)`` times as far apart as the larger is
+large. No record moves a score and a curvature by that much at once, nor a score where logits are small
+(`sensitivity`).
+
+Moments of a clipped normal number, and their derivatives.
+
+psi(r) = min(max(r, -tau), tau),    r ~ N(a, s^2),    c = P(|r| < tau) = d E psi / d a = Cov(psi, r) / s^2
+E psi = a c + s (p_- - p_+) + tau (1 - Phi(x_+) - Phi(x_-)),      x_+- = (+-tau - a) / s,   p = phi(x)
+
+How to share a budget among releases, and where to clip, from public numbers: a recursion of errors.
+
+    err_{k+1}^-2 = err_k^-2 + 1 / (length (q C t sigma_k / (m_k n c))^2 + rho^2 err_k^2 / 2),
+    sigma_k^2 = s^2 + err_k^2,      tau_k = t sigma_k,      c = P(|N(0, 1)| < t)
+
+``m_k`` is the ``mu`` of look ``k``, ``rho`` what is not known of the curvature. ``t`` makes
+``(q C t / m)^2 + n E psi^2``, over ``c^2``, least, with the ``m`` of all looks together. Errors are relative
+to the bound of responses. Weights are taken to be near their maximum, by which noise and sums are both
+larger: how many are not is private.
+
+Rows beyond ``C`` count less. Where means are linear that costs little, and elsewhere it aims at other
+coefficients than those of least squares. So ``C``, and ``K`` of second moments, are as large as they can be
+without an error, sampling included, that is much larger than before.
+
+What is released for a posterior from clipped residuals, and what it costs.
+
+    A   = sum_i (x_i, c) (x_i, c)^T + N
+    F   = sum_i v_i z_i z_i^T + N                                   z = W^T x
+    q_j = sum_i psi_i^2 + N            at 0, to find the first clip
+    g_k = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N      psi_i = psi_{tau_k}(y_i - u_k . z_i)
+    M   = sum_i v_i psi_i^2 z_i z_i^T + N                         at the last point, if noise leaves enough
+    t   = sum_i psi_i + N,             q = sum_i psi_i^2 + N      there, at a wide clip, the same
+
+with ``v_i = min(1, C / |z_i|, K^2 / |z_i|^2)``. Each is a Gaussian mechanism; ``W``, ``C``, ``K``, the points
+``u_k`` and the clips ``tau_k`` follow from what was released before. With ``q = 2`` under replace_one and
+else 1, two tables are at most ``sqrt(q) (R^2 + c^2)``, ``sqrt(q) K^2``, ``tau^2``, ``q C tau`` and
+``sqrt(q) K^2 tau^2`` apart, and ``t`` is like ``g_k`` with ``C = 1``; see `sensitivity` for ``g_k`` and
+``s_k`` together. `schedule` finds shares, and ``C^2`` and ``K^2`` relative to the mean square of rows.
+
+What is released for a posterior of counts, and what it costs.
+
+    A    = sum_i (x_i, c) (x_i, c)^T + N
+    h_b  = sum_i [y_i in bin b] + N,  and the same of exposures
+    F    = sum_i v_i z_i z_i^T + N
+    g_k  = sum_i v_i z_i psi_i + N,     s_k = sum_i psi_i^2 + N        psi_i = psi_{tau_k}(y_i - m_i(u_k))
+
+Noise is that of a plan for numbers, since a record moves each as much (Proposition 76). Points and clips
+follow from what was released before.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from ...privacy.cost import PrivacyCost
+from ..langevin.fisher import moment_noise
+from ..noise import sensitivity_after_rounding
+from ..plan import Plan
+from .sensitivity import FREE, free_curvature, joint_multiplier, look_precision
+
+MOMENT_SHARE, LABEL_SHARE, SCORE_SHARE = 0.19, 0.41, 0.40
+# Points at which scores are released; by how much their shares grow.
+N_RELEASES, GROWTH = 8, 1.3
+# Numbers, from 0, of the scores with which curvatures are released.
+CURVATURES = (2, 4, 5, 6, 7)
+N_DRAWS = 400
+# Chains that draw in step, leapfrog steps to a draw, and rounds before the first.
+N_CHAINS, LEAPS, BURN_IN = 50, 6, 40
+# Of the population that stands for a table of more than two classes, at least.
+N_ROWS = 1000
+# C^2 over the mean square of whitened rows.
+CLIPPING = 1.3
+# Deviations of noise below which a released variance says no more than "less than".
+INVISIBLE = 1.5
+# Standard deviation of a column that is spread evenly over its bounds, over half their width.
+EVEN_DEVIATION = 3.0**-0.5
+# For the expected width: the share of a squared curvature that is not known if noise drowns its release.
+_UNKNOWN = 0.5
+# What is learnt does not show in predictions if it is less than this share of the prior's precision.
+_LITTLE = 0.1
+_MANY_DRAWS = 50_000
+# With more coefficients, noise drowns correlations of columns, and "auto" takes a chain.
+DEFAULT_SIZE = 200
+
+
+def released_moment(plan):
+    """Norm of rows, their constant, and the deviation of the noise on the diagonal of ``A``.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``moment_multiplier``.
+    """
+    bounds = plan.bounds
+    constant = bounds.constant or bounds.row_norm / 2.0
+    norm = math.sqrt(max(bounds.row_norm**2 - bounds.constant**2, 0.0))
+    grown = bounds._replace(
+        row_norm=math.hypot(norm, constant), n_parameters=bounds.n_parameters + bounds.n_blocks
+    )
+    noise = moment_noise(grown, plan.n_samples, plan.budget, plan.moment_multiplier)
+    return norm, constant, (bounds.max_weight or 1.0) * noise
+
+
+def half_width(data_norm, n_features):
+    """Half the width of columns' bounds, as far as a norm tells: 1, as scalers make them, where it may be."""
+    if 1.0 <= data_norm <= math.sqrt(n_features):
+        return 1.0
+    return data_norm / math.sqrt(n_features)
+
+
+def hidden_deviation(plan):
+    """Standard deviation of columns that noise hides, over half the width of their bounds."""
+    norm, _, noise = released_moment(plan)
+    n_features = plan.bounds.block_length - (plan.bounds.constant > 0)
+    return math.sqrt(INVISIBLE * noise / plan.n_samples) / half_width(norm, n_features)
+
+
+def hidden_columns_line(plan):
+    """Line of a printed plan on columns that hardly vary, a dict of {name: text}."""
+    if not plan.budget.is_private:
+        return {}
+    hidden = hidden_deviation(plan)
+    text = "noise hides how much any varies within its bounds"
+    if hidden < 1.0:  # The deviation of a column that is at either end.
+        width = f"{hidden:.2g} of half their bounds' width"
+        text = f"intervals of those with a deviation below {width} are too short"
+    return {"columns": text}
+
+
+def hidden_columns_warning(plan):
+    """A tuple with a warning if noise hides how much any column varies, else an empty one."""
+    if not plan.budget.is_private or hidden_deviation(plan) < EVEN_DEVIATION:
+        return ()
+    return (
+        f"noise hides how much any column varies, in {plan.n_samples:,} rows at epsilon="
+        f"{plan.budget.epsilon:g}: intervals of columns that vary by far less than their bounds allow are "
+        "too short, and often miss. Take more rows, a larger epsilon, fewer columns, or a data_norm that is "
+        "closer to the length of rows.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAwarePlan(Plan):
+    """A plan for a noise-aware posterior: the noise of every release, relative to what a record can do.
+
+    Attributes
+    ----------
+    moment_multiplier : float
+        Noise multiplier of ``A``.
+    label_multiplier : float
+        That of ``t``.
+    score_multipliers : tuple of float
+        Those of ``a_k``.
+    curvature_multipliers : tuple of float or None
+        Those of the curvatures with them, None where there is none.
+    """
+
+    moment_multiplier: float
+    label_multiplier: float
+    score_multipliers: tuple[float, ...]
+    curvature_multipliers: tuple[float | None, ...]
+
+    @property
+    def is_calibrated(self):
+        """Whether draws are a posterior that knows what privacy hides."""
+        return True
+
+    @property
+    def family(self):
+        """The law of a label; a draw has its blocks, and one more for more than two classes."""
+        return self.bounds.family.identified
+
+    @property
+    def mu_of_replacing(self):
+        """``mu`` where one row is replaced by another; second moments are positive."""
+        of_moment = self.moment_multiplier**-2.0
+        return math.sqrt(2.0 * of_moment + 4.0 * (self.cost.mu**2 - of_moment))
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time, that for drawing included."""
+        entries = self.n_samples * self.n_parameters
+        reading = entries * (7.5e-8 + 1.1e-9 * self.bounds.block_length)
+        points = N_CHAINS * LEAPS * (BURN_IN + self.n_draws / N_CHAINS)
+        blocks = self.family.n_blocks
+        if blocks == 1:  # Without rows, products with matrices are what takes time.
+            return reading + points * (1.2e-5 + 3e-9 * self.n_parameters**2)
+        return reading + points * N_ROWS * (2e-8 * blocks + 7e-10 * self.n_parameters)
+
+    @property
+    def widening(self):
+        """How much wider privacy makes intervals, about, for rows that use the norm bound in all directions.
+
+        The square root of ``(F + P) / (P + F^2 / V)`` in whitened coordinates, with ``F = n h`` for the mean
+        slope ``h`` of logits as the prior has them, and ``V`` the variance of a gradient: sampling, noise,
+        and what is not known of the curvature. Columns that hardly vary are widened more.
+        """
+        data, learnt, prior = self._precisions
+        return math.sqrt((data + prior) / (prior + learnt))
+
+    @property
+    def _precisions(self):
+        """``F``, ``F^2 / V`` and ``P``."""
+        length, family, moved = self.bounds.block_length, self.family, self.budget.records_moved
+        assert self.bounds.row_norm is not None  # The sampler is for no other targets.
+        prior = self.bounds.prior_precision[0] / self.bounds.row_norm**2
+        data = self.n_samples * family.expected_slope(1.0 / prior)
+        norm = math.sqrt(CLIPPING * length)
+        released = self.label_multiplier**2 + 1.0 / _precision(self.score_multipliers)
+        noise = (moved * norm * family.score_bound) ** 2 * released
+        multiplier = _precision(filter(None, self.curvature_multipliers)) ** -0.5
+        of_curvature = math.sqrt(moved) * norm**2 * family.slope_bound * multiplier
+        seen = 2.0 * (data / of_curvature) ** 2 / (length * family.n_blocks)
+        variance = (data + noise) / (1.0 - 1.0 / (seen + 1.0 / _UNKNOWN))
+        prior *= length
+        return data, data * (data / variance), prior
+
+    @property
+    def warnings(self):
+        """Warnings that the user should read before the fit, a tuple of str."""
+        found, (_, learnt, prior) = super().warnings, self._precisions
+        if self.budget.is_private and learnt < _LITTLE * prior:
+            found += (self._drowned(),)
+        else:
+            found += hidden_columns_warning(self)
+        size = self.family.n_blocks * self.bounds.block_length
+        if self.budget.is_private and size > DEFAULT_SIZE:
+            found += (
+                f"with {size} coefficients intervals of probabilities hold, but those of single coefficients "
+                "may be too narrow where columns nearly add up to a constant, above all for large epsilon: "
+                f"take {DEFAULT_SIZE} or fewer.",
+            )
+        if self.n_draws > _MANY_DRAWS:
+            found += (
+                f"n_draws={self.n_draws:,} take about {self.estimated_seconds:.0f} seconds: fit with the "
+                "default, and draw more by sample_posterior(n), which spends nothing.",
+            )
+        return found
+
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        lines = super().summary()
+        lines["temperature"] = "1: the posterior given what is released, noise included"
+        lines["steps"] = f"{self.n_steps} passes"
+        lines["spent on"] = (
+            f"second moment {MOMENT_SHARE:.0%}, sum of labels {LABEL_SHARE:.0%}, {N_RELEASES} scores "
+            f"{SCORE_SHARE:.0%} of mu^2, curvatures with them at no cost"
+        )
+        lines["intervals"] = (
+            f"about {self.widening:.2g} times as wide as without privacy, where rows use data_norm"
+        )
+        return lines | hidden_columns_line(self)
+
+
+def _precision(multipliers):
+    """Return what releases with some noise multipliers amount to, as a squared ``mu``."""
+    return sum(value**-2.0 for value in multipliers)
+
+
+def plan_noise_aware(sampler, bounds, n_samples, budget, n_draws):
+    """Share a budget among the releases.
+
+    Parameters
+    ----------
+    sampler : NoiseAware
+    bounds, n_samples, budget, n_draws
+        As for its `plan`.
+
+    Returns
+    -------
+    plan : NoiseAwarePlan
+    """
+    growth = GROWTH ** np.arange(N_RELEASES)
+    shares = SCORE_SHARE * growth / growth.sum()
+
+    def multiplier(share):
+        return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
+
+    family = bounds.family.identified
+    of_moment, of_labels = multiplier(MOMENT_SHARE), multiplier(LABEL_SHARE)
+    of_scores = tuple(multiplier(share) for share in shares)
+    of_curvatures = tuple(
+        multiplier(free_curvature(family) * share) if k in CURVATURES else None
+        for k, share in enumerate(shares)
+    )
+    pairs = zip(of_scores, of_curvatures, strict=True)
+    each = (of_moment, of_labels, *(joint_multiplier(family, *pair) for pair in pairs))
+    size = family.n_blocks * bounds.block_length + 1
+    for value in each:
+        sensitivity_after_rounding(
+            value, 2 * size**2
+        )  # Raises where rounding would take too much of it.
+    return NoiseAwarePlan(
+        sampler=sampler,
+        n_samples=n_samples,
+        bounds=bounds,
+        budget=budget,
+        cost=PrivacyCost(budget.neighboring_relation, mu=math.sqrt(_precision(each))),
+        temperature=1.0,
+        n_steps=3 + len(of_scores),  # Weights are a pass of their own.
+        n_burn_in=0,
+        n_draws=n_draws or N_DRAWS,
+        moment_multiplier=of_moment,
+        label_multiplier=of_labels,
+        score_multipliers=of_scores,
+        curvature_multipliers=of_curvatures,
+    )
+
+
+class ClippedNormal(NamedTuple):
+    """Moments of a clipped normal number, and their derivatives by its mean and its deviation.
+
+    Attributes
+    ----------
+    slope, mean, square : ndarray
+        ``c``, ``E psi``, whose derivative by the mean is the slope, and ``E psi^2``.
+    slope_by_mean, slope_by_deviation, mean_by_deviation, square_by_mean, square_by_deviation : ndarray
+    """
+
+    slope: np.ndarray
+    mean: np.ndarray
+    square: np.ndarray
+    slope_by_mean: np.ndarray
+    slope_by_deviation: np.ndarray
+    mean_by_deviation: np.ndarray
+    square_by_mean: np.ndarray
+    square_by_deviation: np.ndarray
+
+
+def clipped_normal(mean, deviation, clip):
+    """Return the `ClippedNormal` of arrays that are broadcast together."""
+    high, low = (clip - mean) / deviation, (-clip - mean) / deviation
+    p_high, p_low = _density(high), _density(low)
+    above, below = ndtr(-high), ndtr(low)
+    slope = 1.0 - above - below
+    apart = p_low - p_high
+    bent = low * p_low - high * p_high
+    inside = mean * slope + deviation * apart
+    square = mean * inside + deviation * mean * apart + deviation**2 * (slope + bent)
+    return ClippedNormal(
+        slope,
+        inside + clip * (above - below),
+        square + clip**2 * (above + below),
+        apart / deviation,
+        bent / deviation,
+        apart,
+        2.0 * inside,
+        2.0 * (mean * apart + deviation * (slope + bent)),
+    )
+
+
+def _density(x):
+    return np.exp(-0.5 * np.square(x)) / np.sqrt(2.0 * np.pi)
+
+
+# Deviations in units of clips, and the mean squares that belong to them.
+_DEVIATIONS = np.geomspace(0.01, 10.0, 400)
+_SQUARES = clipped_normal(0.0, _DEVIATIONS, 1.0).square
+
+
+def deviation_of(square, clip):
+    """Return the deviation of normal residuals whose clipped squares have a given mean.
+
+    It is at most ten clips, as that mean tells little more.
+    """
+    place = np.searchsorted(_SQUARES, square / clip**2)
+    return clip * _DEVIATIONS[np.minimum(place, _DEVIATIONS.size - 1)]
+
+
+# C^2 and K^2 over the mean square of whitened rows: least, larger ones of both, K^2 over C^2, and the most.
+NORMAL_CLIPPING = 1.3
+_CLIPPINGS, _RATIOS, _MOST_CLIPPING = (2.0, 3.0, 5.0, 8.0, 12.0), (2.0, 4.0), 24.0
+# By how much both, and then ``K`` alone, may make the error larger, and the most that may be unknown of the
+# curvature then.
+_TOLERANCE, _MOST_UNKNOWN = 0.03, 0.001
+# Of all sizes before the first look.
+SIZE_SHARE = 0.01
+_MOMENTS, _CURVATURES = (0.08, 0.15, 0.25), (0.12, 0.2, 0.3)
+_MOST_LOOKS, _GROWTHS = 7, (1.0, 1.5, 2.0, 3.0)
+# The bound of responses over the errors' deviation, and over the responses'.
+ERRORS, _RESPONSES = 0.05, 1.0 / 3.0
+# The part of the second moment's noise that the curvature inherits from it.
+_OF_MOMENT = 3.0
+# Clips over the residuals' deviation.
+_CLIPS = np.linspace(1.2, 2.5, 27)
+_UNIT = clipped_normal(0.0, 1.0, _CLIPS)
+# Of the matrix of squares of errors, and the most noise on its diagonal, over its expected size, for which it
+# is released.
+_ERRORS_SHARE, _MOST_NOISE = 0.04, 0.3
+# Of the mean of residuals at a wide clip; the least such clip, over their deviation; the noise on the mean
+# that is aimed at, over what sampling has; the most, over their deviation, for which it is released.
+_TAILS_SHARE, _LEAST_TAILS, _OF_SAMPLING, _MOST_TAILS = 0.08, 3.5, 0.5, 0.25
+# The most noise on ``M`` for which wider clipping is taken: it hides how much errors vary.
+_LITTLE_NOISE = 0.1
+
+
+class Clippings(NamedTuple):
+    """``C^2`` and ``K^2`` over the mean square of whitened rows."""
+
+    rows: float = NORMAL_CLIPPING
+    matrices: float = NORMAL_CLIPPING
+
+
+class Shares(NamedTuple):
+    """Shares of ``mu^2``: of the second moment, the curvature, all sizes, errors, each look, and tails."""
+
+    moment: float
+    curvature: float
+    sizes: float
+    errors: float
+    looks: tuple
+    tails: float = 0.0
+
+
+def best_clip(n_samples, reach, mu):
+    """Return (clip over the deviation, slope) with which looks say most.
+
+    Parameters
+    ----------
+    n_samples : float
+    reach : float
+        ``q C``.
+    mu : float
+        Of all looks together.
+    """
+    best = np.argmin(((reach / mu * _CLIPS) ** 2 + n_samples * _UNIT.square) / _UNIT.slope**2)
+    return float(_CLIPS[best]), float(_UNIT.slope[best])
+
+
+def tails_clip(n_samples, multiplier, moved):
+    """Return the wide clip over the deviation of residuals.
+
+    Parameters
+    ----------
+    n_samples : int
+    multiplier : float
+        Of the noise on their sum.
+    moved : int
+        As for `share_budget`.
+    """
+    return max(_LEAST_TAILS, _OF_SAMPLING * math.sqrt(n_samples) / (moved * multiplier))
+
+
+def share_budget(n_samples, length, mu, moved, has_intercept=True):
+    """Return `Shares`, `Clippings`, and the expected error over the bound of responses.
+
+    Parameters
+    ----------
+    n_samples, length : int
+    mu : float
+        Of the whole budget.
+    moved : int
+        ``q``: how many records' contributions differ between neighbours.
+    has_intercept : bool, default=True
+        Without one nothing is asked of the mean of errors.
+    """
+    known = n_samples, length, mu, moved
+    noise = moved * _LEAST_TAILS / (n_samples * mu * math.sqrt(_TAILS_SHARE))
+    tails = _TAILS_SHARE if has_intercept and noise < _MOST_TAILS else 0.0
+    shares, _ = _best_shares(*known, Clippings(), tails)
+    wider = [Clippings(value, value) for value in _CLIPPINGS]
+    clippings = _widest(*known, Clippings(), wider, shares)
+    rows = clippings.rows
+    wider = [Clippings(rows, min(ratio * rows, _MOST_CLIPPING)) for ratio in _RATIOS]
+    clippings = _widest(*known, clippings, wider, shares)
+    shares, error = _best_shares(*known, clippings, tails)
+    return shares, clippings, error
+
+
+def _widest(n_samples, length, mu, moved, clippings, wider, shares):
+    """Return the widest `Clippings` that cost little and leave matrices what they say."""
+    known, sampling = (n_samples, length, mu, moved), ERRORS * math.sqrt(length / n_samples)
+    most = math.hypot(sampling, _expected_error(*known, clippings, shares)) * (1.0 + _TOLERANCE)
+    for way in wider:
+        is_drowned = bool(shares.errors) and _noise_of_errors(*known, way) > _LITTLE_NOISE
+        if way.matrices > way.rows:
+            is_drowned |= _unknown(*known, way, shares) > _MOST_UNKNOWN
+        if is_drowned or math.hypot(sampling, _expected_error(*known, way, shares)) > most:
+            break
+        clippings = way
+    return clippings
+
+
+def _best_shares(n_samples, length, mu, moved, clippings, tails=0.0):
+    """Return the `Shares` whose expected error is least, and that error."""
+    best, least = None, math.inf
+    errors = _share_of_errors(n_samples, length, mu, moved, clippings)
+    ways = product(_MOMENTS, _CURVATURES, range(1, _MOST_LOOKS + 1), _GROWTHS)
+    for moment, curvature, n_looks, growth in ways:
+        looks = growth ** np.arange(n_looks)
+        looks *= (1.0 - SIZE_SHARE - errors - tails - moment - curvature) / looks.sum()
+        shares = Shares(moment, curvature, SIZE_SHARE, errors, tuple(looks.tolist()), tails)
+        error = _expected_error(n_samples, length, mu, moved, clippings, shares)
+        if error < least * (1.0 - 1e-3):
+            best, least = shares, error
+    return best, least
+
+
+def _share_of_errors(n_samples, length, mu, moved, clippings):
+    """Return the share of ``M``, or 0 if noise would hide it."""
+    noise = _noise_of_errors(n_samples, length, mu, moved, clippings)
+    return _ERRORS_SHARE if noise < _MOST_NOISE else 0.0
+
+
+def _noise_of_errors(n_samples, length, mu, moved, clippings):
+    """Return the noise on the diagonal of ``M`` over its expected size."""
+    clip, _ = best_clip(n_samples, moved * math.sqrt(clippings.rows * length), mu)
+    square = clippings.matrices * length * clip**2 / float(clipped_normal(0.0, 1.0, clip).square)
+    return math.sqrt(moved) * square / (n_samples * mu * math.sqrt(_ERRORS_SHARE))
+
+
+def _unknown(n_samples, length, mu, moved, clippings, shares):
+    """Return ``rho^2``."""
+    each = shares.curvature / clippings.matrices**2 + shares.moment / _OF_MOMENT**2
+    return min(length**3 / (2.0 / moved * (mu * n_samples) ** 2 * each), 1.0)
+
+
+def _expected_error(n_samples, length, mu, moved, clippings, shares):
+    """Return the error of the last look by the recursion, over the bound of responses."""
+    unknown = _unknown(n_samples, length, mu, moved, clippings, shares)
+    reach = moved * math.sqrt(clippings.rows * length)
+    precision, whole = _RESPONSES**-2, mu * math.sqrt(sum(shares.looks))
+    for share in shares.looks:
+        m = mu * math.sqrt(share)
+        square = ERRORS**2 + 1.0 / precision
+        clip, slope = best_clip(n_samples, reach, whole)
+        noise = length * square * (reach * clip / (m * n_samples * slope)) ** 2
+        precision += 1.0 / (noise + 0.5 * unknown / precision)
+    return precision**-0.5
+
+
+# How many sizes of responses are released before the first look.
+N_SIZES = 2
+# What squares cost, relative to sums, where they are not free.
+_OF_SQUARE = 0.05
+# An expected error, relative to the bound of responses, at which nothing is learnt.
+_UNINFORMATIVE_ERROR = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedResidualsPlan(Plan):
+    """A plan for a posterior from clipped residuals: the noise of every release, relative to a record's.
+
+    Attributes
+    ----------
+    moment_multiplier, curvature_multiplier : float
+        Noise multipliers of ``A`` and of ``F``.
+    size_multiplier : float
+        That of each ``q_j``.
+    look_multipliers, square_multipliers : tuple of float
+        Those of ``g_k`` and of ``s_k``.
+    errors_multiplier : float or None
+        That of ``M``; None if it is not released.
+    tails_multipliers : tuple of (float, float) or None
+        Those of ``t`` and of its ``q``; None if they are not released.
+    tails_clip : float
+        Their clip, over the deviation that residuals are believed to have.
+    expected_error : float
+        Of predictions, about, over the bound of responses, if errors are a twentieth of it.
+    row_clipping, matrix_clipping : float
+        ``C^2`` and ``K^2`` over the mean square of rows in coordinates that ``A`` whitens. Rows longer than
+        ``C`` count less: their part of a look is at most that of a row of norm ``C``, and of a matrix that of
+        one of norm ``K``. The less noise there is, the larger they are.
+    """
+
+    moment_multiplier: float
+    curvature_multiplier: float
+    size_multiplier: float
+    look_multipliers: tuple[float, ...]
+    square_multipliers: tuple[float, ...]
+    expected_error: float
+    row_clipping: float
+    matrix_clipping: float
+    errors_multiplier: float | None = None
+    tails_multipliers: tuple[float, float] | None = None
+    tails_clip: float = 0.0
+
+    @property
+    def is_calibrated(self):
+        """Whether draws are a posterior that knows what privacy hides."""
+        return True
+
+    @property
+    def mu_of_replacing(self):
+        """``mu`` where one row is replaced by another; second moments are positive."""
+        of_matrices = self.moment_multiplier**-2.0 + self.curvature_multiplier**-2.0
+        if self.errors_multiplier is not None:
+            of_matrices += self.errors_multiplier**-2.0
+        return math.sqrt(2.0 * of_matrices + 4.0 * (self.cost.mu**2 - of_matrices))
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time, that for drawing included."""
+        entries = self.n_samples * self.n_parameters
+        reading = entries * (1.2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
+        return reading + 4e-6 * self.n_parameters * LEAPS * (BURN_IN * N_CHAINS + self.n_draws)
+
+    @property
+    def widening(self):
+        """How much wider privacy makes intervals, if errors are a twentieth of the bound of responses."""
+        sampling = ERRORS * math.sqrt(self.n_parameters / self.n_samples)
+        return math.hypot(1.0, self.expected_error / sampling)
+
+    @property
+    def is_drowned(self):
+        """Whether noise hides nearly all."""
+        return self.expected_error > _UNINFORMATIVE_ERROR
+
+    @property
+    def warnings(self):
+        """Warnings that the user should read before the fit, a tuple of str."""
+        found = super().warnings
+        if self.is_drowned:
+            return (*found, self._drowned())
+        return found + hidden_columns_warning(self)
+
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        lines, mu = super().summary(), self.cost.mu
+        lines["temperature"] = "1: the posterior given what is released, noise included"
+        lines["steps"] = f"{self.n_steps} passes"
+        moment, curvature = (
+            (multiplier * mu) ** -2.0
+            for multiplier in (self.moment_multiplier, self.curvature_multiplier)
+        )
+        lines["spent on"] = (
+            f"second moments {moment:.0%} and {curvature:.0%} of mu^2, sizes of responses, and "
+            f"{len(self.look_multipliers)} looks at residuals"
+        )
+        if self.errors_multiplier is not None:
+            lines["spent on"] += ", and how errors vary with the rows"
+        if self.tails_multipliers is not None:
+            lines["spent on"] += ", and their mean"
+        lines["long rows"] = (
+            f"count less from {math.sqrt(self.row_clipping):.2g} times the root mean square of rows on, in "
+            "coordinates in which they vary alike"
+        )
+        lines["intervals"] = (
+            f"about {self.widening:.2g} times as wide as without privacy, if errors have a deviation of a "
+            "twentieth of the bound of responses"
+        )
+        lines["slopes"] = (
+            "of a centre: where errors are skewed, as of costs or many zeros, they are not those of the mean"
+        )
+        return lines | hidden_columns_line(self)
+
+
+def plan_clipped_residuals(kind, share, sampler, bounds, n_samples, budget, n_draws):
+    """Share a budget among the releases.
+
+    Parameters
+    ----------
+    kind : type
+        `ClippedResidualsPlan`, or one for other responses.
+    share : callable
+        `share_budget`, or what takes its place.
+    sampler : ClippedResiduals
+    bounds, n_samples, budget, n_draws
+        As for its `plan`.
+
+    Returns
+    -------
+    plan : kind
+    """
+    length, replaces = bounds.n_parameters, budget.records_moved == 2
+    shares, clippings, error = share(n_samples, length, budget.mu, budget.records_moved)
+
+    def multiplier(share):
+        return (1.0 + 1e-12) / (math.sqrt(share) * budget.mu)
+
+    of_square = FREE * (1.0 - 1e-9) if replaces else _OF_SQUARE
+    of_sum = 1.0 if replaces else 1.0 / (1.0 + _OF_SQUARE)
+
+    def pair(share):
+        return multiplier(of_sum * share), multiplier(of_sum * of_square * share)
+
+    looks = [pair(share) for share in shares.looks]
+    of_tails = [pair(shares.tails)] if shares.tails else []
+    of_matrices = multiplier(shares.moment), multiplier(shares.curvature)
+    of_size = multiplier(shares.sizes / N_SIZES)
+    precisions = [value**-2.0 for value in (*of_matrices, *[of_size] * N_SIZES)]
+    precisions += [look_precision(a**-2.0, b**-2.0, replaces) for a, b in looks + of_tails]
+    of_errors = multiplier(shares.errors) if shares.errors else None
+    if of_errors is not None:
+        precisions.append(of_errors**-2.0)
+    for precision in precisions:  # Raises where rounding would take too much of one.
+        sensitivity_after_rounding(precision**-0.5, (length + 1) ** 2)
+    sums, squares = zip(*looks, strict=True)
+    return kind(
+        sampler=sampler,
+        n_samples=n_samples,
+        bounds=bounds,
+        budget=budget,
+        cost=PrivacyCost(budget.neighboring_relation, mu=float(np.sqrt(np.sum(precisions)))),
+        temperature=1.0,
+        n_steps=3
+        + N_SIZES
+        + len(looks + of_tails)
+        + (of_errors is not None),  # Weights are a pass of their own.
+        n_burn_in=0,
+        n_draws=n_draws or N_DRAWS,
+        moment_multiplier=of_matrices[0],
+        curvature_multiplier=of_matrices[1],
+        size_multiplier=of_size,
+        look_multipliers=sums,
+        square_multipliers=squares,
+        errors_multiplier=of_errors,
+        tails_multipliers=of_tails[0] if of_tails else None,
+        tails_clip=tails_clip(n_samples, of_tails[0][0], budget.records_moved) if of_tails else 0.0,
+        expected_error=error,
+        row_clipping=clippings.rows,
+        matrix_clipping=clippings.matrices,
+    )
+
+
+# Of mu^2, and how many looks, each of which has more than the last. Clips follow from counts from the first
+# look on, since a histogram tells these: looks need not begin with little.
+_MOMENT, _CURVATURE, _N_LOOKS, _GROWTH = 0.08, 0.12, 4, 1.5
+# Slopes and clips where counts are about 1.
+_SLOPE, _CLIP = 0.75, 1.25
+# A largest count that leaves answers of yes and no.
+_YES = 1.0
+# An expected error of logits at which little is learnt, and noise of the curvature, relative to its usual
+# eigenvalue, that hides which columns vary together.
+_UNINFORMATIVE_LOGIT_ERROR, _HIDDEN = 0.5, 1.0
+
+
+def share_for_counts(n_samples, length, mu, moved):
+    """Return `Shares`, `Clippings`, and about the error where counts have a mean of 1; as `share_budget`."""
+    looks = [_GROWTH**k for k in range(_N_LOOKS)]
+    left = (1.0 - SIZE_SHARE - _MOMENT - _CURVATURE) / sum(looks)
+    shares = Shares(_MOMENT, _CURVATURE, SIZE_SHARE, 0.0, tuple(left * x for x in looks))
+    reach = moved * math.sqrt(NORMAL_CLIPPING * length) * _CLIP / _SLOPE
+    noise = reach / (n_samples * mu * math.sqrt(sum(shares.looks)))
+    return shares, Clippings(), math.sqrt(length) * math.hypot(noise, n_samples**-0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedCountsPlan(ClippedResidualsPlan):
+    """A plan for a posterior of counts; ``size_multiplier`` is that of a histogram."""
+
+    @property
+    def estimated_seconds(self):
+        """A rough guess of the run time, that for drawing included."""
+        entries = self.n_samples * self.n_parameters
+        reading = entries * (2e-8 * self.n_steps + 1.1e-9 * self.n_parameters)
+        rounds = BURN_IN + self.n_draws / N_CHAINS
+        return (
+            reading + 2.0 + N_ROWS * N_CHAINS * LEAPS * rounds * (5e-8 + 2e-9 * self.n_parameters)
+        )
+
+    @property
+    def widening(self):
+        """How much wider privacy makes intervals, about, if counts have a mean of 1."""
+        return self.expected_error / math.sqrt(self.n_parameters / self.n_samples)
+
+    @property
+    def is_drowned(self):
+        """Whether noise hides nearly all."""
+        return self.expected_error > _UNINFORMATIVE_LOGIT_ERROR
+
+    @property
+    def noise_of_rows(self):
+        """About the largest eigenvalue of the curvature's noise, over the mean one of curvatures."""
+        length, moved = self.n_parameters, self.budget.records_moved
+        noise = (
+            math.sqrt(moved) * NORMAL_CLIPPING * length * self.curvature_multiplier / self.n_samples
+        )
+        return noise * math.sqrt(2.0 * length)
+
+    @property
+    def warnings(self):
+        """Warnings that the user should read before the fit, a tuple of str."""
+        found = super().warnings
+        if (largest := self.bounds.family.max_count) <= _YES:
+            found += (
+                f"max_count={largest:g} leaves 0 and one other count, which are taken for larger counts that "
+                "were cut: rates of answers of yes and no come out too high, several times where most are "
+                "yes. For yes or no take DPBayesianLogisticRegression; for counts set max_count to a public "
+                "number that few of them reach.",
+            )
+        if self.noise_of_rows > _HIDDEN and not self.is_drowned:
+            found += (
+                f"noise hides how columns vary together, in {self.n_samples:,} rows at "
+                f"epsilon={self.budget.epsilon:g}: if a few directions have most of their variance, "
+                "intervals are too short. Raise epsilon, or take more rows or fewer columns.",
+            )
+        return found
+
+    def summary(self):
+        """Return the lines of the printed plan, a dict of {name: text}."""
+        lines = super().summary()
+        lines["spent on"] = lines["spent on"].replace("sizes of responses", "a histogram of counts")
+        lines["intervals"] = (
+            f"about {self.widening:.2g} times as wide as without privacy, if counts have a mean of 1"
+        )
+        lines["slopes"] = "those of Poisson's law, which many zeros or heavy tails may bend"
+        return lines

@@ -1,0 +1,783 @@
+"""The posterior of ``u`` given looks at clipped residuals of counts.
+
+    g_k ~ N(f_k(u) + E x_k, B_k),      x_k = H^-1 (f_k(u) - f_k(u_k))
+
+``f_k`` is what a look sees of a population (`population`), whose curvature is ``H``. ``E`` is what is not
+known of the table's (`curvature`): it is symmetric, with entries of variances ``p_i p_j`` and ``2 p_i^2 +
+h_i`` in the basis of the eigenvectors of ``H``, and integrated out. ``B`` has the noise, what looks at the
+same counts have in common, and what is not known of how they are dispersed. It does not depend on ``u``:
+where that is hardly known, noise is most of it.
+
+What is subtracted from counts, so that clips take as much from one tail as from the other.
+
+    E psi_tau(min(Y, L) - a(eta)) = 0      for  E Y = exp(eta)
+
+With ``a`` in the place of the mean, the sum of a look at the true point has the mean 0, whatever the rows.
+``a`` is monotone, and linear between nodes; beyond the last it stays.
+
+The clip with which a look at counts says most.
+
+    (q C tau nu)^2 + n E psi^2 + |n b|^2 / length,      over  Cov(psi, y)^2,      is least
+
+The tighter a clip, the more a look depends on how dispersed counts are (`dispersion`): ``b`` is how much its
+mean may be off. So clips are wider where noise is small.
+
+What is believed of a table's rows given two noisy second moments, and of its curvature given a population.
+
+    F / n = P + X + noise,      X_ij ~ N(0, U_ij + k^2 f_i f_j / length)
+    P = M + b V,                f = diag(b V)
+
+``M + V`` is that of a population whose rows have the second moment that was released first, and ``M`` what
+it would be if rows did not differ. ``U`` is what that leaves unknown. All variances of columns may be off
+by a common factor ``b``, as where noise hides them. ``k``, which is learnt, too, is how much rows vary
+together that in the population do not. As for responses that
+are numbers, see `clipped_residuals.curvature`, eigenvalues that noise has spread are gathered, but ``P`` is
+not diagonal. The population is then changed to have the ``F`` that is believed (`population.reshaped`):
+its curvatures are those of the table but for what ``F`` leaves unknown, and rows that are not normal.
+
+Rows that stand for those of a table, their exposures, and what a look sees of them.
+
+f_k(u) = (n a / M) sum_i v_i z_i e_k(z_i . u + o_i),        e_k the mean of a clipped count, see `table`
+
+What is believed of coefficients, curvature and dispersion, given what has been released of counts.
+
+    looks -> mode and prior scales -> dispersion -> mode again -> the next point and clip
+
+All of it follows from what was released: no record is read here.
+
+Draws of coefficients of counts: those of a surrogate, in the user's coordinates, ``theta = W u``.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from ..._linalg import eigh, inv, solve
+from ...models.families.poisson import drawn
+from .dispersion import (
+    USUAL,
+    Dispersion,
+    clipped_count,
+    dispersion_given,
+    excess_zeros,
+    looked_up,
+    of_look,
+    shortfall,
+    tabulated,
+)
+from .hmc import LaplaceState, chain_seed, draw, find_mode_and_scales
+from .logistic import rows_like
+from .normal import conditioned, positive_inverse, spectrum, turned, variance_factors
+from .prior import Prior, WithPrior
+
+# The first node, the distance between two, and the number of bisections.
+FIRST, _DISTANCE, _HALVINGS = -12.0, 0.02, 40
+
+
+class Centre(NamedTuple):
+    """A function of logits, linear between nodes.
+
+    Attributes
+    ----------
+    nodes, values : ndarray of shape (n_nodes,)
+    """
+
+    nodes: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, logits):
+        """Return what is subtracted from counts."""
+        return np.interp(logits, self.nodes, self.values)
+
+    @property
+    def largest(self):
+        """No value, and no slope, is larger."""
+        slopes = np.diff(self.values) / np.diff(self.nodes)
+        return float(max(self.values[-1], slopes.max()))
+
+
+def centre_for(clip, dispersion, largest):
+    """Return the `Centre` for a clip, a dispersion and the largest count.
+
+    Parameters
+    ----------
+    clip, dispersion, largest : float
+        As for `clipped_count`; the clip is at least 1, so that the equation has one solution.
+    """
+    last = max(np.log(2.0 * largest), FIRST + 1.0)
+    nodes = np.linspace(FIRST, last, int(np.ceil((last - FIRST) / _DISTANCE)) + 1)
+    low, high = np.zeros(nodes.size), np.full(nodes.size, float(largest))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        value, _ = clipped_count(np.exp(nodes), middle, clip, dispersion, largest)
+        low, high = np.where(value > 0, middle, low), np.where(value > 0, high, middle)
+    return Centre(nodes, np.maximum.accumulate(0.5 * (low + high)))
+
+
+# The least clip: with a smaller one, a count of 1 would be reduced, too, where 0 is usual. It is also at
+# least so many deviations of residuals, because a look far from the mode should tell how far it is.
+LEAST_CLIP, _LEAST_DEVIATIONS = 1.0, 1.0
+_N_CLIPS = 40
+
+
+def best_count_clip(counts, means, centres, reach, n_records, largest, leaning=None):
+    """Return the clip.
+
+    Parameters
+    ----------
+    counts, means, centres : ndarray of shape (n,)
+        Counts as they may be, their means, and what is subtracted from them.
+    reach : float
+        Noise of a look, for a clip of 1.
+    n_records : float
+    largest : float
+        Of counts.
+    leaning : callable or None, default=None
+        Maps a clip to ``b``.
+    """
+    least = max(LEAST_CLIP, _LEAST_DEVIATIONS * float(np.std(counts - centres)))
+    clips = np.geomspace(least, max(largest, 2.0 * least), _N_CLIPS)
+    psi = np.clip(counts - centres, -clips[:, None], clips[:, None])
+    variances = (reach * clips) ** 2 + n_records * np.mean(psi**2, axis=1)
+    if leaning is not None:
+        of_clips = np.array([leaning(clip) for clip in clips])
+        variances += n_records**2 * np.mean(of_clips**2, axis=1)
+    raised = counts - means
+    slopes = psi @ (raised - raised.mean()) / raised.size
+    return float(clips[np.argmin(variances / np.maximum(slopes, 1e-12) ** 2)])
+
+
+# Of ``k^2``: what is usual, the deviation of its logarithm, and what is possible.
+_USUAL, _SPREAD, _SIZES = 0.04, 2.0, np.geomspace(0.0004, 4.0, 41)
+# Deviations of ``b``, at most, and of what ``M`` is multiplied by; the least ``b``.
+_OF_LEVEL, _OF_MEAN, _LEAST_LEVEL = 1.0, 0.2, 0.1
+# Eigenvalues, and entries of ``f``, relative to the mean of these: smaller ones are drowned in noise.
+_LEAST_EIGENVALUE, _LEAST_SHARE = 1e-3, 0.2
+# ``U`` off the diagonal, at most, in units of ``f_i f_j / length``: ``P + X`` is positive.
+_POSITIVE = 0.25
+# By how much rows that are not normal may change what records count; what it is at least and at most.
+_OF_WEIGHTS, _OF_SHARE = 0.2, (-0.5, 1.0)
+_TINY = 1e-12
+
+
+class CountCurvature(NamedTuple):
+    """What is believed of the table's curvature ``H``, of one record.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (length, length)
+        Eigenvectors of ``H``.
+    values : ndarray of shape (length,)
+        Its eigenvalues.
+    doubt, own_doubt : ndarray of shape (length,)
+        ``p`` and ``h``: in the basis entries have variances ``p_i p_j``, and ``2 p_i^2 + h_i`` on the
+        diagonal.
+    """
+
+    basis: np.ndarray
+    values: np.ndarray
+    doubt: np.ndarray
+    own_doubt: np.ndarray
+
+
+def rescaled_to(flat, varying, unknown, matrix, noise_scale):
+    """Return ``b V``.
+
+    Parameters
+    ----------
+    flat, varying : ndarray of shape (length, length)
+        ``M`` and ``V``.
+    unknown, matrix, noise_scale
+        As for `moment_given`. An error that columns have in common is taken to be as large as that of one.
+    """
+    parts = np.stack([flat.ravel(), varying.ravel()])
+    doubt = np.trace(unknown) / max(np.sum(np.diag(varying) ** 2), _TINY)
+    # No part has a precision of 0, and that of the mean is 0 without a constant.
+    precision = np.diag([_OF_MEAN**-2.0, 1.0 / max(min(doubt, _OF_LEVEL**2), _TINY)])
+    off = (matrix - flat - varying).ravel()
+    of_noise = noise_scale**-2.0
+    change = solve(precision + of_noise * parts @ parts.T, of_noise * parts @ off)
+    return varying * max(1.0 + change[1], _LEAST_LEVEL)
+
+
+def moment_given(flat, varying, unknown, matrix, noise_scale):
+    """Return what is believed of ``F / n``, which is positive, and variances of its entries.
+
+    Parameters
+    ----------
+    flat, varying : ndarray of shape (length, length)
+        ``M`` and ``b V``.
+    unknown : ndarray of shape (length, length)
+        ``U`` before it is cut.
+    matrix : ndarray of shape (length, length)
+        ``F / n``, with noise.
+    noise_scale : float
+        Deviation of the noise on its diagonal.
+    """
+    own, (f, units) = flat + varying, _units(varying)
+    unknown = _cut(unknown, _units(own)[1])
+    noise = noise_scale**2 * 0.5 * (1.0 + np.eye(len(own)))
+    excess = matrix - own
+    prior = unknown + _size(excess**2, noise + unknown, units) * units
+    share = prior / (prior + noise)
+    values, basis, doubt = spectrum(own + excess * share, noise * share, share**2 * noise)
+    values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
+    return (basis * values) @ basis.T, turned(doubt, basis.T)
+
+
+def _size(squares, known, units):
+    """Return the posterior mean of ``k^2``, ``squares`` being those of entries of ``known + k^2 units``."""
+    pairs = np.triu_indices(len(units))
+    variances = known[pairs] + _SIZES[:, None] * units[pairs]
+    logs = -0.5 * np.sum(np.log(variances) + squares[pairs] / variances, axis=1)
+    logs -= 0.5 * (np.log(_SIZES / _USUAL) / _SPREAD) ** 2
+    return softmax(logs) @ _SIZES
+
+
+def share_given(own, unknown, matrix, noise_scale):
+    """Return what records count relative to rows that are normal: ``tr F / tr P``, as far as both are known.
+
+    Parameters
+    ----------
+    own : ndarray of shape (length, length)
+        ``P``.
+    unknown, matrix, noise_scale
+        As for `moment_given`.
+    """
+    whole = np.trace(own)
+    hidden = (np.trace(unknown) + len(own) * noise_scale**2) / whole**2
+    off = np.clip(np.trace(matrix) / whole - 1.0, *_OF_SHARE)
+    return float(1.0 + off * _OF_WEIGHTS**2 / (_OF_WEIGHTS**2 + hidden))
+
+
+def curvature_given(own, unknown):
+    """Return the `CountCurvature`, given a population's and what is not known of it.
+
+    Parameters
+    ----------
+    own, unknown : ndarray of shape (length, length)
+        ``P``, and variances of entries, to which is added what rows that are not normal may change.
+    """
+    f, units = _units(own)
+    values, basis = eigh(own)
+    values = np.maximum(values, _LEAST_EIGENVALUE * f.mean())
+    doubt = _cut(unknown, units) + _USUAL * units
+    return CountCurvature(basis, values, *variance_factors(turned(doubt, basis)))
+
+
+def _units(matrix):
+    """Return ``f``, the diagonal, and the unit of variances."""
+    f = np.diag(matrix)
+    f = np.maximum(f, _LEAST_SHARE * f.mean())
+    return f, np.outer(f, f) / len(f)
+
+
+def _cut(unknown, units):
+    """Return ``U``."""
+    length = len(unknown)
+    return np.minimum(unknown, units * (_POSITIVE + (length - _POSITIVE) * np.eye(length)))
+
+
+# Logits are cut here: means are large enough to be clipped.
+_TOP = 30.0
+# Counts for each row, where counts are simulated.
+_REPEATED = 8
+# The largest mean that counts fully for a curvature, relative to the average mean: others are clipped.
+_MOST = 2.0
+# Rounds in which rows are moved until they have another moment; least variance that is moved, relative to the
+# largest.
+_ROUNDS, _LEAST = 4, 1e-9
+
+
+@dataclass(frozen=True)
+class CountPopulation:
+    """Rows that stand for those of a table.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows, length)
+        In whitened coordinates.
+    weights : ndarray of shape (n_rows,)
+        ``v``.
+    offsets : ndarray of shape (n_rows,)
+        ``o``, logarithms of exposures.
+    size : float
+        ``n / M``, how many records a row stands for.
+    largest, largest_mean : float
+        Of counts, and of means where these are factors.
+    share : float, default=1
+        ``a``: what records count, relative to rows that are normal.
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+    offsets: np.ndarray
+    size: float
+    largest: float
+    largest_mean: float
+    share: float = 1.0
+
+    def logits(self, u):
+        """Return logits for points of shape (n_points, length), or for one."""
+        return u @ self.rows.T + self.offsets
+
+    def means(self, u):
+        """Return means at a point."""
+        return np.minimum(np.exp(np.minimum(self.logits(u), 700.0)), self.largest_mean)
+
+    @property
+    def moment(self):
+        """Mean of ``a v z z^T``."""
+        return self._mean_product(self.weights)
+
+    def curvature(self, u):
+        """Return the mean of ``a v min(m, 2 m') z z^T``, ``m`` being means at a point, ``m'`` their mean."""
+        means = self.means(u)
+        factors = self.weights * np.minimum(means, _MOST * np.mean(self.weights * means))
+        return self._mean_product(factors)
+
+    def _mean_product(self, factors):
+        return self.share * (self.rows * factors[:, None]).T @ self.rows / len(self.rows)
+
+    def reshaped(self, moment, share, along, constant, norm):
+        """Return a population whose mean of ``v z z^T`` is another, but for how much a constant counts.
+
+        Parameters
+        ----------
+        moment : ndarray of shape (length, length)
+            Positive.
+        share : float
+            Of the new population.
+        along : ndarray of shape (length,)
+            ``z . along`` is the constant.
+        constant : float
+            Of the intercept's column; 0 without one.
+        norm : float
+            ``C``.
+        """
+        mean, root = _mean_and_root(moment / share, along, constant)
+        found = replace(self, share=1.0)
+        for _ in range(_ROUNDS):  # Rows that are moved count as much as they are long then.
+            found = replace(found, weights=counted(found.rows, norm))
+            of_own, inverse = _mean_and_root(found.moment, along, constant, power=-0.5)
+            found = replace(found, rows=mean + (found.rows - of_own) @ inverse @ root)
+        return replace(found, share=share)
+
+    def seen(self, u, centres, tables):
+        """Return ``f_k`` for points, of shape (n_points, n_looks, length), and slopes by logits."""
+        means, slopes = looked_up(self.logits(u), centres, tables)
+        return self.size * self.share * (means * self.weights) @ self.rows, slopes
+
+    def pulled(self, by_f, slopes):
+        """Return gradients by points of what has the gradients ``by_f`` by ``f_k``."""
+        factors = np.sum((by_f @ self.rows.T) * slopes, axis=1) * self.weights
+        return self.size * self.share * factors @ self.rows
+
+    def jacobians(self, u, centres, tables):
+        """Return ``f_k`` at one point, and its derivatives, of shape (n_looks, length, length)."""
+        f, slopes = self.seen(u[None], centres, tables)
+        factors = self.size * self.share * slopes[0] * self.weights
+        return f[0], np.array([(self.rows * each[:, None]).T @ self.rows for each in factors])
+
+    def simulated(self, u, deviations, dispersion, generator):
+        """Return counts, and their means, of shape (n_repeated, n_rows).
+
+        Parameters
+        ----------
+        u : ndarray of shape (length,)
+        deviations : ndarray of shape (n_rows,) or float
+            Of logits around those at ``u``.
+        dispersion : float
+        generator : Generator
+            It need not be secret.
+        """
+        # Post-processing.
+        normal = generator.standard_normal((_REPEATED, len(self.rows)))
+        means = np.exp(np.minimum(self.logits(u) + deviations * normal, _TOP))
+        # Post-processing.
+        return np.minimum(drawn(means, dispersion, generator), self.largest), means
+
+
+def counted(rows, norm):
+    """Return ``v``, what rows count."""
+    return np.minimum(1.0, norm**2 / np.maximum(np.sum(rows**2, axis=1), 1e-300))
+
+
+def split(moment, along, constant):
+    """Return what a second moment would be if rows did not differ, 0 without a constant, and the rest."""
+    if not constant:
+        return np.zeros_like(moment), moment
+    of_constant = moment @ along
+    flat = np.outer(of_constant, of_constant) / (along @ of_constant)
+    return flat, moment - flat
+
+
+def _mean_and_root(moment, along, constant, power=0.5):
+    """Return the mean that a second moment tells, 0 without a constant, and a power of the covariance."""
+    mean, covariance = np.zeros(len(moment)), moment
+    if constant:
+        of_constant = moment @ along
+        whole = float(along @ of_constant)
+        mean = constant * of_constant / whole
+        covariance = moment * constant**2 / whole - np.outer(mean, mean)
+    values, vectors = eigh(covariance)
+    used = values > _LEAST * values[-1]
+    return mean, (vectors[:, used] * values[used] ** power) @ vectors[:, used].T
+
+
+def count_population(design, coordinates, offsets, n_records, family, generator):
+    """Return rows with exactly the moments of a `Design`, and offsets that do not depend on them.
+
+    Parameters
+    ----------
+    design : Design
+    coordinates : Coordinates
+    offsets : ndarray of shape (n_rows,)
+        Of an even number of rows, at least twice as many as there are columns.
+    n_records : float
+    family : Poisson
+    generator : Generator
+        It need not be secret.
+    """
+    transform, norm, n_rows = coordinates.transform, coordinates.norm, len(offsets)
+    rows, weights = rows_like(design, transform, norm, n_rows, generator)
+    return CountPopulation(
+        rows=rows,
+        weights=weights,
+        offsets=offsets,
+        size=n_records / n_rows,
+        largest=family.max_count,
+        largest_mean=family.slope_bound,
+    )
+
+
+@dataclass(frozen=True)
+class CountSurrogate(WithPrior):
+    """The likelihood of looks, and the prior.
+
+    Attributes
+    ----------
+    population : CountPopulation
+    curvature : CountCurvature
+    prior : Prior
+    scales : ndarray of shape (n_groups,)
+        Prior scales at which the mode is looked for.
+    centres : ndarray of shape (n_looks, n_rows)
+        Logits of the population at the looks' points.
+    tables : ndarray of shape (n_looks, n_rows, n_nodes, 2)
+        Of clipped means.
+    origins : ndarray of shape (n_looks, length)
+        ``f_k(u_k)``.
+    values : ndarray of shape (n_looks, length)
+        ``g``.
+    blocks : ndarray of shape (length, n_looks, n_looks)
+        ``B``, for each eigenvector.
+    start : ndarray of shape (length,)
+        Where to look for the mode.
+    """
+
+    population: CountPopulation
+    curvature: CountCurvature
+    prior: Prior
+    scales: np.ndarray
+    centres: np.ndarray
+    tables: np.ndarray
+    origins: np.ndarray
+    values: np.ndarray
+    blocks: np.ndarray
+    start: np.ndarray
+
+    @property
+    def n_scaled(self):
+        """How many coordinates, the first ones, prior scales multiply."""
+        return self.start.size
+
+    @cached_property
+    def _turned(self):
+        """The looks less those at their points, in the basis."""
+        return (self.values - self.origins) @ self.curvature.basis
+
+    def likelihood(self, u):
+        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, length)."""
+        curvature, turn = self.curvature, self.curvature.basis
+        f, slopes = self.population.seen(u, self.centres, self.tables)
+        changed = (f - self.origins) @ turn
+        x = changed / curvature.values
+        energy, by_r, _, by_x = conditioned(
+            self._turned - changed, self.blocks[None], x, curvature.doubt, curvature.own_doubt
+        )
+        by_changed = by_x / curvature.values - by_r
+        return energy, self.population.pulled(by_changed @ turn.T, slopes)
+
+    def information(self, u):
+        """Return the curvature of the potential at one point, taking variances to be fixed."""
+        matrix = self.prior.precision(self.scales)
+        curvature, turn = self.curvature, self.curvature.basis
+        f, jacobians = self.population.jacobians(u, self.centres, self.tables)
+        changed = (f - self.origins) @ turn
+        x = changed / curvature.values
+        v = self.blocks + curvature.doubt[:, None, None] * ((x * curvature.doubt) @ x.T)
+        v = v + np.einsum("ki,li,i->ikl", x, x, curvature.own_doubt)
+        inverse = positive_inverse(v)[0]
+        turned = np.einsum("kab,ai->kib", jacobians, turn)
+        return matrix + np.einsum("kia,ikl,lib->ab", turned, inverse, turned, optimize=True)
+
+
+# How many of the last looks the posterior is given, and how many the dispersion: earlier ones say little.
+_USED, _OF_DISPERSION = 4, 2
+# The largest deviation of a logit that is allowed for where clips are chosen.
+_LARGEST_DOUBT = 1.5
+# By how much looks far from the mode may be off, relative to the change that they see.
+_OF_SHAPE = 0.1
+# Least number of rows of the population that are used where results need not be exact.
+_FEW, _FEWER = 200, 64
+_LEAST_WEIGHT = 1e-12
+# Dispersions closer than this, on a scale of logarithms, share tables.
+_CLOSE = 0.01
+
+
+class PosteriorState:
+    """What is believed; it changes with every release.
+
+    Parameters
+    ----------
+    population : CountPopulation
+    unknown : ndarray of shape (length, length)
+        Variances of the entries of its second moment, weighted.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    constant : float
+        Of the intercept's column; 0 without one.
+    prior : Prior
+    counts : ndarray of shape (n,)
+        Counts distributed as the table's, about.
+    histogram : Margin
+    start : ndarray of shape (length,)
+        The first point.
+    """
+
+    settled: CountSurrogate
+
+    def __init__(
+        self, *, population, unknown, transform, constant, prior, counts, histogram, start
+    ):
+        self.population, self.unknown, self.transform = population, unknown, transform
+        self.constant, self.prior, self.counts = constant, prior, counts
+        self.histogram, self.start = histogram, start
+        self.scales, self.dispersion = prior.usual, USUAL
+        self.looks, self._tables = [], {}
+        self._learn_curvature()
+
+    def _learn_curvature(self):
+        """Note the curvature at the next point."""
+        own, rows = self.population.curvature(self.start), self.population.moment
+        factors = np.diag(own) / np.maximum(np.diag(rows), _LEAST_WEIGHT)
+        self.curvature = curvature_given(own, self.unknown * np.outer(factors, factors))
+
+    def learn(self, rounds):
+        """Find the mode given all that is released, and the dispersion that follows from it."""
+        for turn in range(2):
+            self.settled = find_mode_and_scales(self.surrogate(), rounds)
+            self.start, self.scales = self.settled.start, self.settled.scales
+            if turn == 0:
+                self.dispersion = self._dispersion()
+
+    def _deviations(self):
+        """Return what is not known of the population's logits."""
+        covariance, rows = inv(self.settled.information(self.start)), self.population.rows
+        variances = np.einsum("ij,jk,ik->i", rows, covariance, rows)
+        return np.minimum(np.sqrt(np.maximum(variances, 0.0)), _LARGEST_DOUBT)
+
+    def _dispersion(self):
+        population, margins = self.population, [self.histogram]
+        # Post-processing.
+        normal = np.random.default_rng(2).standard_normal(len(population.rows))
+        logits = population.logits(self.start) + normal * self._deviations()
+        step = max(1, len(logits) // _FEWER)
+        some = np.argsort(logits)[step // 2 :: step]  # Their law is that of all.
+        n = population.size * len(population.rows)
+        for look in self.looks[-_OF_DISPERSION:]:
+            along = None
+            if self.constant:
+                w = inv(self.transform)[:, -1] / self.constant
+                along = w @ look.value / n, float(np.linalg.norm(w)) * look.noise / n
+            centres = look.centre(population.logits(look.point))[some]
+            margins.append(
+                of_look(look, population.weights[some], centres, population.largest, along)
+            )
+        return dispersion_given(margins, logits[some], n, bool(self.constant))
+
+    def shortfall(self):
+        """Return by how much the last look's squares fall short of Poisson's law; see `shortfall`."""
+        look, population = self.looks[-1], self.population
+        centres = look.centre(population.logits(look.point))
+        logits = population.logits(self.start)
+        return shortfall(look, centres, logits, self._deviations(), population.largest)
+
+    def excess_zeros(self):
+        """Zeros beyond those of the law of counts, in deviations; see `dispersion.excess_zeros`."""
+        n = self.population.size * len(self.population.rows)
+        return excess_zeros(self.histogram, self.some_logits(), n, bool(self.constant))
+
+    def some_logits(self):
+        """Return logits at the mode of some rows, whose law is that of all."""
+        logits = np.sort(self.population.logits(self.start))
+        step = max(1, len(logits) // _FEWER)
+        return logits[step // 2 :: step]
+
+    def clip(self, reach):
+        """Return the clip for the next look.
+
+        Parameters
+        ----------
+        reach : float
+            Deviation of its noise, for a clip of 1.
+        """
+        population, largest = self.population, self.population.largest
+        n = population.size * len(population.rows)
+        if not self.looks:
+            means = np.full(self.counts.size, self.counts.mean())
+            return best_count_clip(self.counts, means, means, reach, n, largest)
+        # Post-processing.
+        generator = np.random.default_rng(0)
+        counts, means = population.simulated(
+            self.start, self._deviations(), self.dispersion.value, generator
+        )
+        centres = np.broadcast_to(population.means(self.start), counts.shape)
+        return best_count_clip(
+            counts.ravel(),
+            means.ravel(),
+            centres.ravel(),
+            reach,
+            n,
+            largest,
+            lambda clip: self._leaning(clip, centres[0]),
+        )
+
+    def _leaning(self, clip, centres):
+        """Return by how much a look of one record may be off, because the dispersion is not fully known."""
+        population = self.population
+        some = slice(None, None, max(1, len(population.rows) // _FEW))
+        rows, weights = population.rows[some], population.weights[some]
+        means = np.exp(np.minimum(population.logits(self.start)[some], 30.0))
+        ends = [
+            clipped_count(means, centres[some], clip, value, population.largest)[0]
+            for value in self.dispersion.ends
+        ]
+        return 0.5 * population.share * (weights * (ends[1] - ends[0])) @ rows / len(rows)
+
+    def surrogate(self):
+        """Return the posterior given the last looks."""
+        looks, population = self.looks[-_USED:], self.population
+        centres = np.array([population.logits(look.point) for look in looks])
+        tables = np.array([self._table(look) for look in looks])
+        origins = [
+            population.seen(look.point[None], own[None], table[None])[0][0, 0]
+            for look, own, table in zip(looks, centres, tables, strict=True)
+        ]
+        seen, _ = population.seen(self.start[None], centres, tables)
+        away = (seen[0] - origins) @ self.curvature.basis
+        blocks, own = self._blocks(looks), np.arange(len(looks))
+        blocks[:, own, own] += (_OF_SHAPE * away.T) ** 2
+        return CountSurrogate(
+            population=population,
+            curvature=self.curvature,
+            prior=self.prior,
+            scales=self.scales,
+            centres=centres,
+            tables=tables,
+            origins=np.array(origins),
+            values=np.array([look.value for look in looks]),
+            blocks=blocks,
+            start=self.start,
+        )
+
+    def _table(self, look):
+        """Return the table of a look's clipped means, which is kept as long as dispersions are close."""
+        key = look.clip, look.noise, round(math.log(self.dispersion.value) / _CLOSE)
+        if key not in self._tables:
+            population = self.population
+            self._tables[key] = tabulated(
+                population.logits(look.point),
+                look.centre(population.logits(look.point)),
+                look.clip,
+                math.exp(key[-1] * _CLOSE),
+                population.largest,
+            )
+        return self._tables[key]
+
+    def _blocks(self, looks):
+        """Return the covariances of looks along each eigenvector, noise included."""
+        population, value = self.population, self.dispersion.value
+        # Post-processing.
+        generator = np.random.default_rng(1)
+        counts, means = population.simulated(self.start, 0.0, value, generator)
+        residuals, leanings = [], []
+        for look in looks:
+            centres = look.centre(population.logits(look.point))
+            mean, _ = clipped_count(means[0], centres, look.clip, value, population.largest)
+            residuals.append(np.clip(counts - centres, -look.clip, look.clip) - mean)
+            leanings.append(self._leaning(look.clip, centres) @ self.curvature.basis)
+        left = np.array(residuals)
+        covariances = np.einsum("krp,lrp->pkl", left, left) / len(counts)
+        turned = (population.weights[:, None] * (population.rows @ self.curvature.basis)) ** 2
+        blocks = population.size * population.share * np.tensordot(turned, covariances, axes=(0, 0))
+        leanings = population.size * len(population.rows) * np.array(leanings)
+        blocks += np.einsum("ki,li->ikl", leanings, leanings)
+        own = np.arange(len(looks))
+        blocks[:, own, own] += np.array([look.noise**2 for look in looks])
+        return blocks
+
+    def deviations_without_noise(self):
+        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        population = self.population
+        # Without privacy records count fully, and no mean is cut.
+        factors = population.means(self.start) * population.size / self.dispersion.value
+        precision = (population.rows * factors[:, None]).T @ population.rows
+        precision += self.prior.precision(self.scales)
+        covariance = self.transform @ inv(precision) @ self.transform.T
+        return np.sqrt(np.diag(covariance))
+
+
+@dataclass(frozen=True)
+class CountPosterior(LaplaceState):
+    """A posterior given what was released.
+
+    Attributes
+    ----------
+    surrogate : CountSurrogate
+    transform : ndarray of shape (length, length)
+        ``W``.
+    dispersion : Dispersion
+    deviations : ndarray of shape (length,)
+        Those that coefficients would have without noise, as far as that is known.
+    """
+
+    surrogate: CountSurrogate
+    transform: np.ndarray
+    dispersion: Dispersion
+    deviations: np.ndarray
+
+    def draw(self, n_draws, random):
+        """Return draws of shape (n_draws, length).
+
+        Parameters
+        ----------
+        n_draws : int
+        random : Generator or RandomState
+            It need not be secret.
+        """
+        u = draw(self.surrogate, n_draws, chain_seed(random), self._chains)
+        return u @ self.transform.T
+
+    def surprises(self):
+        """Return 1: what is released of counts is not compared with a prior."""
+        return 1.0
+
+    def deviations_without_privacy(self):
+        """Return the deviations that coefficients would have without noise, as far as that is known."""
+        return self.deviations

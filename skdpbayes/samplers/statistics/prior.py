@@ -1,0 +1,235 @@
+"""Prior scales of groups of coefficients, known or learnt.
+
+    u | tau ~ N(0, (sum_g P_g / tau_g^2)^-1),        log tau_g on a grid, normal on either side of its mode
+
+Scales are integrated out: the prior of ``u`` is a product over groups, of
+
+    h(q) = sum_tau w(tau) tau^-k exp(-q / (2 tau^2)),        q = u^T P_g u,    k the rank of P_g
+
+A scale is relative to that of ``P_g``. The grid ends where all probabilities are about 1/2, or 0 and 1.
+Doubt of coefficients is larger above the mode than below it: where noise hides effects, small scales fit as
+well as any, and a law that is as wide below would leave out effects that nobody calls large. With a higher
+mode, effects that noise hides would be so large that an intercept, which has to make up for them, is missed.
+An intercept, whose size is that of the logarithm of a base rate, is doubted less above.
+
+Intervals have to cover effects that are large; predictions are of tables in which most are not. So draws of
+``u`` have weights in predictions, as if the law of scales were another one, ``v``, most of which is narrower:
+
+    weight(u) = prod_g h_v(q_g) / h_w(q_g)
+
+A part of ``v`` is ``w``: no weight is far below the others, and where releases say that effects are large,
+predictions follow them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.special import softmax
+
+# Logarithms of scales.
+_LOGS = np.linspace(np.log(1 / 16), np.log(32), 57)
+
+
+class SplitLogNormal(NamedTuple):
+    """That of a scale: its mode, and the deviations of its logarithm below and above."""
+
+    mode: float
+    below: float
+    above: float
+
+    @property
+    def logs(self):
+        """Logarithms of its density on the grid, up to a constant."""
+        away = _LOGS - np.log(self.mode)
+        away /= np.where(away < 0.0, self.below, self.above)
+        return -0.5 * away**2
+
+
+_OF_COEFFICIENTS = SplitLogNormal(1.2, 0.7, 1.4)
+# Relative to the family's default, which is narrow, or to what is given if that is larger.
+_OF_INTERCEPT = SplitLogNormal(2.0, 0.7, 0.8)
+# In predictions, but for the part that is as above.
+_IN_PREDICTIONS, _AS_ABOVE = SplitLogNormal(1.2, 0.7, 0.7), 0.2
+
+
+@dataclass(frozen=True)
+class Group:
+    """Coordinates with one scale.
+
+    Attributes
+    ----------
+    precision : ndarray of shape (n, n)
+        ``P_g``.
+    rank : int
+        ``k``.
+    logs : ndarray of shape (n_scales,)
+        Logarithms of the scales that are possible; a known scale is the only one.
+    weights : ndarray of shape (n_scales,)
+        Logarithms of ``w``.
+    in_predictions : ndarray of shape (n_scales,) or None
+        Logarithms of ``v``; None is ``w``.
+    """
+
+    precision: np.ndarray
+    rank: int
+    logs: np.ndarray
+    weights: np.ndarray
+    in_predictions: np.ndarray | None = None
+
+    @classmethod
+    def known(cls, precision: np.ndarray, rank: int) -> Self:
+        """Return a group with the scale 1."""
+        return cls(precision, rank, *np.zeros((2, 1)))
+
+    @classmethod
+    def learnt(
+        cls,
+        precision: np.ndarray,
+        rank: int,
+        law: SplitLogNormal = _OF_COEFFICIENTS,
+        narrow: SplitLogNormal | None = None,
+    ) -> Self:
+        """Return a group whose scale is learnt, in predictions with a ``narrow`` law if there is one."""
+        wide, other = law.logs, None
+        if narrow is not None:
+            parts = (1.0 - _AS_ABOVE) * softmax(narrow.logs) + _AS_ABOVE * softmax(wide)
+            other = np.log(parts)
+        return cls(precision, rank, _LOGS, wide, other)
+
+    @cached_property
+    def line(self):
+        """Of every scale: the logarithm of ``w tau^-k``, and ``1 / (2 tau^2)``."""
+        return self.weights - self.rank * self.logs, 0.5 * np.exp(-2.0 * self.logs)
+
+    def weight(self, u):
+        """Return ``h_v / h_w``, up to a constant, for ``u`` of shape (n_points, n): the mean of ``v / w``."""
+        if self.in_predictions is None:
+            return np.ones(len(u))
+        squares = np.sum(u * (u @ self.precision), axis=1)
+        start, halves = self.line
+        shares = softmax(start - squares[:, None] * halves, axis=1)
+        return shares @ np.exp(self.in_predictions - self.weights)
+
+    def likeliest(self, u, covariance):
+        """Return the likeliest scale, ``u`` being known up to a covariance."""
+        square = u @ self.precision @ u + np.sum(covariance * self.precision)
+        start, halves = self.line
+        return np.exp(self.logs[np.argmax(start - square * halves)])
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The prior of ``u``: a tuple of `Group`, which share its coordinates among them."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def is_learnt(self):
+        """Whether a scale is."""
+        return any(group.logs.size > 1 for group in self.groups)
+
+    @property
+    def usual(self):
+        """The likeliest scales a priori."""
+        return np.array([np.exp(group.logs[np.argmax(group.weights)]) for group in self.groups])
+
+    @cached_property
+    def _lines(self):
+        """Precisions side by side, and lines, of which shorter ones go on with scales of no weight."""
+        most = max(group.logs.size for group in self.groups)
+        lines = np.array([np.full((len(self.groups), most), fill) for fill in (-np.inf, 1.0)])
+        for k, group in enumerate(self.groups):
+            lines[:, k, : group.logs.size] = group.line
+        return np.hstack([group.precision for group in self.groups]), *lines
+
+    def energy(self, u):
+        """Return minus the log density and its gradient, for ``u`` of shape (n_points, n)."""
+        precisions, starts, halves = self._lines
+        pulled = (u @ precisions).reshape(len(u), len(self.groups), -1)
+        squares = np.einsum("pi,pgi->pg", u, pulled)
+        terms = starts - squares[:, :, None] * halves
+        # scipy's logsumexp takes most of its time for checks.
+        top = terms.max(axis=2)
+        terms -= top[:, :, None]
+        np.exp(terms, out=terms)
+        sums = terms.sum(axis=2)
+        factors = 2.0 * np.einsum("pgt,gt->pg", terms, halves) / sums
+        return -(top + np.log(sums)).sum(axis=1), np.einsum("pg,pgi->pi", factors, pulled)
+
+    def weigh(self, u):
+        """Return weights of draws in predictions, of shape (n_draws,), which add up to one."""
+        with np.errstate(under="ignore"):  # Whatever a user has set.
+            weights = np.prod([group.weight(u) for group in self.groups], axis=0)
+        return weights / weights.sum()
+
+    def precision(self, scales):
+        """Return that at given scales."""
+        return sum(g.precision / t**2 for g, t in zip(self.groups, scales, strict=True))
+
+    def likeliest(self, u, covariance):
+        """Return the likeliest scales, ``u`` being known up to a covariance."""
+        return np.array([group.likeliest(u, covariance) for group in self.groups])
+
+
+class WithPrior:
+    """What follows from a `likelihood`, a ``prior``, and the ``scales`` at which a mode is looked for."""
+
+    prior: Prior
+    scales: np.ndarray
+
+    def likelihood(self, u):
+        """Return minus the log likelihood, up to a constant, and its gradient, for (n_points, n)."""
+        raise NotImplementedError
+
+    @property
+    def learns_scales(self):
+        """Whether a prior scale is learnt, so that draws move along with it."""
+        return self.prior.is_learnt
+
+    def energy(self, u):
+        """Return minus the log density, up to a constant, and its gradient, prior scales integrated out."""
+        energy, gradient = self.likelihood(u)
+        of_prior, pulled = self.prior.energy(u)
+        return energy + of_prior, gradient + pulled
+
+    def potential(self, u):
+        """Return minus the log density at ``scales``, up to a constant, and its gradient."""
+        energy, gradient = self.likelihood(u)
+        pulled = u @ self.prior.precision(self.scales)
+        return energy + 0.5 * np.sum(u * pulled, axis=1), gradient + pulled
+
+
+def prior_of(bounds, n_blocks, precisions, transform):
+    """Return the `Prior` of a linear model in coordinates ``theta = W u``.
+
+    Parameters
+    ----------
+    bounds : TargetBounds
+        Which scales are learnt, and whether there is an intercept.
+    n_blocks : int
+    precisions : ndarray of shape (length,)
+        Of a block of coefficients, the intercept's last.
+    transform : ndarray of shape (length, length)
+        ``W``.
+    """
+    parts = [slice(len(transform))]
+    if bounds.constant:
+        parts = [slice(len(transform) - 1), slice(len(transform) - 1, None)]
+    groups = []
+    laws = (_OF_COEFFICIENTS, _IN_PREDICTIONS), (_law_of_intercept(bounds, precisions[-1]),)
+    for part, is_learnt, own_laws in zip(parts, bounds.learns_scales, laws, strict=False):
+        rows = transform[part]
+        own = np.kron(np.eye(n_blocks), (rows.T * precisions[part]) @ rows)
+        rank = n_blocks * len(rows)
+        groups.append(Group.learnt(own, rank, *own_laws) if is_learnt else Group.known(own, rank))
+    return Prior(tuple(groups))
+
+
+def _law_of_intercept(bounds, precision):
+    if not (bounds.constant and bounds.family):
+        return _OF_INTERCEPT
+    given = bounds.constant * precision**-0.5
+    usual = max(1.0, bounds.family.intercept_scale / given)
+    return _OF_INTERCEPT._replace(mode=_OF_INTERCEPT.mode * usual)

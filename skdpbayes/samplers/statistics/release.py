@@ -1,0 +1,958 @@
+"""The releases of a noise-aware posterior, one after the other.
+
+    A  ->  W, C  ->  t  ->  a_1 at the mode given t, a_2 at the mode given a_1, too, ...,  F with some of them
+
+Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
+
+A look: the sum of rows times clipped residuals, and that of the squares of these, with noise.
+
+    g = sum_i v_i z_i psi_i + N,    s = sum_i psi_i^2 + N,    psi_i = psi_tau(y_i - m(theta x_i))
+    t = sum_i psi_i + N             in the place of g, where the mean of errors is asked for
+
+What a record can move does not depend on the family: residuals are clipped to ``tau``, whatever is
+subtracted from a response.
+
+What is released of rows before any response: a second moment, and the coordinates that follow from it.
+
+A = sum_i w_i (x_i, c) (x_i, c)^T + N   ->   W, C, K,    z = W^T x,    v_i = min(1, C / |z_i|, K^2 / |z_i|^2)
+
+The releases for counts, one after the other, and what is believed given them.
+
+    A -> W, C -> histograms -> F -> u_0, tau_0 -> g_0, s_0 -> u_1, tau_1 -> ...
+
+Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
+
+The releases, one after the other, and what is believed given them.
+
+    A  ->  W, C, K  ->  F  ->  q_0, q_1 -> tau_0  ->  g_0, s_0  ->  the mode given these -> u_1 ...  M, t
+
+Each is a sum over records with Gaussian noise, on a lattice. What comes between follows from them alone.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._compute.execution import progress_bar, single_threaded_blas
+from ..._data.shards import mapped, total
+from ..._linalg import eigh, inv, solve
+from ...models import second_moment
+from ...models.sums import (
+    binned,
+    clipped_sums,
+    reweighted,
+    squares_moment,
+    weighted_moment,
+    weighted_scores,
+    weighted_sums,
+)
+from ..base import Released
+from ..noise import release_moment, release_vector, sensitivity_after_rounding
+from .design import (
+    Design,
+    coordinates_for,
+    estimate_design,
+    hidden_columns,
+    number_of_records,
+    share_of_a_direction,
+    share_of_norm,
+    with_constant,
+)
+from .dispersion import (
+    count_edges,
+    counts_seen,
+    evidence_of_few_trials,
+    exposure_edges,
+    log_exposures_seen,
+    of_histogram,
+    share_of_largest,
+    typical_exposure,
+)
+from .hmc import find_mode_and_scales
+from .logistic import (
+    LogisticPosterior,
+    LogisticSurrogate,
+    deviations_in_common,
+    enough_rows,
+    estimate_discrepancy,
+    moment_matched_sample,
+    rarest_class,
+)
+from .normal import (
+    HeavyTailCorrection,
+    NoisyMeanSquare,
+    NoisyScore,
+    NormalPosterior,
+    NormalSurrogate,
+    combined,
+    slopes_of,
+    stretch_of,
+    varying_part,
+)
+from .plan import (
+    CLIPPING,
+    N_ROWS,
+    N_SIZES,
+    best_clip,
+    clipped_normal,
+    deviation_of,
+    released_moment,
+)
+from .poisson import (
+    FIRST,
+    Centre,
+    CountPosterior,
+    PosteriorState,
+    centre_for,
+    count_population,
+    moment_given,
+    rescaled_to,
+    share_given,
+    split,
+)
+from .prior import Prior, prior_of
+from .sensitivity import joint_multiplier, look_precision, noise_factor
+
+# Least eigenvalue of a curvature, relative to the mean: there may be directions of which records say nothing.
+_LEAST_EIGENVALUE = 1e-4
+# By what rounding may enlarge noise if curvatures are summed before they are transformed.
+_EARLY = 1.0 + 2.0**-10
+# How many rounds look for the likeliest prior scales before each look.
+_LOGISTIC_ROUNDS = 3
+
+
+@single_threaded_blas()  # Blocks of rows are not worth more.
+def run_noise_aware(plan, target, generator, verbose):
+    """Carry out a `NoiseAwarePlan`."""
+    with progress_bar(plan.n_steps, plan.name, verbose) as advance:
+        released = LogisticReleases(plan, target, generator, advance)
+        released.look_around()
+        posterior = released.posterior()
+    draws = posterior.draw(plan.n_draws, generator)
+    other = {
+        "second_moment": released.moment,
+        "posterior": posterior,
+        **released.shares,
+    }
+    if constant := plan.bounds.constant:
+        other["rarest_class"] = rarest_class(posterior, draws, constant)
+    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+
+
+class NoisyValue(NamedTuple):
+    """What was released at a point, and the deviation of its noise.
+
+    Off the diagonal of a matrix it is ``1 / sqrt(2)`` of that.
+    """
+
+    point: np.ndarray
+    value: np.ndarray
+    noise: float
+
+
+class LogisticReleases:
+    """What has been released, and what is believed given it.
+
+    Parameters
+    ----------
+    plan : NoiseAwarePlan
+    target : NamedTuple
+        A logistic target.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, target, generator, advance=lambda: None):
+        self.plan, self.target, self.generator, self.advance = plan, target, generator, advance
+        self.family = plan.family
+        self.looks, self.curvatures = [], []
+        self._release_moment()
+        self.target = mapped(reweighted, target, *self._own, instead=True)
+        advance()
+
+    @property
+    def _own(self):
+        """Coordinates, and the norm of records in them."""
+        return self.coordinates.transform, self.coordinates.norm
+
+    @property
+    def is_weighted(self):
+        """Whether records have weights of their own."""
+        return self.plan.bounds.max_weight is not None
+
+    @property
+    def largest(self):
+        """The most that a record counts."""
+        return self.plan.bounds.max_weight or 1.0
+
+    def _release_moment(self):
+        """Release the second moment, and fix coordinates and a population by it."""
+        plan, bounds = self.plan, self.plan.bounds
+        of_rows = release_design(plan, self.target, self.generator)
+        self.advance()
+        self.moment, self.moment_noise, design, n_records, self.shares = of_rows
+        self.coordinates = coordinates_for(design, self.moment_noise, bounds, n_records, CLIPPING)
+        transform = self.coordinates.transform
+        precisions = self.target.prior_precision[: len(transform)]
+        self.prior = prior_of(bounds, self.family.n_blocks, precisions, transform)
+        self.scales = self.prior.usual
+        noise = self.moment_noise / n_records * np.sum(transform**2, axis=0)
+        moments = np.sum(transform * (design.second_moment @ transform), axis=0)
+        self.doubts = (noise / np.maximum(moments, 1e-300)) ** 2
+        self.population = moment_matched_sample(
+            design,
+            transform,
+            self.family,
+            self.coordinates.norm,
+            n_records,
+            N_ROWS,
+        )
+
+    def _room(self, theta):
+        """Return by what rounding may enlarge what a record moves, relative to a score."""
+        of_gradient = self.coordinates.inflation(self.plan, theta) - 1.0
+        return 1.0 + of_gradient * self.family.residual_bound / self.family.score_bound
+
+    def release_labels(self):
+        """Release the sum of weighted labels, which is minus the gradient at zero."""
+        family, (transform, norm) = self.family, self._own
+        zero = np.zeros((family.n_blocks, len(transform)))
+        gradient, _ = total(weighted_sums, self.target, family, None, zero, curvature=False)
+        moved = self.plan.budget.records_moved * self.largest
+        bound = moved * family.score_bound * norm * self._room(zero)
+        self.label_noise = bound / sensitivity_after_rounding(self.plan.label_multiplier, zero.size)
+        labels = -(gradient @ transform).ravel()
+        mu = 1.0 / self.plan.label_multiplier
+        # Proposition 32.
+        self.labels = release_vector(labels, self.label_noise, self.generator, mu=mu)
+        self.advance()
+
+    def release(self, point, multiplier, curvature_multiplier=None):
+        """Release the score at ``point``, and a curvature if it is wanted."""
+        family, (transform, norm) = self.family, self._own
+        moved = self.plan.budget.records_moved
+        theta = point.reshape(family.n_blocks, -1) @ transform.T
+        wanted = curvature_multiplier is not None
+        score, matrix, room = self._sums(theta, wanted)
+        factor = self.largest * noise_factor(
+            family,
+            self.coordinates.reach(family, point, theta),
+            moved == 2,
+            (multiplier, curvature_multiplier),
+            room,
+            theta.size + wanted * theta.size**2,
+        )
+        noise = moved * family.score_bound * norm * factor * multiplier
+        mu = 1.0 / joint_multiplier(family, multiplier, curvature_multiplier)
+        # Propositions 32 and 71.
+        score = release_vector(score, noise, self.generator, mu=mu)
+        self.looks.append(NoisyValue(point, score, noise))
+        if wanted:
+            bound = math.sqrt(moved) * family.slope_bound * norm**2
+            noise = bound * factor * curvature_multiplier
+            # Propositions 32 and 71.
+            matrix = release_moment(matrix, noise, self.generator, mu=mu, is_joint=True)
+            self.curvatures.append(NoisyValue(point, matrix, noise))
+        self.advance()
+
+    def _sums(self, theta, wanted):
+        """Return the score and the curvature at ``theta``, or None, and by what rounding may enlarge them."""
+        transform, family = self.coordinates.transform, self.family
+        room, of_matrix = self._room(theta), self.coordinates.inflation(self.plan, theta, power=2)
+        # Curvatures in the coordinates of the rows take half the time.
+        early = wanted and of_matrix <= _EARLY
+        score, matrix = total(
+            weighted_scores,
+            self.target,
+            family,
+            theta,
+            None if early else transform,
+            curvature=wanted,
+        )
+        if early:
+            room = max(room, of_matrix)
+            blocks = np.kron(np.eye(family.n_blocks), transform)
+            matrix = blocks.T @ matrix @ blocks
+            matrix = 0.5 * (matrix + matrix.T)
+        return (score @ transform).ravel(), matrix, room
+
+    def look_around(self):
+        """Release labels, and scores at one mode after the other, with curvatures on the way."""
+        plan = self.plan
+        self.release_labels()
+        for pair in zip(plan.score_multipliers, plan.curvature_multipliers, strict=True):
+            settled = find_mode_and_scales(self.surrogate(), _LOGISTIC_ROUNDS)
+            self.scales = settled.scales
+            self.release(settled.start, *pair)
+
+    def surrogate(self):
+        """Return what is believed given all that is released."""
+        population, size = self.population, self.labels.size
+        last = self.looks[-1].point if self.looks else np.zeros(size)
+        misfit = estimate_discrepancy(population, self.looks, self.curvatures, last, self.doubts)
+        at = population.at(np.array([last]))
+        matrix = population.curvature(last)
+        matrix = matrix + misfit.mean @ matrix
+        values, basis = eigh(0.5 * (matrix + matrix.T))
+        values = np.maximum(values, _LEAST_EIGENVALUE * max(values.mean(), 1e-300))
+        return LogisticSurrogate(
+            population=population,
+            prior=self.prior,
+            scales=self.scales,
+            target=self.labels,
+            noise=self.label_noise,
+            misfit=misfit,
+            origin=population.origin,
+            slope=float(population.mean_variance(at)[0]),
+            basis=basis,
+            sampling=values,
+            start=last,
+        )
+
+    def posterior(self):
+        """Return the `Posterior` that all releases amount to."""
+        settled = find_mode_and_scales(self.surrogate(), 2 * _LOGISTIC_ROUNDS)
+        shift = deviations_in_common(self.target, self.family, settled.scales)
+        transform, norm = self._own
+        return LogisticPosterior(settled, transform, norm, shift)
+
+
+class ReleasedDesign(NamedTuple):
+    """A released second moment, and what it says.
+
+    Attributes
+    ----------
+    moment : ndarray of shape (length, length)
+        With a constant, that of the intercept or one that was added, in its last row and column.
+    noise : float
+        Deviation of the noise on its diagonal.
+    design : Design
+        Of rows as they are.
+    n_records : float
+        How many records there are, or what they count.
+    shares : dict of {str: float or ndarray}
+        Of what second moments can be at most: along a direction, and of the trace; and
+        ``columns_below_noise``.
+    """
+
+    moment: np.ndarray
+    noise: float
+    design: Design
+    n_records: float
+    shares: dict[str, Any]
+
+
+def release_design(plan, target, generator):
+    """Release the second moment of rows with a constant, and return the `ReleasedDesign`.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``moment_multiplier``.
+    target : NamedTuple
+        A linear model's target.
+    generator : Generator
+        Of the noise.
+    """
+    bounds = plan.bounds
+    largest, is_weighted = bounds.max_weight or 1.0, bounds.max_weight is not None
+    norm, constant, noise = released_moment(plan)
+    moment = total(_moment, target, constant, is_weighted)
+    mu = 1.0 / plan.moment_multiplier
+    moment = release_moment(moment, noise, generator, mu=mu)  # Proposition 32.
+    n_records = plan.n_samples
+    if is_weighted:  # Records are as many as they count.
+        n_records *= 0.5 * largest
+    is_exact = not is_weighted and plan.budget.neighboring_relation == "replace_one"
+    known = moment, noise, constant
+    shares = {
+        share.__name__: share(*known, norm, n_records, is_exact)
+        for share in (share_of_a_direction, share_of_norm)
+    }
+    if not is_exact:
+        n_records = number_of_records(*known, n_records)
+    shares["hidden_columns"] = hidden_columns(*known, norm, n_records)
+    design = estimate_design(*known, norm, n_records)
+    if bounds.constant:
+        design = with_constant(design, constant)
+    return ReleasedDesign(moment, noise, design, n_records, shares)
+
+
+def _moment(target, constant, is_weighted):
+    return second_moment(target, constant, target.weights if is_weighted else None)
+
+
+def residual_sums(released, theta, clip, centre=None):
+    """Return the sums in the coordinates of the rows. **They are not private.**
+
+    Parameters
+    ----------
+    released : Releases
+        Its ``target`` has the weights ``v``, its ``table`` what records count by themselves.
+    theta : ndarray of shape (length,)
+        In the coordinates of the rows.
+    clip : float
+        ``tau``.
+    centre : callable or None, default=None
+        Maps logits to what is subtracted from responses; None is the mean.
+    """
+    sums, square = total(
+        clipped_sums, released.target, theta, clip, is_weighted=False, centre=centre
+    )
+    if released.is_weighted:
+        _, square = total(clipped_sums, released.table, theta, clip, centre=centre)
+    return sums, square
+
+
+def release_sums(released, theta, transform, clip, multipliers, room, centre=None):
+    """Return ``g``, the deviation of its noise, ``s``, and that of its noise.
+
+    Parameters
+    ----------
+    released, theta, clip
+        As for `residual_sums`.
+    transform : ndarray of shape (length, length)
+        ``W``, by which ``z = W^T x``.
+    multipliers : tuple of (float, float)
+        Noise multipliers of both.
+    room : float
+        By what rounding may enlarge what a record moves.
+    centre : callable or None, default=None
+        As for `residual_sums`.
+    """
+    sums, square = residual_sums(released, theta, clip, centre)
+    return _released(released, (transform.T @ sums, square), released.norm, clip, multipliers, room)
+
+
+def release_tails(released, theta, clip, multipliers, room):
+    """Return the sum of clipped residuals, the deviation of its noise, that of squares, and of its noise.
+
+    Parameters are those of `release_sums`. Rows have a constant, and all of them count, however long.
+    """
+    sums, square = total(clipped_sums, released.table, theta, clip)
+    own = sums[-1:] / released.plan.bounds.constant, square
+    value, *others = _released(released, own, 1.0, clip, multipliers, room)
+    return float(value[0]), *others
+
+
+def _released(released, own, norm, clip, multipliers, room):
+    """Return sums over rows of at most a norm, and of squares, with noise, and the deviations of that."""
+    sums, square = own
+    a, b = (multiplier**-2.0 for multiplier in multipliers)
+    paid = math.sqrt(look_precision(a, b, released.moved == 2))
+    factor = (paid + (room - 1.0) * math.sqrt(a + b)) / sensitivity_after_rounding(
+        1.0 / paid, sums.size + 1
+    )
+    noise = released.largest * released.moved * norm * clip * multipliers[0] * factor
+    of_square = released.largest * clip**2 * multipliers[1] * factor
+    # Propositions 73 and 74.
+    value = release_vector(sums, noise, released.generator, mu=paid)
+    # Propositions 73 and 74.
+    square = release_vector(
+        np.array([square]), of_square, released.generator, mu=paid, is_joint=True
+    )[0]
+    return value, noise, square, of_square
+
+
+# Deviations of the noise on an entry of ``A`` at which whitening stops.
+_NOISE_FLOOR = 1.5
+
+
+class RowReleases:
+    """What has been released of rows.
+
+    Parameters
+    ----------
+    plan : ClippedResidualsPlan
+    target : NamedTuple
+        A linear model's target.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    unit : float
+        Deviation of the errors of rows that a prior is worth.
+    """
+
+    def __init__(self, plan, target, generator, advance, unit):
+        self.plan, self.table, self.generator, self.advance = plan, target, generator, advance
+        self.moved = plan.budget.records_moved
+        self.largest = plan.bounds.max_weight or 1.0
+        self.is_weighted = plan.bounds.max_weight is not None
+        of_rows = release_design(plan, target, generator)
+        advance()
+        self.moment, self.moment_noise, self.design, self.n_records, self.shares = of_rows
+        precision = min(plan.bounds.prior_precision[0] * unit**2, self.moment_noise)
+        self.coordinates = coordinates_for(
+            self.design,
+            self.moment_noise,
+            plan.bounds._replace(prior_precision=(precision, precision)),
+            self.n_records,
+            plan.row_clipping,
+            noise_floor=_NOISE_FLOOR,
+        )
+        self.norm = self.coordinates.norm
+        self.matrix_norm = self.norm * math.sqrt(plan.matrix_clipping / plan.row_clipping)
+        self.target = self.reweighted(1)
+        advance()
+
+    def reweighted(self, power):
+        """Return the table with weights ``w^power v``. **It is not private.**"""
+        transform, norms = self.coordinates.transform, (self.norm, power, self.matrix_norm)
+        return mapped(reweighted, self.table, transform, *norms)
+
+    def release_curvature(self):
+        """Release ``F``, the weighted second moment in these coordinates, and return it and its noise."""
+        plan, transform = self.plan, self.coordinates.transform
+        bound = math.sqrt(self.moved) * self.matrix_norm**2 * self.largest
+        bound *= self.coordinates.inflation_within(plan, 0.0)
+        noise = bound / sensitivity_after_rounding(plan.curvature_multiplier, len(transform) ** 2)
+        matrix = total(weighted_moment, self.target, transform)
+        mu = 1.0 / plan.curvature_multiplier
+        # Propositions 73 and 76.
+        matrix = release_moment(matrix, noise, self.generator, mu=mu)
+        self.advance()
+        self.released_curvature = matrix, noise
+        return self.released_curvature
+
+
+# How many rounds look for the likeliest prior scales before each look.
+_POISSON_ROUNDS = 3
+# How many counts stand for those of the histogram.
+_N_COUNTS = 4000
+# What rounding can do to an exponential, or between nodes, in units of that of an inner product.
+_OF_FUNCTION = 11.0
+
+
+@single_threaded_blas()  # Blocks of rows are not worth more.
+def run_counts(plan, target, generator, verbose):
+    """Carry out a `ClippedCountsPlan`."""
+    with progress_bar(plan.n_steps, plan.name, verbose) as advance:
+        released = PoissonReleases(plan, target, generator, advance)
+        released.look_around()
+    posterior = released.posterior()
+    other = {
+        "second_moment": released.moment,
+        "posterior": posterior,
+        **released.shares,
+        "dispersion": posterior.dispersion.value,
+        "share_of_largest": share_of_largest(released.histograms[0], released.histogram_noise),
+        "shortfall": released.beliefs.shortfall(),
+        "few_trials": released.few_trials(),
+        "excess_zeros": released.beliefs.excess_zeros(),
+    }
+    if released.typical_exposure is not None:
+        other["typical_exposure"] = released.typical_exposure
+    draws = posterior.draw(plan.n_draws, generator)
+    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+
+
+class NoisyCountScore(NamedTuple):
+    """What was released at a point.
+
+    Attributes
+    ----------
+    point : ndarray of shape (length,)
+    clip : float
+    centre : Centre
+        What was subtracted from counts.
+    value : ndarray of shape (length,)
+        Sums of rows times clipped residuals.
+    noise : float
+        Deviation of their noise.
+    square, square_noise : float
+        The mean square of clipped residuals, and the deviation of its noise.
+    """
+
+    point: np.ndarray
+    clip: float
+    centre: Centre
+    value: np.ndarray
+    noise: float
+    square: float
+    square_noise: float
+
+
+class PoissonReleases(RowReleases):
+    """What has been released.
+
+    Parameters
+    ----------
+    plan : ClippedCountsPlan
+    target : NamedTuple
+        A linear model's target with counts as responses.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, target, generator, advance=lambda: None):
+        super().__init__(plan, target, generator, advance, 1.0)
+        self.family = plan.bounds.family
+        self.typical_exposure = None
+        self._release_histograms()
+
+    def _release_histograms(self):
+        """Release which counts there are, and which exposures if there are any, and what is believed then."""
+        n_rows = enough_rows(N_ROWS, self.coordinates.transform)
+        # Post-processing.
+        generator = np.random.default_rng(0)
+        edges, offsets = count_edges(self.family.max_count), np.zeros(n_rows)
+        of_counts, of_exposures, are_exposed = total(binned, self.table, edges, exposure_edges())
+        # Without exposures counts have what is planned for both.
+        multiplier = self.plan.size_multiplier * (1.0 if are_exposed else 0.5**0.5)
+        noise = (
+            self.largest * math.sqrt(self.moved) * self.coordinates.inflation_within(self.plan, 0.0)
+        )
+        noise /= sensitivity_after_rounding(multiplier, max(of_counts.size, of_exposures.size))
+        mu = 1.0 / multiplier
+        of_counts = release_vector(of_counts, noise, self.generator, mu=mu)  # Proposition 76.
+        self.histograms = [of_counts]
+        self.histogram_noise = noise
+        self.advance()
+        if are_exposed:
+            # Proposition 76.
+            of_exposures = release_vector(of_exposures, noise, self.generator, mu=mu)
+            self.histograms.append(of_exposures)
+            seen = log_exposures_seen(of_exposures, noise, n_rows)
+            self.typical_exposure = typical_exposure(of_exposures, noise, seen)
+            # Post-processing.
+            offsets = generator.permutation(seen)
+        counts = counts_seen(of_counts, noise, self.family.max_count, _N_COUNTS)
+        rate = max(counts.mean(), noise / self.n_records) / np.exp(offsets).mean()
+        theta = np.zeros(len(self.coordinates.transform))
+        constant = self.plan.bounds.constant
+        if constant:
+            theta[-1] = math.log(rate) / constant
+        transform = self.coordinates.transform
+        population, unknown = self._reshaped(
+            count_population(
+                self.design, self.coordinates, offsets, self.n_records, self.family, generator
+            )
+        )
+        self.beliefs = PosteriorState(
+            population=population,
+            unknown=unknown,
+            transform=transform,
+            constant=constant,
+            prior=prior_of(self.plan.bounds, 1, self.table.prior_precision, transform),
+            counts=counts,
+            histogram=of_histogram(of_counts / self.n_records, noise / self.n_records, edges),
+            start=solve(transform, theta),
+        )
+
+    def _reach(self, theta, logit):
+        """Return what bounds the rounding of functions of logits with slopes up to 1 (Proposition 77).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (length,)
+        logit : float
+            Where logits are larger, or smaller than its opposite, functions stay.
+        """
+        longest = self.coordinates.row_norm * float(np.linalg.norm(theta))
+        return 2.0 * (longest + 3.0 * max(1.0, logit) + _OF_FUNCTION)
+
+    def _reshaped(self, population):
+        """Release the weighted second moment, and return a population that has it, and what is not known."""
+        plan, transform = self.plan, self.coordinates.transform
+        matrix, noise = self.release_curvature()
+        unknown = transform.T**2 @ self.design.uncertainty @ transform**2
+        seen = unknown, matrix / self.n_records, noise / self.n_records
+        along, constant = inv(transform)[:, -1], plan.bounds.constant
+        flat, varying = split(population.moment, along, constant)
+        varying = rescaled_to(flat, varying, *seen)
+        share = share_given(flat + varying, *seen)
+        moment, unknown = moment_given(flat, varying, *seen)
+        return population.reshaped(moment, share, along, constant, self.norm), unknown
+
+    def release_look(self, clip, multipliers):
+        """Release sums of clipped residuals at the mode."""
+        point, transform = self.beliefs.start, self.coordinates.transform
+        theta, largest = transform @ point, self.family.max_count
+        centre = centre_for(clip, self.beliefs.dispersion.value, largest)
+        reach = (
+            self._reach(theta, max(-FIRST, centre.nodes[-1])) * max(centre.largest, largest) / clip
+        )
+        room = self.coordinates.inflation_within(self.plan, reach)
+        value, noise, square, of_square = release_sums(
+            self, theta, transform, clip, multipliers, room, centre
+        )
+        n = self.n_records
+        self.beliefs.looks.append(
+            NoisyCountScore(point, clip, centre, value, noise, square / n, of_square / n)
+        )
+        self.advance()
+
+    def look_around(self):
+        """Release looks at one mode after the other."""
+        plan, beliefs = self.plan, self.beliefs
+        pairs = zip(plan.look_multipliers, plan.square_multipliers, strict=True)
+        reach = self.largest * self.moved * self.norm
+        for pair in pairs:
+            self.release_look(beliefs.clip(reach * pair[0]), pair)
+            beliefs.learn(_POISSON_ROUNDS)
+
+    def few_trials(self):
+        """Return the logarithm of how much likelier the histogram is if counts are of a few trials."""
+        n, edges = self.n_records, count_edges(self.family.max_count)
+        of_counts, logits = self.histograms[0] / n, self.beliefs.some_logits()
+        return evidence_of_few_trials(of_counts, self.histogram_noise / n, edges, logits, n)
+
+    def posterior(self):
+        """Return the `CountPosterior` that all releases amount to."""
+        beliefs = self.beliefs
+        beliefs.settled = find_mode_and_scales(beliefs.surrogate(), 2 * _POISSON_ROUNDS)
+        return CountPosterior(
+            surrogate=beliefs.settled,
+            transform=self.coordinates.transform,
+            dispersion=beliefs.dispersion,
+            deviations=beliefs.deviations_without_noise(),
+        )
+
+
+# How many rounds look for the likeliest prior scales before each look.
+_NORMAL_ROUNDS = 3
+# How many of the last looks the posterior is given: earlier ones add little.
+_USED = 4
+# A clip stays as it is if the mean square is nearly the square of the clip, which says little of residuals.
+_SATURATED = 0.8
+# A first step leaves at least this share of the deviation of residuals.
+_LEAST_LEFT = 0.1
+# The errors' deviation a priori and the least clip, relative to the bound of responses.
+_USUAL, _LEAST_CLIP = 0.1, 1e-6
+# A clip that cuts nothing, over the bound of responses.
+_FAR = 8.0
+# How much of a mean square may be that of a point which is off, or noise, if it is to tell of errors.
+_MOST_OF_POINT = 0.5
+# Deviations of the logarithm of the errors' deviation: a priori, where it is given, and added to what is
+# believed.
+_DOUBT, _GIVEN, _UPPER = 1.5, 1e-3, 1.0
+# Largest logarithm of a deviation, whose square is then still a double.
+_LARGEST_LOG_DEVIATION = 300.0
+
+
+@single_threaded_blas()  # Blocks of rows are not worth more.
+def run_clipped_residuals(plan, target, generator, verbose):
+    """Carry out a `ClippedResidualsPlan`."""
+    with progress_bar(plan.n_steps, plan.name, verbose) as advance:
+        released = NormalReleases(plan, target, generator, advance)
+        released.look_around()
+    posterior = released.posterior()
+    draws, deviations = posterior.draw_all(plan.n_draws, generator)
+    other = {
+        "second_moment": released.moment,
+        "posterior": posterior,
+        **released.shares,
+        "noise_deviations": deviations,
+        "contradiction": posterior.surrogate.contradiction(),
+        "contradiction_of": len(posterior.surrogate.looks) * plan.n_parameters,
+        "hidden_directions": released.curvature.hidden,
+    }
+    if (asymmetry := posterior.asymmetry()) is not None:
+        other["asymmetry"] = asymmetry
+    return Released(draws, plan, {"unit": np.ones(plan.n_parameters)}, other)
+
+
+class NormalReleases(RowReleases):
+    """What has been released, and what is believed given it.
+
+    Parameters
+    ----------
+    plan : ClippedResidualsPlan
+    target : NamedTuple
+        A linear model's target with numbers as responses.
+    generator : Generator
+        Of the noise.
+    advance : callable
+        Called after every pass.
+    """
+
+    def __init__(self, plan, target, generator, advance=lambda: None):
+        family = plan.bounds.family
+        self.bound = family.half_width
+        self.usual = _USUAL * self.bound if family.deviation is None else family.deviation
+        self.spread = _DOUBT if family.deviation is None else _GIVEN
+        self.looks, self.sizes, self.errors, self.tails = [], [], None, None
+        super().__init__(plan, target, generator, advance, self.usual)
+        self._release_curvature()
+
+    def _release_curvature(self):
+        """Release the weighted second moment, and fix the prior by both."""
+        plan, transform = self.plan, self.coordinates.transform
+        matrix, noise = self.release_curvature()
+        self.curvature = combined(
+            self.design, transform, matrix, noise, self.n_records, self.moment_noise
+        )
+        prior = prior_of(plan.bounds, 1, self.table.prior_precision, self.curvature.transform)
+        groups = [
+            replace(group, precision=np.pad(group.precision, (0, 1))) for group in prior.groups
+        ]
+        self.prior = Prior(tuple(groups))
+        self.scales = self.prior.usual
+        self.start = np.append(np.zeros(len(transform)), math.log(self.usual))
+
+    def _room(self, theta, clip, power=1.0):
+        """Return by what rounding may enlarge what a record moves, by a power of clipped residuals."""
+        reach = (self.coordinates.row_norm * float(np.linalg.norm(theta)) + self.bound) / clip
+        return self.coordinates.inflation_within(self.plan, power * reach)
+
+    def _reaching(self, point, clip):
+        """Return a clip as it works: one at the bound of responses cuts nothing at the origin."""
+        return _FAR * self.bound if clip >= self.bound and not np.any(point) else clip
+
+    def _note(self, point, clip, square, noise):
+        clip = self._reaching(point, clip)
+        self.sizes.append(
+            NoisyMeanSquare(point, clip, square / self.n_records, noise / self.n_records)
+        )
+        self.advance()
+
+    def release_size(self, clip):
+        """Release the size of clipped responses, and return the clip that follows from it."""
+        point = np.zeros(self.curvature.values.size)
+        _, square = residual_sums(self, point, clip)
+        noise = self.largest * clip**2 * self._room(point, clip)
+        noise /= sensitivity_after_rounding(self.plan.size_multiplier, 1)
+        mu = 1.0 / self.plan.size_multiplier
+        # Proposition 73.
+        square = release_vector(np.array([square]), noise, self.generator, mu=mu)[0]
+        self._note(point, clip, square, noise)
+        size, clip = self.sizes[-1], self.sizes[-1].clip
+        value = max(size.value, 0.0)
+        upper = value + math.hypot(size.noise, value * math.sqrt(2.0 / self.n_records))
+        return deviation_of(upper, clip) if upper < _SATURATED * clip**2 else math.inf
+
+    def release_look(self, point, clip, multiplier, square_multiplier):
+        """Release sums of clipped residuals at a point."""
+        transform = self.curvature.transform
+        theta = transform @ point
+        value, noise, square, of_square = release_sums(
+            self, theta, transform, clip, (multiplier, square_multiplier), self._room(theta, clip)
+        )
+        self.looks.append(NoisyScore(point, self._reaching(point, clip), value, noise))
+        self._note(point, clip, square, of_square)
+
+    def release_errors(self):
+        """Release how squares of clipped residuals vary with the rows, at the last point."""
+        look, transform = self.looks[-1], self.curvature.transform
+        theta = transform @ look.point
+        bound = math.sqrt(self.moved) * (self.largest * self.matrix_norm * look.clip) ** 2
+        bound *= self._room(theta, look.clip, 2.0)
+        noise = bound / sensitivity_after_rounding(self.plan.errors_multiplier, len(transform) ** 2)
+        target = self.reweighted(2) if self.is_weighted else self.target
+        matrix = total(squares_moment, target, theta, look.clip, transform)
+        mu = 1.0 / self.plan.errors_multiplier
+        # Proposition 73.
+        self.errors = release_moment(matrix, noise, self.generator, mu=mu), noise
+        self.advance()
+
+    def release_tails(self, believed):
+        """Release the mean of residuals at the last point, and that of their squares, at a wide clip."""
+        plan, point = self.plan, self.looks[-1].point
+        theta = self.curvature.transform @ point
+        clip = min(plan.tails_clip * max(believed, self._widest()), 2.0 * self.bound)
+        room = self._room(theta, clip)
+        found = release_tails(self, theta, clip, plan.tails_multipliers, room)
+        self.tails = HeavyTailCorrection(
+            point, clip, *(number / self.n_records for number in found)
+        )
+        self.advance()
+
+    def _widest(self):
+        """Return the largest deviation of errors that one of the sizes tells, and points do not."""
+        largest = 0.0
+        for size in self.sizes:
+            d = self.start[:-1] - size.point
+            square = min(size.value, _SATURATED * size.clip**2) if size.value > 0.0 else 0.0
+            variance, of_point = (
+                deviation_of(square, size.clip) ** 2,
+                float(d**2 @ self.curvature.squares),
+            )
+            if of_point < _MOST_OF_POINT * variance and size.noise < _MOST_OF_POINT * size.value:
+                largest = max(largest, math.sqrt(variance - of_point))
+        return largest
+
+    def look_around(self):
+        """Release sizes, and looks at one mode after the other."""
+        plan, clip, believed = self.plan, self.bound, math.inf
+        for _ in range(N_SIZES):
+            believed = min(believed, self.release_size(clip))
+            clip = self._clip(clip, believed)
+        for pair in zip(plan.look_multipliers, plan.square_multipliers, strict=True):
+            clip = self._clip(clip, believed)
+            self.release_look(self.start[:-1], clip, *pair)
+            self.start = self._started()
+            settled = find_mode_and_scales(self.surrogate(), _NORMAL_ROUNDS)
+            self.start, self.scales = settled.start, settled.scales
+            believed = self._believed(settled)
+        if plan.errors_multiplier is not None:
+            self.release_errors()
+        if plan.tails_multipliers is not None:
+            self.release_tails(believed)
+
+    def _started(self):
+        """Return where to look for the mode: what the last look says, or as before if that is likelier."""
+        look, size, f = self.looks[-1], self.sizes[-1], self.curvature.values
+        sigma = deviation_of(min(max(size.value, size.noise), _SATURATED * look.clip**2), look.clip)
+        slope = clipped_normal(0.0, sigma, look.clip).slope * self.n_records * f
+        step = slope * look.value / (slope**2 + look.noise**2 / sigma**2)
+        left = max(sigma**2 - self.curvature.squares @ step**2, (_LEAST_LEFT * sigma) ** 2)
+        points = np.array([self.start, np.append(look.point + step, 0.5 * math.log(left))])
+        return points[np.argmin(self.surrogate().potential(points)[0])]
+
+    def _clip(self, clip, believed):
+        """Return the clip for residuals of a deviation, never larger than the last."""
+        mu = math.sqrt(sum(multiplier**-2.0 for multiplier in self.plan.look_multipliers))
+        best, _ = best_clip(self.n_records, self.largest * self.moved * self.norm, mu)
+        return max(min(clip, best * believed), _LEAST_CLIP * self.bound)
+
+    def _believed(self, settled):
+        """Return the deviation that residuals have at the mode, from above."""
+        variances = np.maximum(np.diag(inv(settled.information(settled.start))), 0.0)
+        log_s = settled.start[-1] + _UPPER * math.sqrt(variances[-1])
+        log_s = min(log_s, _LARGEST_LOG_DEVIATION)
+        return math.sqrt(math.exp(2.0 * log_s) + variances[:-1] @ settled.squares)
+
+    def surrogate(self):
+        """Return what is believed given all that is released."""
+        return NormalSurrogate(
+            n_samples=self.n_records,
+            curvature=self.curvature.values,
+            doubt=self.curvature.doubt,
+            own_doubt=self.curvature.own_doubt,
+            mean=self.curvature.mean,
+            squares=self.curvature.squares,
+            prior=self.prior,
+            scales=self.scales,
+            usual=self.usual,
+            spread=self.spread,
+            looks=tuple(self.looks[-_USED:]),
+            sizes=tuple(self.sizes),
+            start=self.start,
+        )
+
+    def posterior(self):
+        """Return the `Posterior` that all releases amount to."""
+        settled = find_mode_and_scales(self.surrogate(), 2 * _NORMAL_ROUNDS)
+        stretch, weight = self._stretch(settled)
+        tails = None if self.tails is None else self.tails._replace(weight=weight)
+        constant = self.plan.bounds.constant
+        return NormalPosterior(settled, self.curvature.transform, stretch, tails, constant)
+
+    def _stretch(self, settled):
+        """Return by what draws are stretched, None if that errors vary is not known, and a mean weight."""
+        size = self.sizes[-1]
+        if self.errors is None or size.value <= size.noise:
+            return None, self.largest
+        f, clip = self.curvature.values, self.looks[-1].clip
+        largest = self.largest if self.is_weighted else None
+        matrix, noise = self.errors
+        whole, varying = varying_part(matrix, noise, self.n_records * size.value, f, largest)
+        changed = whole * (np.diag(f) + varying) - np.diag(f)
+        return stretch_of(settled, changed, slopes_of(varying, f, size.value, clip)), whole

@@ -1,0 +1,164 @@
+"""How far a record can move a score and a curvature that are released at one point.
+
+    J = max  a |g - m|^2 / (b_1 C)^2 + b |F|^2 / (b_2 C^2)^2        over what one record can add, g and F
+
+is the square of ``mu`` for multipliers ``a^(-1/2)`` of a score and ``b^(-1/2)`` of a curvature. ``m`` is 0,
+and ``b_1`` the ``score_bound`` of the family. Scores are longest where a probability is 1, curvatures where
+two are 1/2, so that a curvature is free if its multiplier is large enough. At a point that is known, logits
+are bounded, and so is a score. If records are replaced, ``m`` may be any vector: what records add lies on one
+side of zero, and a vector in the middle is best.
+
+What one record can move of a look: a sum of rows times clipped residuals, and the sum of their squares.
+
+    J = sup  a |g - g'|^2 / (q C tau)^2 + b (s - s')^2 / tau^4,      g = w v psi z,  s = w psi^2
+
+is the square of ``mu`` for multipliers ``a^(-1/2)`` of the sum and ``b^(-1/2)`` of the square. Sums are
+farthest apart where both residuals are at the clip, and then squares are the same: if records are replaced,
+the square is free up to a multiple of what the sum costs.
+"""
+
+import math
+
+import numpy as np
+
+from ..noise import sensitivity_after_rounding
+
+# Angles and lengths of ``m`` that are tried. What lies between angles is allowed for.
+_N_ANGLES, _N_CENTRES = 4097, 33
+# Reach beyond which little is saved. Rounding of points is allowed for up to it (Proposition 37).
+_FAR = 64.0
+_ROUNDING = 1.0 + 1e-9
+
+
+def free_curvature(family):
+    """Return the largest ``b / a`` at which a curvature adds nothing to the cost of its score."""
+    return 0.5 * family.n_classes / (family.n_classes - 1)
+
+
+def joint_precision(family, of_score, of_curvature=0.0):
+    """Return ``J`` wherever the point is.
+
+    Parameters
+    ----------
+    family : ClassFamily
+    of_score, of_curvature : float
+        ``a`` and ``b``: squares of the inverse noise multipliers.
+
+    Returns
+    -------
+    precision : float
+        At least ``a``, at most ``a + b``.
+    """
+    return max(of_score, of_score * (1.0 - free_curvature(family)) + of_curvature)
+
+
+def joint_multiplier(family, of_score, of_curvature=None):
+    """Return the noise multiplier of a release whose parts have two, the second or None."""
+    return joint_precision(family, *_precisions(of_score, of_curvature)) ** -0.5
+
+
+def noise_factor(family, reach, replaces, multipliers, room, size):
+    """Return by what noise at a point is multiplied, relative to multipliers times ``b_1 C`` and ``b_2 C^2``.
+
+    Parameters
+    ----------
+    family, reach, replaces
+        As for `joint_precision_at`.
+    multipliers : tuple of float
+        Of a score, and of a curvature or None.
+    room : float
+        By what rounding may enlarge what a record moves, in units of ``b_1 C`` and ``b_2 C^2``.
+    size : int
+        How many numbers are rounded to a lattice.
+    """
+    precisions = _precisions(*multipliers)
+    moved = math.sqrt(joint_precision_at(family, reach, replaces, *precisions))
+    errors = (room - 1.0) * math.sqrt(sum(precisions))
+    return (moved + errors) / sensitivity_after_rounding(
+        joint_multiplier(family, *multipliers), size
+    )
+
+
+def _precisions(of_score, of_curvature):
+    return of_score**-2.0, 0.0 if of_curvature is None else of_curvature**-2.0
+
+
+def joint_precision_at(family, reach, replaces, of_score, of_curvature=0.0):
+    """Return ``J`` at a point where logits are bounded.
+
+    Parameters
+    ----------
+    family : ClassFamily
+    reach : float
+        For two classes the logit of a record of norm ``C`` along the point, otherwise the most by which
+        logits of two classes differ.
+    replaces : bool
+        Whether a record is replaced.
+    of_score, of_curvature : float
+        As for `joint_precision`.
+
+    Returns
+    -------
+    precision : float
+        No larger than that of `joint_precision`.
+    """
+    anywhere = joint_precision(family, of_score, of_curvature)
+    if family.n_classes > 2:
+        # It is largest at the longest ``p - 1/K``, or where the norm of ``p`` is that of two halves.
+        even = 1.0 / family.n_classes
+        longest = _longest(family.n_classes, reach) ** 2
+        squares = np.array([min(longest, 0.5 - even), longest])
+        slopes = (1.0 - even - squares) * np.minimum(even + squares, 1.0 - even - squares)
+        found = of_score * squares / (1.0 - even) + 4.0 * of_curvature * slopes
+        return min(anywhere, _ROUNDING * float(found.max()))
+    if not reach < _FAR:
+        return anywhere
+    # Records of norm C at all angles to the point; those that are shorter or longer move it less.
+    cosines = np.linspace(0.0, 1.0, _N_ANGLES)
+    sizes, largest = np.tanh(0.5 * reach * cosines), math.tanh(0.5 * reach)
+    centres = np.linspace(0.0, 0.5 * largest, _N_CENTRES)[:, None] if replaces else np.zeros((1, 1))
+    of_curvatures = of_curvature * (1.0 - sizes**2) ** 2
+    squares = -2.0 * centres * (sizes * cosines)
+    squares += sizes**2
+    np.maximum(squares, 0.0, out=squares)
+    squares += centres**2
+    # Bounds on the derivatives by cosines: of squares of sizes, of what centres take off, of curvatures.
+    of_squares, of_centres = reach * min(0.4, largest), min(2.5, 4.0 * largest) * centres[:, 0]
+    slopes = of_score * (of_squares + of_centres)
+    slopes += of_curvature * reach * min(0.6, 2.0 * largest)
+    squares *= of_score
+    squares += of_curvatures
+    found = np.max(squares, axis=1) + 0.5 * slopes / (_N_ANGLES - 1)
+    return min(anywhere, _ROUNDING * float(found.min()))
+
+
+def _longest(n_classes, spread):
+    """Return the longest ``p - 1/K`` where logits of two classes differ by at most ``spread``.
+
+    The probabilities with ``p_i <= exp(spread) p_j`` are a polytope whose corners have two values, and a
+    norm is largest at a corner.
+    """
+    larger = np.arange(1, n_classes)  # How many have the larger one.
+    growth = math.expm1(min(spread, 700.0))
+    # Between the values. Squares of the norms of p, less 1/K, would be lost in rounding.
+    apart = growth / (n_classes + larger * growth)
+    return float(np.max(apart * np.sqrt(larger * (n_classes - larger) / n_classes)))
+
+
+# The largest ``b / a`` at which squares add nothing if records are replaced.
+FREE = (11.0 + 5.0 * math.sqrt(5.0)) / 32.0
+
+
+def look_precision(of_sum, of_square, replaces):
+    """Return a bound on ``J``, exact where squares are free or records are not replaced.
+
+    Parameters
+    ----------
+    of_sum, of_square : float
+        ``a`` and ``b``: squares of the inverse noise multipliers.
+    replaces : bool
+        Whether a record is replaced.
+    """
+    if not replaces:
+        return of_sum + of_square
+    return of_sum + max(0.0, of_square - FREE * of_sum)

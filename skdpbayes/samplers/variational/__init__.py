@@ -1,5 +1,0 @@
-"""Bayes by backprop."""
-
-from .sampler import BayesByBackprop
-
-__all__ = ["BayesByBackprop"]

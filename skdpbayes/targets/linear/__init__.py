@@ -1,1 +1,0 @@
-"""Linear models: what is sampled, its rows, weights, moments and curvatures."""

@@ -1,1 +1,0 @@
-"""Mixtures of Gaussians: the model, and its statistics."""

@@ -1,1 +1,0 @@
-"""Networks: layers, and the gradient of each record."""
